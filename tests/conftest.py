@@ -1,0 +1,69 @@
+"""What all tests share: one Spark session, free ports, and a watch for what is left behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from tutorial_pkg import start_spark
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A real local Spark with the package's formats registered."""
+    session = start_spark("tests", cores=2)
+    yield session
+    session.stop()
+    gateway = session.sparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=30)
+
+
+@pytest.fixture(autouse=True)
+def queries_stopped(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that fails half-way must not leave its queries to the next one."""
+    yield
+    if "spark" in request.fixturenames:
+        for query in request.getfixturevalue("spark").streams.active:
+            query.stop()
+
+
+@pytest.fixture
+def free_ports() -> Callable[[int], int]:
+    """A function that returns the first of n consecutive free TCP ports."""
+    return first_of_free_ports
+
+
+def first_of_free_ports(count: int = 1) -> int:
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first = probe.getsockname()[1]
+        if first + count < 65536 and all(_is_free(first + i) for i in range(count)):
+            return first
+    raise RuntimeError(f"no {count} consecutive free ports")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run when it leaves a process behind."""
+    mine = psutil.Process(os.getpid()).children(recursive=True)
+    _, left = psutil.wait_procs(mine, timeout=10)
+    if left:
+        names = ", ".join(f"{p.pid} {' '.join(p.cmdline())[:80]}" for p in left)
+        session.exitstatus = 1
+        print(f"\nprocesses left behind by the tests: {names}")

@@ -1,0 +1,54 @@
+"""How busy the machine is, as a fraction that does not flicker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psutil
+
+REFERENCE_SECONDS = 1.0
+
+
+class CpuMonitor:
+    """The machine's busy fraction, 0..1, measured by `psutil` since a recent reference.
+
+    The reference is renewed at most once a second: readings taken more often than that compare
+    with the same reference, so that each covers enough time to mean something.
+    `clock` (seconds) and `cpu_times` can be replaced, so that tests can move them.
+    The idea is the `CpuMonitor` of Hazelcast Jet's tutorial on custom sinks.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        cpu_times: Callable[[], tuple[float, ...]] = psutil.cpu_times,
+    ) -> None:
+        self._clock = clock
+        self._cpu_times = cpu_times
+        self._last = 0.0
+        self._renew(self._reading())
+
+    def usage(self) -> float:
+        """The busy fraction since the reference; the last known one when no time has passed."""
+        busy, total = self._reading()
+        elapsed = total - self._total
+        if elapsed > 0:
+            # Counters of some kernels step back by a tick; a fraction must not.
+            self._last = min(1.0, max(0.0, (busy - self._busy) / elapsed))
+        if self._clock() > self._since + REFERENCE_SECONDS:
+            self._renew((busy, total))
+        return self._last
+
+    def _renew(self, reading: tuple[float, float]) -> None:
+        self._busy, self._total = reading
+        self._since = self._clock()
+
+    def _reading(self) -> tuple[float, float]:
+        """Seconds busy and seconds in all, summed over the cores since the machine started."""
+        times = self._cpu_times()
+        # Linux counts guest time inside user time; adding it would count it twice.
+        guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+        total = sum(times) - guest
+        idle = times.idle + getattr(times, "iowait", 0.0)
+        return total - idle, total

@@ -1,0 +1,112 @@
+"""Start, kill and restart a query that runs in a process of its own.
+
+A fault drill needs a driver that can die without taking the notebook, or the test, with it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+    """Wait for `condition()` to be true and return its value.
+
+    Raises `TimeoutError` that says `what` did not happen.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise TimeoutError(f"{what} did not happen within {seconds:g} s")
+
+
+class QueryProcess:
+    """A Python script that runs a Spark query, in a process that can be killed like a machine.
+
+    `output` collects what the script and its JVM print. Use it as a context manager, so that
+    nothing is left behind whatever happens.
+    """
+
+    def __init__(
+        self, script: Path, *args: object, output: Path, env: dict[str, str] | None = None
+    ) -> None:
+        self.output = Path(output)
+        self._started: dict[int, psutil.Process] = {}
+        with open(self.output, "ab") as log:
+            self._python = subprocess.Popen(
+                [sys.executable, str(script), *map(str, args)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._python.pid
+
+    @property
+    def running(self) -> bool:
+        return self._python.poll() is None
+
+    def kill(self) -> None:
+        """`kill -9` the driver: its JVM and its Python, with no chance to clean up.
+
+        The Python workers are left to notice by themselves, as they would have to.
+        """
+        for process in [p for p in self._family() if "java" in _name(p)]:
+            _kill(process)
+        self._python.kill()
+        self._python.wait()
+
+    def wait(self, seconds: float) -> int:
+        """Wait for the script to end by itself; its exit code."""
+        return self._python.wait(timeout=seconds)
+
+    def close(self) -> None:
+        """End everything that this process started and that still lives."""
+        family = self._family()
+        if self.running:
+            self.kill()
+        for process in family:
+            _kill(process)
+        psutil.wait_procs(family, timeout=10)
+
+    def __enter__(self) -> QueryProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _family(self) -> list[psutil.Process]:
+        """All descendants seen so far: after a parent's death only memory knows them."""
+        try:
+            for process in psutil.Process(self._python.pid).children(recursive=True):
+                self._started.setdefault(process.pid, process)
+        except psutil.NoSuchProcess:
+            pass
+        return [process for process in self._started.values() if process.is_running()]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        pass
