@@ -1,0 +1,124 @@
+"""Bytes to lines to columns, without a Python loop per line.
+
+A *line* ends with a newline byte. One carriage return before it belongs to the line's end, a lone
+one to the text. NUL bytes, empty lines and a byte-order mark are text. What is not UTF-8 becomes
+U+FFFD, as with `bytes.decode(errors="replace")`.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tutorial_pkg.core.options import Option, choice
+
+# A line's epoch milliseconds and the comma behind them fit into these many bytes: Spark's
+# timestamps end with the year 9999, which takes 15 digits.
+_PREFIX_BYTES = 16
+_LAST_MILLIS = 253_402_300_799_999
+_QUOTED_CHARACTERS = 120
+
+_EVENT_TIME_TYPE = pa.timestamp("us", tz="UTC")
+
+EVENT_TIME = Option(
+    "eventTime",
+    choice("millis_prefix"),
+    None,
+    "millis_prefix",
+    "add event_time TIMESTAMP, read from the digits before a line's first comma "
+    "(epoch milliseconds: 1 to 15 digits, nothing else, up to the year 9999)",
+)
+MODE = Option(
+    "mode",
+    choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
+    "PERMISSIVE",
+    "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "what eventTime does with a line that has no such prefix: keep it with a null event_time, "
+    "drop it, or fail the query with an error that quotes it",
+)
+
+
+def to_lines(data: bytes | memoryview) -> pa.StringArray:
+    """The lines in `data`, which is empty or ends with a newline; less than 2 GiB."""
+    if not data:
+        return pa.array([], pa.string())
+    if data[-1] != ord("\n"):
+        raise ValueError("to_lines takes whole lines: the last byte must be a newline")
+    lines = _split(_without_carriage_returns(data))
+    if not _is_utf8(lines):
+        lines = _split(bytes(data).replace(b"\r\n", b"\n").decode(errors="replace").encode())
+    return lines
+
+
+def _without_carriage_returns(data: bytes | memoryview) -> bytes | memoryview:
+    carriage_returns = np.frombuffer(data, np.uint8) == ord("\r")
+    return bytes(data).replace(b"\r\n", b"\n") if carriage_returns.any() else data
+
+
+def _split(data: bytes | memoryview) -> pa.StringArray:
+    """Cut at the newlines: one long string, of which Arrow makes a list, of which these are
+    the values. Nothing that goes through numpy or through Python's `split` is as fast."""
+    without_last_newline = np.array([0, len(data) - 1], np.int32)
+    text = pa.StringArray.from_buffers(1, pa.py_buffer(without_last_newline), pa.py_buffer(data))
+    return pc.split_pattern(text, "\n").values
+
+
+def _is_utf8(lines: pa.StringArray) -> bool:
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def event_times(lines: pa.StringArray) -> pa.TimestampArray:
+    """Each line's event time, in microseconds of UTC; null where a line has no millis prefix."""
+    prefixes = pc.binary_slice(lines.cast(pa.binary()), 0, _PREFIX_BYTES)
+    parts = pc.split_pattern(prefixes, b",", max_splits=1)
+    digits = pc.list_element(parts, 0)
+    valid = pc.and_(pc.equal(pc.list_value_length(parts), 2), _all_digits(digits))
+    millis = pc.if_else(valid, digits, None).cast(pa.string()).cast(pa.int64())
+    millis = pc.if_else(pc.less_equal(millis, _LAST_MILLIS), millis, None)
+    return pc.multiply(millis, 1000).cast(_EVENT_TIME_TYPE)
+
+
+def _all_digits(texts: pa.BinaryArray) -> pa.BooleanArray:
+    """Cut bytes need not be UTF-8, so they are looked at as they are: digits are ASCII."""
+    return pc.ascii_is_decimal(texts.view(pa.string()))
+
+
+def with_event_time(batch: pa.RecordBatch, mode: str) -> pa.RecordBatch:
+    """`batch`, whose column `value` holds lines, with a column `event_time` at its end.
+
+    Raises `ValueError` that quotes the first malformed line if `mode` is FAILFAST.
+    """
+    times = event_times(batch.column("value"))
+    complete = batch.append_column(pa.field("event_time", _EVENT_TIME_TYPE), times)
+    if mode == "PERMISSIVE" or times.null_count == 0:
+        return complete
+    if mode == "DROPMALFORMED":
+        return complete.filter(times.is_valid())
+    first_bad = pc.index(times.is_null(), True).as_py()
+    raise ValueError(_malformed_text(batch.column("value")[first_bad].as_py()))
+
+
+def _malformed_text(line: str) -> str:
+    shown = line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}..."
+    return (
+        f"eventTime=millis_prefix: no epoch milliseconds before the first comma of line {shown!r}; "
+        "use mode=PERMISSIVE to get a null event_time, or mode=DROPMALFORMED to drop such lines"
+    )
+
+
+def lines_schema(options: SimpleNamespace) -> str:
+    """The columns that `lines_batch` makes: `value STRING`, with eventTime also `event_time`."""
+    return "value STRING, event_time TIMESTAMP" if options.eventTime else "value STRING"
+
+
+def lines_batch(lines: pa.StringArray, options: SimpleNamespace) -> pa.RecordBatch:
+    """Lines as the record batch that Spark expects for `lines_schema(options)`."""
+    batch = pa.RecordBatch.from_arrays([lines], names=["value"])
+    return with_event_time(batch, options.mode) if options.eventTime else batch
