@@ -1,0 +1,71 @@
+"""item_stream() on Spark's rate source."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from tutorial_pkg.sources.item_stream import item_stream
+from tutorial_pkg.workbook.drills import wait_until
+
+ITEM = re.compile(r"SimpleEvent\(timestamp=(\d\d:\d\d:\d\d\.\d\d\d), sequence=(\d+)\)")
+
+
+def run_until(spark: SparkSession, rows_wanted: int, checkpoint: Path, collected: list[Row]):
+    """Run a query over 100 items a second until `collected` holds that many rows, then stop it."""
+    query = (
+        item_stream(spark, 100)
+        .writeStream.foreachBatch(lambda batch, _: collected.extend(batch.collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
+    wait_until(lambda: len(collected) >= rows_wanted or query.exception(), 60, "enough items")
+    query.stop()
+
+
+def test_schema_is_one_string_column(spark):
+    assert item_stream(spark).schema.simpleString() == "struct<item:string>"
+    assert item_stream(spark).isStreaming
+
+
+def test_items_count_up_without_a_gap_across_a_restart(spark, tmp_path):
+    collected: list[Row] = []
+    run_until(spark, 100, tmp_path, collected)
+    before_restart = len(collected)
+    run_until(spark, before_restart + 100, tmp_path, collected)
+    sequences = {int(ITEM.fullmatch(row.item)[2]) for row in collected}
+    assert sequences == set(range(len(sequences)))
+
+
+def test_timestamps_are_utc_whatever_the_session_says(spark, tmp_path):
+    collected: list[Row] = []
+    session_zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    try:
+        before = datetime.now(UTC)
+        run_until(spark, 100, tmp_path, collected)
+        after = datetime.now(UTC)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", session_zone)
+    for row in (collected[0], collected[-1]):
+        assert time_of_day_within(ITEM.fullmatch(row.item)[1], before, after)
+
+
+def time_of_day_within(text: str, first: datetime, last: datetime) -> bool:
+    """Whether some day's `text` lies between the two, to the second."""
+    time = datetime.strptime(text, "%H:%M:%S.%f").time()
+    days = {first.date(), last.date()}
+    candidates = [datetime.combine(day, time, UTC) for day in days]
+    slack = timedelta(seconds=1)
+    return any(first - slack <= candidate <= last + slack for candidate in candidates)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 10_000_001, 2.5, "10", True, None])
+def test_items_per_second_is_checked_first(spark, wrong):
+    with pytest.raises(ValueError, match=r"whole number in 1\.\.10000000, got ") as error:
+        item_stream(spark, wrong)
+    assert str(error.value).endswith(f"got {wrong!r}")

@@ -1,0 +1,54 @@
+"""item_stream(): an endless stream of lines to feed a sink with, on Spark's own `rate` source."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+_MOST_ITEMS_PER_SECOND = 10_000_000
+
+
+def item_stream(spark: SparkSession, items_per_second: int = 10) -> DataFrame:
+    """An endless streaming DataFrame with one column `item STRING`.
+
+    The items are lines such as `SimpleEvent(timestamp=10:09:37.000, sequence=2900)`: the time of
+    day in UTC, and a number that counts up from 0 without a gap, however often a query with a
+    checkpoint is restarted.
+
+    Args:
+        items_per_second: 1..10000000 items a second; after a pause the missing ones follow at once.
+
+    Raises:
+        ValueError: if `items_per_second` is not a whole number in that range.
+    """
+    rows = (
+        spark.readStream.format("rate")
+        .option("rowsPerSecond", _checked(items_per_second))
+        .option("numPartitions", spark.sparkContext.defaultParallelism)
+        .load()
+    )
+    return rows.select(_item().alias("item"))
+
+
+def _checked(items_per_second: int) -> int:
+    whole = isinstance(items_per_second, int) and not isinstance(items_per_second, bool)
+    if not whole or not 1 <= items_per_second <= _MOST_ITEMS_PER_SECOND:
+        raise ValueError(
+            f"`items_per_second` must be a whole number in 1..{_MOST_ITEMS_PER_SECOND}, "
+            f"got {items_per_second!r}"
+        )
+    return items_per_second
+
+
+def _item() -> Column:
+    """Computed from epoch milliseconds: `date_format` would follow the session's time zone."""
+    millis = F.unix_millis("timestamp")
+    hours, minutes, seconds = (F.floor(millis / size) for size in (3_600_000, 60_000, 1_000))
+    return F.format_string(
+        "SimpleEvent(timestamp=%02d:%02d:%02d.%03d, sequence=%d)",
+        hours % 24,
+        minutes % 60,
+        seconds % 60,
+        millis % 1000,
+        F.col("value"),
+    )
