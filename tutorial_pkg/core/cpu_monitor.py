@@ -8,14 +8,16 @@ from collections.abc import Callable
 import psutil
 
 REFERENCE_SECONDS = 1.0
+FIRST_SECONDS = 0.1  # the kernel counts in ticks of 10 ms: less than some of them say nothing
 
 
 class CpuMonitor:
     """The machine's busy fraction, 0..1, measured by `psutil` since a recent reference.
 
     The reference is renewed at most once a second: readings taken more often than that compare
-    with the same reference, so that each covers enough time to mean something.
-    `clock` (seconds) and `cpu_times` can be replaced, so that tests can move them.
+    with the same reference, so that each covers enough time to mean something. Making one
+    takes a tenth of a second, so that the first reading is a measurement too.
+    `clock` (seconds), `cpu_times` and `sleep` can be replaced, so that tests can move them.
     The idea is the `CpuMonitor` of Hazelcast Jet's tutorial on custom sinks.
     """
 
@@ -23,11 +25,13 @@ class CpuMonitor:
         self,
         clock: Callable[[], float] = time.monotonic,
         cpu_times: Callable[[], tuple[float, ...]] = psutil.cpu_times,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._clock = clock
         self._cpu_times = cpu_times
         self._last = 0.0
         self._renew(self._reading())
+        sleep(FIRST_SECONDS)
 
     def usage(self) -> float:
         """The busy fraction since the reference; the last known one when no time has passed."""

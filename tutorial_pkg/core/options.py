@@ -114,9 +114,7 @@ class Options:
         near = difflib.get_close_matches(name.lower(), self.declared, n=1)
         hint = f"did you mean `{self.declared[near[0]].name}`?" if near else "remove it."
         known = ", ".join(f"`{option.name}`" for option in self.declared.values())
-        return (
-            f"format `{self.format_name}`: unknown option `{name}`; {hint} It takes {known}."
-        )
+        return f"format `{self.format_name}`: unknown option `{name}`; {hint} It takes {known}."
 
 
 def documented(options: Options) -> Callable[[type], type]:

@@ -5,6 +5,7 @@ A fault drill needs a driver that can die without taking the notebook, or the te
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -90,11 +91,9 @@ class QueryProcess:
 
     def _family(self) -> list[psutil.Process]:
         """All descendants seen so far: after a parent's death only memory knows them."""
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._python.pid).children(recursive=True):
                 self._started.setdefault(process.pid, process)
-        except psutil.NoSuchProcess:
-            pass
         return [process for process in self._started.values() if process.is_running()]
 
 
@@ -106,7 +105,5 @@ def _name(process: psutil.Process) -> str:
 
 
 def _kill(process: psutil.Process) -> None:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         process.kill()
-    except psutil.NoSuchProcess:
-        pass

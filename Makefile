@@ -1,0 +1,66 @@
+# Everything a person types. `make help` lists it.
+
+PYTHON ?= python3
+LAB_OPTIONS ?=
+BIN := .venv/bin
+READY := .venv/ready
+# A folder made by `make wheelhouse` replaces the package index: nothing is fetched then.
+PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
+NBVAL := --nbval --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg
+
+.PHONY: help lab test check demo doctor notebooks lock wheelhouse chromium clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
+
+lab: $(READY) ## open the workbook in JupyterLab
+	-$(BIN)/python -m tutorial_pkg doctor --quick
+	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) \
+		$(LAB_OPTIONS) notebooks/00_start_here.ipynb
+
+test: $(READY) ## every test: style, unit, Spark, faults, browser, notebooks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest $(NBVAL) notebooks
+
+check: $(READY) ## the quick tests: style, unit, one real stream (under two minutes)
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -q tests/unit
+	$(BIN)/python -m tutorial_pkg doctor
+
+demo: $(READY) ## log this machine's CPU with Spark for some seconds and draw it
+	$(BIN)/python -m tutorial_pkg demo
+
+doctor: $(READY) ## check this machine
+	$(BIN)/python -m tutorial_pkg doctor
+
+notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
+	$(BIN)/jupyter nbconvert --to notebook --inplace --execute \
+		--ExecutePreprocessor.timeout=120 notebooks/*.ipynb
+	$(BIN)/python notebooks/tidy.py notebooks/*.ipynb
+
+lock: ## pin every dependency anew from pyproject.toml (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --extra workbook --extra dev \
+		--no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock
+
+wheelhouse: $(READY) ## fetch all packages into wheelhouse/, to install without a network
+	$(BIN)/python -m pip wheel --quiet -r requirements.lock --wheel-dir wheelhouse
+
+chromium: ## install Chromium for the browser test (Debian and Ubuntu, as root)
+	command -v chromium >/dev/null || (apt-get -q update && apt-get -q -y install chromium)
+
+clean: ## remove the environment and all local state
+	rm -rf .venv .work .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else \
+		"Python 3.11 or later is needed; name one with: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet $(PIP_SOURCE) --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	mkdir -p .venv/share/jupyter/lab/settings
+	cp notebooks/lab_settings.json .venv/share/jupyter/lab/settings/overrides.json
+	$(BIN)/python -m tutorial_pkg prepare
+	touch $(READY)

@@ -1,0 +1,63 @@
+"""pyproject.toml, the lock file and environment.yml must say the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from tutorial_pkg.java import SUPPORTED
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCK = [
+    Requirement(line)
+    for line in (ROOT / "requirements.lock").read_text().splitlines()
+    if not line.startswith("#")
+]
+CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+PIP = next(entry["pip"] for entry in CONDA if isinstance(entry, dict))
+
+
+def declared() -> list[Requirement]:
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    return [Requirement(text) for group in groups for text in group]
+
+
+def pinned(name: str) -> set[str]:
+    """The versions the lock file gives: more than one where Python versions differ."""
+    return {str(pin.specifier).removeprefix("==") for pin in LOCK if pin.name == name}
+
+
+def test_the_lock_file_pins_every_dependency_as_declared() -> None:
+    for requirement in declared():
+        versions = pinned(requirement.name)
+        assert versions, f"{requirement.name} is not in requirements.lock: run `make lock`"
+        for version in versions:
+            assert requirement.specifier.contains(version), f"{requirement} is locked at {version}"
+
+
+def test_every_line_of_the_lock_file_is_an_exact_pin_without_an_address() -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    assert "://" not in text
+    assert all(re.fullmatch(r"==[^,*]+", str(pin.specifier)) for pin in LOCK)
+
+
+def test_the_conda_environment_has_the_same_pins_and_nothing_is_missing() -> None:
+    pins = {Requirement(line) for line in PIP if not line.startswith("-")}
+    assert {pin.name for pin in pins} == {requirement.name for requirement in declared()}
+    for pin in pins:
+        assert {str(pin.specifier).removeprefix("==")} == pinned(pin.name), pin
+    assert "--constraint requirements.lock" in PIP
+    assert "--editable ." in PIP
+
+
+def test_the_conda_environment_has_a_python_and_a_java_that_work() -> None:
+    versions = dict(entry.split("=") for entry in CONDA if isinstance(entry, str) and "=" in entry)
+    assert SpecifierSet(PROJECT["requires-python"]).contains(Version(versions["python"]))
+    assert int(versions["openjdk"]) in SUPPORTED

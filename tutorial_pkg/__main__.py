@@ -1,0 +1,85 @@
+"""python -m tutorial_pkg doctor | prepare | send | demo"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0 when it did what it should."""
+    given = _parser().parse_args(arguments)
+    return given.run(given)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tutorial_pkg", description=main.__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    doctor = commands.add_parser("doctor", help="check this machine, one line for each thing")
+    doctor.add_argument("--quick", action="store_true", help="leave out the streaming query")
+    doctor.set_defaults(run=_doctor)
+
+    prepare = commands.add_parser("prepare", help="find or install Java; make Spark start faster")
+    prepare.set_defaults(run=_prepare)
+
+    send = commands.add_parser("send", help="send a file's lines over TCP, as `nc` would")
+    send.add_argument("file", type=Path)
+    send.add_argument("--host", default="127.0.0.1")
+    send.add_argument("--port", type=int, default=11000)
+    send.add_argument("--rate", type=float, help="lines per second (default: as fast as it goes)")
+    send.add_argument("--connections", type=int, default=1)
+    send.set_defaults(run=_send)
+
+    demo = commands.add_parser("demo", help="log this machine's CPU with Spark and draw it")
+    demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+# Each command imports what it needs when it runs, so that `doctor` can speak
+# about a machine on which Spark cannot even be imported.
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    from tutorial_pkg.doctor import examine
+
+    return examine(quick=given.quick)
+
+
+def _prepare(_: argparse.Namespace) -> int:
+    from tutorial_pkg.class_archive import make_archive
+    from tutorial_pkg.java import JavaNotFoundError, install_java
+
+    try:
+        install_java()
+    except JavaNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
+    make_archive()
+    return 0
+
+
+def _send(given: argparse.Namespace) -> int:
+    from tutorial_pkg.core.sender import send_file
+
+    try:
+        sent = send_file(given.file, given.host, given.port, given.rate, given.connections)
+    except (OSError, ValueError) as error:
+        print(f"send: {error}", file=sys.stderr)
+        return 1
+    print(f"{sent:,} lines sent to {given.host}:{given.port}")
+    return 0
+
+
+def _demo(given: argparse.Namespace) -> int:
+    from tutorial_pkg.demo import run_demo
+
+    run_demo(given.seconds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
