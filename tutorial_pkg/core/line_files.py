@@ -1,0 +1,155 @@
+"""LineFile: where lines begin and end in a file, and their bytes in chunks of whole lines."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+
+CHUNK_BYTES = 1 << 20
+_SEARCH_BYTES = 1 << 16
+_CHECKED_BYTES = 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+CHECK_OF_NOTHING = _digest(b"")
+
+
+class LineFile:
+    """A regular file, open for reading; a context manager.
+
+    Everything is read at explicit positions, so nothing depends on what was read before. Where a
+    position is returned, it is the byte behind a newline, or the given end of the search.
+
+    Raises `FileNotFoundError` if `path` is no regular file (and never waits, as opening a FIFO
+    would), `PermissionError` if it is unreadable, and `ValueError` from the methods if there is no
+    newline within `max_line_bytes`.
+    """
+
+    def __init__(self, path: str, max_line_bytes: int) -> None:
+        self.path = path
+        self._max_line_bytes = max_line_bytes
+        self._descriptor = _open_regular(path)
+
+    def __enter__(self) -> LineFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def check_before(self, position: int) -> str | None:
+        """A digest of up to 1 KiB before `position`; None if the file is shorter.
+
+        It stays what it was as long as the file is only appended to, and changes when the file
+        is truncated, rewritten, or another one that got its name or inode.
+        """
+        length = min(position, _CHECKED_BYTES)
+        data = self._read(position - length, length)
+        return _digest(data) if len(data) == length else None
+
+    def line_end(self, position: int, stop: int) -> int:
+        """Behind the first newline in `position`..`stop`."""
+        for start in range(position, stop, _SEARCH_BYTES):
+            newline = self._read(start, min(_SEARCH_BYTES, stop - start)).find(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            self._limit_line(start - position, position)
+        return stop
+
+    def first_line_start(self, position: int, stop: int) -> int:
+        """Where the first line begins that begins at or after `position`."""
+        return self.line_end(position - 1, stop) if position else 0
+
+    def last_line_end(self, start: int, stop: int) -> int:
+        """Behind the last newline in `start`..`stop`; `start` if there is none."""
+        low = stop
+        while low > start:
+            low, high = max(start, low - _SEARCH_BYTES), low
+            newline = self._read(low, high - low).rfind(b"\n")
+            if newline >= 0:
+                return low + newline + 1
+            self._limit_line(stop - low, low)
+        return start
+
+    def end_of_lines(self, start: int, stop: int, most: int) -> tuple[int, int]:
+        """Behind the last of at most `most` lines in `start`..`stop`, and how many these are."""
+        count = 0
+        for chunk in self.chunks(start, stop):
+            lines = chunk.count(b"\n")
+            if count + lines > most:
+                rest = chunk.split(b"\n", most - count)[-1]
+                return start + len(chunk) - len(rest), most
+            start, count = start + len(chunk), count + lines
+        return start, count
+
+    def chunks(self, start: int, stop: int) -> Iterator[bytes]:
+        """The lines in `start`..`stop`; only what ends at `stop` may lack its newline."""
+        size = CHUNK_BYTES
+        while start < stop:
+            wanted = min(size, stop - start)
+            data = self._read(start, wanted)
+            if len(data) < wanted:
+                raise ValueError(f"{self.path} was truncated while being read")
+            length = wanted if start + wanted == stop else data.rfind(b"\n") + 1
+            if length:
+                yield data[:length]
+                start, size = start + length, CHUNK_BYTES
+            else:
+                self._limit_line(size, start)
+                size *= 2
+
+    def _read(self, position: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, position)
+
+    def _limit_line(self, length: int, position: int) -> None:
+        if length > self._max_line_bytes:
+            raise ValueError(
+                f"{self.path} has no newline within {self._max_line_bytes} bytes from byte "
+                f"{position}; raise option `maxLineBytes` if it does hold lines that long"
+            )
+
+
+def open_if_same(path: str, position: int, check: str, max_line_bytes: int) -> LineFile | None:
+    """The open file if its bytes before `position` are those that were read before."""
+    try:
+        file = LineFile(path, max_line_bytes)
+    except FileNotFoundError:
+        return None
+    if file.check_before(position) == check:
+        return file
+    file.close()
+    return None
+
+
+def text_of(chunk: bytes, position: int) -> bytes:
+    """Whole lines from the chunk at `position`: no byte-order mark at 0, a newline at the end."""
+    if position == 0:
+        chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
+    return chunk if not chunk or chunk.endswith(b"\n") else chunk + b"\n"
+
+
+def file_id(status: os.stat_result) -> str:
+    """What stays when a file is renamed: its device and inode."""
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def _open_regular(path: str) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError as error:
+        raise PermissionError(
+            f"cannot read {path}: {error.strerror}; let the user who runs Spark read it, "
+            "or use a path that leaves it out"
+        ) from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise FileNotFoundError(f"{path} is not a regular file")
