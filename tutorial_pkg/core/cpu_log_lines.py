@@ -1,4 +1,4 @@
-r"""The lines of a CPU log: `epoch_millis,cpu_usage,item`, written and read a whole Arrow array at once.
+r"""The lines of a CPU log, `epoch_millis,cpu_usage,item`, made and taken apart a batch at a time.
 
 A newline, a carriage return and a backslash inside an item are written as `\n`, `\r` and `\\`, so
 that a line stays a line; an item that is null is written as `\N`. Commas and quotes need no
@@ -110,6 +110,6 @@ def _list_like(parts: pa.ListArray, values: pa.Array) -> pa.ListArray:
 
 
 def _occurs(character: str, text: pa.Array) -> bool:
-    """Whether `character` may occur in `text`: one fast look at the bytes spares three slow ones."""
+    """Whether `character` may occur: one fast look at the bytes spares three slow searches."""
     data = text.buffers()[2]
     return data is not None and ord(character) in np.frombuffer(data, dtype=np.uint8)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     DataSource,
@@ -23,19 +23,23 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from tutorial_pkg.core.cpu_log_lines import LINE_PATTERN, format_lines, parse_lines, text_bytes
 from tutorial_pkg.core.cpu_monitor import CpuMonitor
-from tutorial_pkg.core.options import (
-    REQUIRED,
-    Option,
-    Options,
-    documented,
-    integer,
-    not_empty,
-)
-from tutorial_pkg.core.publish import DATA_FILES, Owner, PublishedDirectory, Staged
+from tutorial_pkg.core.options import REQUIRED, Option, Options, documented, integer, not_empty
+from tutorial_pkg.core.publish import DATA_FILES, PublishedDirectory, Staged
+from tutorial_pkg.core.query_owner import this_owner
+
+# ---- Options ---------------------------------------------------------------------------------
 
 OPTIONS = Options(
     "cpu_log",
@@ -46,21 +50,42 @@ OPTIONS = Options(
             integer(1),
             None,
             "a number of bytes from 1",
-            "a file that would grow past it is followed by `data.<i>.1.csv` and so on",
+            "a file that would grow past it is followed by `data.<i>.1.csv` and so on; "
+            "the cut falls between Arrow batches, so one of these may be longer",
         ),
     ],
 )
 
+# ---- Data source -----------------------------------------------------------------------------
+
 
 @documented(OPTIONS)
 class CpuLogDataSource(DataSource):
-    r"""Lines `epoch_millis,cpu_usage,item`: written batch by batch, read back as three columns.
+    r"""Lines `epoch_millis,cpu_usage,item`, written batch by batch and read back as columns.
 
-    Write: every row of any DataFrame becomes a line; partition *i* grows `data.<i>.csv`.
-    Read: `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`.
-    A batch DataFrame needs `.mode("append")`: Spark's default mode is not for Python formats.
+    Parallelism: partition *i* of the DataFrame grows `data.<i>.csv`; `repartition(2)` makes two.
+    Replay: a batch that its query has published already is recognised and not published again.
+    Guarantee: exactly once. Tasks stage their lines, the commit records and then publishes them
+    (`core/publish.py`); readers never see a line that is taken back.
 
-    Options: {options}
+    {options}
+
+    Write: a single column is the item, several become `Row(name=value, ...)`. Columns that are no
+    text appear as Arrow prints them; cast them to STRING for Spark's text. The time and the busy
+    fraction of the machine, 0..1, are taken once per Arrow batch. A newline, carriage return or
+    backslash in an item is written as `\n`, `\r`, `\\`, and a null as `\N`. A batch DataFrame
+    needs `.mode("append")`: Spark's default mode is not for Python formats.
+
+    Read: `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`. A line that is not of the format is
+    kept whole in `item`; its other two columns are null.
+
+    Errors: `ValueError` for a wrong option, a column without text form, or a mode that overwrites;
+    `RuntimeError` when another query writes to the directory, or when one of its files is foreign,
+    changed or damaged; `OSError` when the disk refuses. A streaming query starts in the
+    background, so that its errors, those of options too, are raised by `awaitTermination()`.
+
+    The idea: the custom sinks of Hazelcast Jet's tutorial, the two-phase commit of Flink's file
+    sink, and the redo log of databases.
     """
 
     @classmethod
@@ -71,13 +96,16 @@ class CpuLogDataSource(DataSource):
         return "timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING"
 
     def writer(self, schema: StructType, overwrite: bool) -> CpuLogWriter:
-        return CpuLogWriter(_checked(OPTIONS.parse(self.options), overwrite))
+        return CpuLogWriter(_checked(self.options, schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> CpuLogStreamWriter:
-        return CpuLogStreamWriter(_checked(OPTIONS.parse(self.options), overwrite))
+        return CpuLogStreamWriter(_checked(self.options, schema, overwrite))
 
     def reader(self, schema: StructType) -> CpuLogReader:
         return CpuLogReader(OPTIONS.parse(self.options))
+
+
+# ---- Writing ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -90,36 +118,125 @@ class StagedByTask(WriterCommitMessage):
 
 
 class CpuLogStreamWriter(DataSourceStreamArrowWriter):
+    """One micro-batch: it is known by its query's id and its own, so replays are recognised."""
+
     def __init__(self, options: SimpleNamespace) -> None:
-        self._options = options
+        self._directory = _directory(options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
         task = TaskContext.get()
         query = task.getLocalProperty("sql.streaming.queryId")
-        run = task.getLocalProperty("spark.jobGroup.id")
-        return StagedByTask(query, run, _stage(_directory(self._options), query, iterator))
+        run = task.getLocalProperty("spark.jobGroup.id")  # Spark's job group of a query is its run
+        return StagedByTask(query, run, _stage(self._directory, query, iterator))
 
     def commit(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
-        _commit(_directory(self._options), messages, batchId)
+        _commit(self._directory, messages, batchId)
 
     def abort(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
-        _abort(_directory(self._options), messages)
+        _abort(self._directory, messages)
 
 
 class CpuLogWriter(DataSourceArrowWriter):
+    """One batch job, with an id of its own: Spark never repeats its commit."""
+
     def __init__(self, options: SimpleNamespace) -> None:
-        self._options = options
+        self._directory = _directory(options)
         self._job = f"batch-{uuid.uuid4()}"
+        self._directory.check_owner(this_owner(self._job, self._job))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
-        staged = _stage(_directory(self._options), self._job, iterator)
-        return StagedByTask(self._job, self._job, staged)
+        return StagedByTask(self._job, self._job, _stage(self._directory, self._job, iterator))
 
     def commit(self, messages: Sequence[StagedByTask | None]) -> None:
-        _commit(_directory(self._options), messages, None)
+        _commit(self._directory, messages, None)
 
     def abort(self, messages: Sequence[StagedByTask | None]) -> None:
-        _abort(_directory(self._options), messages)
+        _abort(self._directory, messages)
+
+
+def _stage(
+    directory: PublishedDirectory, query: str, batches: Iterator[pa.RecordBatch]
+) -> list[Staged]:
+    """The hot path: one pass per Arrow batch, no loop over rows."""
+    stage = directory.stage(query, TaskContext.get().partitionId())
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                lines = format_lines(batch, int(time.time() * 1000), _cpu_monitor().usage())
+                stage.write(memoryview(text_bytes(lines)))
+        return stage.finish()
+    except BaseException:
+        stage.discard()
+        raise
+
+
+def _commit(
+    directory: PublishedDirectory, messages: Sequence[StagedByTask | None], batch: int | None
+) -> None:
+    sent = [message for message in messages if message]
+    if sent:
+        owner = this_owner(sent[0].query, sent[0].run)
+        directory.commit(owner, batch, [staged for message in sent for staged in message.staged])
+
+
+def _abort(directory: PublishedDirectory, messages: Sequence[StagedByTask | None]) -> None:
+    for query in {message.query for message in messages if message}:
+        directory.sweep(query)
+
+
+@cache
+def _cpu_monitor() -> CpuMonitor:
+    """One per worker process: Spark reuses them, so the reference outlives a task."""
+    return CpuMonitor()
+
+
+# ---- Checks before the first task ------------------------------------------------------------
+
+_WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
+
+
+def _checked(given: dict[str, str], schema: StructType, overwrite: bool) -> SimpleNamespace:
+    options = OPTIONS.parse(given)
+    if overwrite:
+        raise ValueError(
+            'format `cpu_log` only appends: use `.mode("append")` or '
+            '`.outputMode("append")`; to begin anew, delete the directory'
+        )
+    _check_columns(schema)
+    _check_path(Path(options.path))
+    return options
+
+
+def _check_columns(schema: StructType) -> None:
+    if not schema.fields:
+        raise ValueError("format `cpu_log`: the DataFrame has no column to write")
+    for field in schema.fields:
+        if not isinstance(field.dataType, _WITH_TEXT):
+            raise ValueError(
+                f"format `cpu_log`: column `{field.name}` of type "
+                f"{field.dataType.simpleString()} has no text form; cast it to STRING first"
+            )
+
+
+def _check_path(path: Path) -> None:
+    """`path` or the nearest folder above it that exists must be a folder to write in."""
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not existing.is_dir():
+        raise ValueError(
+            f"format `cpu_log`: option `path` must be a directory, but {existing} is a file"
+        )
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"format `cpu_log`: option `path` must be a directory to write in, but {existing} is "
+            "read-only; choose another one, or change its permissions"
+        )
+
+
+def _directory(options: SimpleNamespace) -> PublishedDirectory:
+    return PublishedDirectory(options.path, options.maxFileBytes)
+
+
+# ---- Reading ---------------------------------------------------------------------------------
 
 
 class CpuLogReader(DataSourceReader):
@@ -140,7 +257,8 @@ class CpuLogReader(DataSourceReader):
 def parse_cpu_log(df: DataFrame) -> DataFrame:
     """The lines in column `value` as `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`.
 
-    A line that is not of the format is kept whole in `item`; its other two columns are null.
+    Works on any DataFrame of lines, streaming or not. A line that is not of the format is kept
+    whole in `item`; its other two columns are null.
     """
     value = F.col("value")
     millis, usage, item = (F.get(F.split(value, ",", 3), index) for index in range(3))
@@ -152,60 +270,12 @@ def parse_cpu_log(df: DataFrame) -> DataFrame:
     )
 
 
-def _restored(item):
+def _restored(item: Column) -> Column:
     # Cut at the escaped backslashes first: what is left of a backslash then starts an escape.
-    parts = F.transform(
-        F.split(item, r"\\\\"),
-        lambda part: F.replace(
-            F.replace(part, F.lit(r"\n"), F.lit("\n")), F.lit(r"\r"), F.lit("\r")
-        ),
-    )
+    parts = F.transform(F.split(item, r"\\\\"), _with_line_ends)
     return F.when(item != F.lit(r"\N"), F.array_join(parts, "\\"))
 
 
-@cache
-def _monitor() -> CpuMonitor:
-    """One per worker process: Spark reuses them, so the reference outlives a task."""
-    return CpuMonitor()
-
-
-def _checked(options: SimpleNamespace, overwrite: bool) -> SimpleNamespace:
-    if overwrite:
-        raise ValueError(
-            "format `cpu_log` appends: use mode `append` (batch) or output mode `append` "
-            "(streaming); to begin anew, delete the directory"
-        )
-    return options
-
-
-def _directory(options: SimpleNamespace) -> PublishedDirectory:
-    return PublishedDirectory(Path(options.path), options.maxFileBytes)
-
-
-def _stage(
-    directory: PublishedDirectory, query: str, batches: Iterator[pa.RecordBatch]
-) -> list[Staged]:
-    stage = directory.stage(query, TaskContext.get().partitionId())
-    try:
-        for batch in batches:
-            if batch.num_rows:
-                lines = format_lines(batch, int(time.time() * 1000), _monitor().usage())
-                stage.write(memoryview(text_bytes(lines)))
-    except BaseException:
-        stage.discard()
-        raise
-    return stage.finish()
-
-
-def _commit(
-    directory: PublishedDirectory, messages: Sequence[StagedByTask | None], batch: int | None
-) -> None:
-    staged = [piece for message in messages if message for piece in message.staged]
-    first = next(message for message in messages if message)
-    owner = Owner(first.query, first.run, os.uname().nodename, os.getppid(), 0.0)
-    directory.commit(owner, batch, staged)
-
-
-def _abort(directory: PublishedDirectory, messages: Sequence[StagedByTask | None]) -> None:
-    for query in {message.query for message in messages if message}:
-        directory.sweep(query)
+def _with_line_ends(text: Column) -> Column:
+    newlines = F.replace(text, F.lit(r"\n"), F.lit("\n"))
+    return F.replace(newlines, F.lit(r"\r"), F.lit("\r"))
