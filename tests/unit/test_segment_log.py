@@ -1,0 +1,253 @@
+"""The segment log: what was appended is what is read, or an error says where it is not."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tutorial_pkg.core import segment_log
+from tutorial_pkg.core.segment_log import (
+    HEADER_BYTES,
+    LogDamagedError,
+    LogLockedError,
+    SegmentWriter,
+    WriterLock,
+    first_position,
+    frames,
+    read_frames,
+)
+
+
+def write(directory: Path, payloads: list[bytes], segment_bytes: int = 1 << 20) -> SegmentWriter:
+    log = SegmentWriter(directory, segment_bytes)
+    for number, payload in enumerate(payloads):
+        log.append(payload, payload.count(b"\n"), 1_000 + number)
+    return log
+
+
+def read(directory: Path, start: int, end: int) -> list[bytes]:
+    return [bytes(payload) for _, payload in read_frames(directory, start, end)]
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.segment"))
+
+
+def flip(file: Path, place: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+
+
+PAYLOADS = [b"one\n", b"two\nthree\n", b"\n", b"x" * 20 + b"\n"]
+
+
+def test_reads_what_was_appended(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    assert read(tmp_path, 0, log.end) == PAYLOADS
+    found = list(frames(tmp_path, 0, log.end))
+    assert [frame.rows for frame in found] == [1, 2, 1, 1]
+    assert [frame.received_at for frame in found] == [1_000, 1_001, 1_002, 1_003]
+    assert [frame.position for frame in found] == [0, *(frame.end for frame in found[:-1])]
+    assert found[-1].end == log.end == sum(HEADER_BYTES + len(each) for each in PAYLOADS)
+    log.close()
+
+
+def test_any_slice_between_frames_can_be_read_again(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    ends = [0, *(frame.end for frame in frames(tmp_path, 0, log.end))]
+    for first, start in enumerate(ends):
+        for last, end in enumerate(ends[first:], first):
+            assert read(tmp_path, start, end) == PAYLOADS[first:last]
+    log.close()
+
+
+def test_positions_continue_over_segments_deletion_and_reopening(tmp_path) -> None:
+    log = write(tmp_path, [b"%05d\n" % number for number in range(10)], segment_bytes=70)
+    names = segments(tmp_path)
+    assert len(names) == 4
+    assert [int(name.stem) for name in names] == [0, 90, 180, 270]
+    log.delete_below(200)
+    assert segments(tmp_path) == names[2:]
+    assert first_position(tmp_path) == log.first == 180
+    log.close()
+    reopened = SegmentWriter(tmp_path)
+    assert (reopened.first, reopened.end, reopened.repair) == (180, 300, None)
+    reopened.append(b"after\n", 1, 0)
+    assert read(tmp_path, 270, reopened.end) == [b"00009\n", b"after\n"]
+    reopened.close()
+
+
+def test_the_segment_being_written_is_never_deleted(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    log.delete_below(log.end + 1_000)
+    assert read(tmp_path, 0, log.end) == PAYLOADS
+    log.close()
+
+
+def test_deleted_lines_cannot_be_asked_for(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.delete_below(log.end)
+    with pytest.raises(LogDamagedError, match=f"^{tmp_path}: no segment holds position 0$"):
+        read(tmp_path, 0, log.end)
+    log.close()
+
+
+@pytest.mark.parametrize("kept", range(HEADER_BYTES + len(PAYLOADS[-1])))
+def test_torn_last_frame_is_cut_back_with_a_warning(tmp_path, caplog, kept: int) -> None:
+    log = write(tmp_path, PAYLOADS)
+    last = list(frames(tmp_path, 0, log.end))[-1]
+    log.close()
+    os.truncate(segments(tmp_path)[0], last.position + kept)
+    reopened = SegmentWriter(tmp_path)
+    assert reopened.end == last.position
+    assert read(tmp_path, 0, reopened.end) == PAYLOADS[:-1]
+    if kept:
+        expected = f"cut off {kept} bytes of an unfinished frame at {last.position}"
+        assert expected in caplog.text
+        assert expected in reopened.repair
+    reopened.append(b"next\n", 1, 0)
+    assert read(tmp_path, last.position, reopened.end) == [b"next\n"]
+    reopened.close()
+
+
+def test_zeros_after_a_power_failure_are_cut_off(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    end = log.end
+    log.close()
+    with segments(tmp_path)[0].open("ab") as file:
+        file.write(bytes(5_000))
+    reopened = SegmentWriter(tmp_path)
+    assert (reopened.end, reopened.repair is None) == (end, False)
+    reopened.close()
+
+
+def test_last_frame_with_a_wrong_checksum_is_torn(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    last = list(frames(tmp_path, 0, log.end))[-1]
+    log.close()
+    flip(segments(tmp_path)[0], -5)
+    reopened = SegmentWriter(tmp_path)
+    assert reopened.end == last.position
+    reopened.close()
+
+
+@pytest.mark.parametrize("place", range(HEADER_BYTES + len(PAYLOADS[1])))
+def test_any_flipped_byte_in_the_middle_is_an_error(tmp_path, place: int) -> None:
+    log = write(tmp_path, PAYLOADS)
+    second = list(frames(tmp_path, 0, log.end))[1]
+    log.close()
+    segment = segments(tmp_path)[0]
+    flip(segment, second.position + place)
+    expected = (
+        f"^segment {re.escape(str(segment))}, position {second.position} .byte 28 of the file"
+    )
+    with pytest.raises(LogDamagedError, match=expected):
+        read(tmp_path, 0, log.end)
+    with pytest.raises(LogDamagedError, match=expected):
+        SegmentWriter(tmp_path)
+
+
+def test_damage_text(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    log.close()
+    flip(segments(tmp_path)[0], HEADER_BYTES)
+    with pytest.raises(LogDamagedError) as error:
+        read(tmp_path, 0, log.end)
+    assert str(error.value) == (
+        f"segment {tmp_path}/00000000000000000000.segment, position 0 (byte 0 of the file): "
+        "the payload does not match its CRC-32. The log is damaged here and cannot be read past "
+        "this point; restore the segment from a copy, or start a new query with a new log and a "
+        "new checkpoint"
+    )
+
+
+def test_missing_segment_in_the_middle(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.close()
+    segments(tmp_path)[1].unlink()
+    with pytest.raises(LogDamagedError, match=r"no segment holds position 28$"):
+        read(tmp_path, 0, log.end)
+
+
+def test_old_segment_cut_short(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.close()
+    os.truncate(segments(tmp_path)[1], 30)
+    with pytest.raises(LogDamagedError, match=r"position 28 .*beyond the segment's end"):
+        read(tmp_path, 0, log.end)
+
+
+def test_full_disk_leaves_whole_frames(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write(tmp_path, PAYLOADS)
+    end, writev = log.end, os.writev
+    with monkeypatch.context() as full:
+        full.setattr(os, "writev", lambda file, parts: writev(file, [parts[0], parts[1][:3]]))
+        with pytest.raises(OSError, match=f"^{tmp_path}: no room for a frame of 5 bytes$"):
+            log.append(b"more\n", 1, 0)
+    assert log.end == end
+    log.append(b"room\n", 1, 0)
+    assert read(tmp_path, 0, log.end) == [*PAYLOADS, b"room\n"]
+    log.close()
+
+
+def test_sync_reaches_every_file_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(os.fstat(file).st_ino))
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    assert log.sync() == log.end
+    assert synced == [name.stat().st_ino for name in segments(tmp_path)]
+    log.sync()
+    assert len(synced) == len(PAYLOADS)
+    log.close()
+
+
+def test_closing_leaves_no_file_open(tmp_path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    assert read(tmp_path, 0, log.end) == PAYLOADS
+    log.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from tutorial_pkg.core.segment_log import WriterLock
+lock = WriterLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_second_writer_is_told_who_holds_the_lock_until_that_one_dies(tmp_path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        since = json.loads((tmp_path / "lock").read_text())["since"]
+        with pytest.raises(LogLockedError) as error:
+            WriterLock(tmp_path, patience=0.2)
+        assert str(error.value) == (
+            f"the log {tmp_path} is in use by the query of process {holder.pid} (since {since}); "
+            "stop that query first, or give this one a log of its own"
+        )
+        holder.kill()
+    WriterLock(tmp_path).release()
+
+
+def test_waits_for_a_lock_that_comes_free(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = WriterLock(tmp_path)
+    monkeypatch.setattr(segment_log.time, "sleep", lambda _: first.release())
+    second = WriterLock(tmp_path)
+    with (tmp_path / "lock").open() as other, pytest.raises(OSError) as error:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert error.value.errno == errno.EAGAIN
+    second.release()

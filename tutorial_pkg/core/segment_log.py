@@ -1,0 +1,325 @@
+"""The segment log: lines on disk, written once, read by many, found again after a crash.
+
+One writer appends *frames* to the files of one directory, the *segments*. A frame is a header and
+a payload of complete lines. A *position* counts the log's bytes from its very first; it never goes
+back, and a segment is named after the position of its first byte. So an offset is one number, and
+deleting old segments changes no position.
+
+A crash can leave half a frame at the log's end: opening the log for writing cuts it off. Anything
+else that does not match its checksum is damage, and an error.
+
+After Kafka's log, with positions for record numbers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import mmap
+import os
+import struct
+import threading
+import time
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+PATIENCE_SECONDS = 10.0  # a killed driver's reader process lives for some seconds more
+RETRY_SECONDS = 0.1
+
+# Payload bytes, rows, received-at, CRC-32 of the payload; then the CRC-32 of these four.
+_FIELDS = struct.Struct("<IIqI")
+_CHECKSUM = struct.Struct("<I")
+HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
+
+_log = logging.getLogger(__name__)
+
+
+class LogDamagedError(Exception):
+    """The log does not hold what was written to it; the text names segment and position."""
+
+
+class LogLockedError(Exception):
+    """Another process writes to the log; the text names it."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a frame's header says; `received_at` is in microseconds since 1970, in UTC."""
+
+    position: int
+    payload_bytes: int
+    rows: int
+    received_at: int
+    payload_crc: int
+
+    @property
+    def end(self) -> int:
+        """The position of the next frame."""
+        return self.position + HEADER_BYTES + self.payload_bytes
+
+
+# Reading
+
+
+def frames(directory: Path, start: int, end: int) -> Iterator[Frame]:
+    """The frames from position `start` to `end`, by their headers alone.
+
+    Raises `LogDamagedError`.
+    """
+    return (frame for frame, _ in _scan(directory, start, end))
+
+
+def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
+    """The frames from position `start` to `end`, each with its payload, whose CRC-32 is checked.
+
+    Raises `LogDamagedError`.
+    """
+    for frame, payload in _scan(directory, start, end):
+        if zlib.crc32(payload) != frame.payload_crc:
+            segment = _segment_with(directory, frame.position)
+            raise _damaged(segment, frame.position, "the payload does not match its CRC-32")
+        yield frame, payload
+
+
+def first_position(directory: Path) -> int:
+    """Where the oldest segment begins; 0 if there is none."""
+    return min(map(_base, _segments(directory)), default=0)
+
+
+def _scan(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
+    position = start
+    while position < end:
+        segment = _segment_with(directory, position)
+        data, base = _mapped(segment), _base(segment)
+        while position < min(end, base + len(data)):
+            frame = _frame_at(data, segment, position)
+            if frame is None or frame.end > base + len(data):
+                raise _damaged(segment, position, "the frame goes beyond the segment's end")
+            yield frame, data[position - base + HEADER_BYTES : frame.end - base]
+            position = frame.end
+
+
+def _frame_at(data: memoryview, segment: Path, position: int) -> Frame | None:
+    """The frame at `position`, or None if its header is cut off."""
+    header = data[position - _base(segment) :][:HEADER_BYTES]
+    if len(header) < HEADER_BYTES:
+        return None
+    if _CHECKSUM.unpack_from(header, _FIELDS.size) != (zlib.crc32(header[: _FIELDS.size]),):
+        raise _damaged(segment, position, "no frame's header is here")
+    return Frame(position, *_FIELDS.unpack_from(header))
+
+
+def _mapped(segment: Path) -> memoryview:
+    with segment.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _segments(directory: Path) -> list[Path]:
+    """Oldest first: the names have leading zeros."""
+    return sorted(directory.glob("*.segment"))
+
+
+def _base(segment: Path) -> int:
+    return int(segment.stem)
+
+
+def _segment_with(directory: Path, position: int) -> Path:
+    segments = _segments(directory)
+    index = bisect_right(segments, position, key=_base) - 1
+    if index < 0 or position >= _base(segments[index]) + segments[index].stat().st_size:
+        raise LogDamagedError(f"{directory}: no segment holds position {position}")
+    return segments[index]
+
+
+def _damaged(segment: Path, position: int, what: str) -> LogDamagedError:
+    return LogDamagedError(
+        f"segment {segment}, position {position} (byte {position - _base(segment)} of the file): "
+        f"{what}. The log is damaged here and cannot be read past this point; restore the "
+        "segment from a copy, or start a new query with a new log and a new checkpoint"
+    )
+
+
+# Writing
+
+
+class SegmentWriter:
+    """The one writer of a log directory; take the `WriterLock` above it first.
+
+    One thread appends; any thread may `sync`, `delete_below` and read the positions.
+    `repair` tells what opening had to cut off, or is None.
+    """
+
+    def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._rolling = threading.Lock()
+        self._finished: list[int] = []
+        self.repair: str | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+        self.end = self._synced = self._open_last_segment()
+
+    @property
+    def first(self) -> int:
+        """The oldest position that is still there."""
+        return first_position(self._directory)
+
+    def append(self, payload: bytes | memoryview, rows: int, received_at: int) -> None:
+        """Write one frame. After an error nothing of it is in the log.
+
+        Raises `OSError`, for instance when the disk is full.
+        """
+        fields = _FIELDS.pack(len(payload), rows, received_at, zlib.crc32(payload))
+        header = fields + _CHECKSUM.pack(zlib.crc32(fields))
+        if self.end - self._base >= self._segment_bytes:
+            self._roll()
+        written = os.writev(self._file, [header, payload])
+        if written < HEADER_BYTES + len(payload):
+            os.ftruncate(self._file, self.end - self._base)
+            raise OSError(f"{self._directory}: no room for a frame of {len(payload)} bytes")
+        self.end += written
+
+    def sync(self) -> int:
+        """Put everything appended so far on disk, and return the position up to which it is."""
+        with self._rolling:
+            end, files = self.end, [*self._finished, self._file]
+        if end == self._synced:
+            return end
+        for file in files:
+            os.fdatasync(file)
+        for file in files[:-1]:
+            self._finished.remove(file)
+            os.close(file)
+        self._synced = end
+        return end
+
+    def delete_below(self, position: int) -> None:
+        """Delete the segments that lie wholly below `position`, never the one being written."""
+        segments = _segments(self._directory)
+        for segment, following in pairwise(segments):
+            if _base(following) <= position:
+                segment.unlink()
+
+    def close(self) -> None:
+        """Sync and close; only after the last `append`."""
+        self.sync()
+        os.close(self._file)
+
+    def _open_last_segment(self) -> int:
+        """Repair and open the newest segment, or start the first; the position of its end."""
+        segments = _segments(self._directory)
+        if not segments:
+            self._start_segment(0)
+            return 0
+        end = self._cut_torn_tail(segments[-1])
+        self._base = _base(segments[-1])
+        self._file = os.open(segments[-1], os.O_WRONLY | os.O_APPEND)
+        return end
+
+    def _cut_torn_tail(self, segment: Path) -> int:
+        size = segment.stat().st_size
+        end = _end_of_whole_frames(segment) if size else _base(segment)
+        torn = _base(segment) + size - end
+        if torn:
+            os.truncate(segment, size - torn)
+            self.repair = f"segment {segment}: cut off {torn} bytes of an unfinished frame at {end}"
+            _log.warning(self.repair)
+        return end
+
+    def _roll(self) -> None:
+        """Start the next segment; `sync` closes the finished one."""
+        with self._rolling:
+            self._finished.append(self._file)
+            self._start_segment(self.end)
+
+    def _start_segment(self, base: int) -> None:
+        self._base = base
+        name = self._directory / f"{base:020d}.segment"
+        self._file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        _sync_directory(self._directory)
+
+
+def _end_of_whole_frames(segment: Path) -> int:
+    """Check every frame of the newest segment, and return where the last whole one ends.
+
+    Only the end can be torn: a frame that is cut off, or the last one with a wrong checksum, or
+    zeros, which a file system may leave behind after a power failure.
+    """
+    data, base = _mapped(segment), _base(segment)
+    position = base
+    while position < base + len(data):
+        rest = data[position - base :]
+        if _all_zeros(rest[:HEADER_BYTES]) and _all_zeros(rest):
+            break
+        frame = _frame_at(data, segment, position)
+        if frame is None or frame.end > base + len(data):
+            break
+        payload = data[position - base + HEADER_BYTES : frame.end - base]
+        if zlib.crc32(payload) != frame.payload_crc:
+            if frame.end == base + len(data):
+                break
+            raise _damaged(segment, position, "the payload does not match its CRC-32")
+        position = frame.end
+    return position
+
+
+def _all_zeros(data: memoryview) -> bool:
+    return not bytes(data).strip(b"\0")
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make new names in `directory` survive a power failure."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class WriterLock:
+    """Held by the log's only writing process; the system releases it when the process dies."""
+
+    def __init__(self, directory: Path, patience: float = PATIENCE_SECONDS) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._file = (directory / "lock").open("a+")
+        deadline = time.monotonic() + patience
+        while not self._taken():
+            if time.monotonic() > deadline:
+                holder = self._holder()
+                self._file.close()
+                raise LogLockedError(
+                    f"the log {directory} is in use by {holder}; stop that query first, "
+                    "or give this one a log of its own"
+                )
+            time.sleep(RETRY_SECONDS)
+        self._sign()
+
+    def release(self) -> None:
+        self._file.close()
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _sign(self) -> None:
+        since = datetime.now().astimezone().isoformat(timespec="seconds")
+        self._file.truncate(0)
+        json.dump({"process": os.getpid(), "since": since}, self._file)
+        self._file.flush()
+
+    def _holder(self) -> str:
+        self._file.seek(0)
+        text = self._file.read()
+        if not text:
+            return "another process"
+        holder = json.loads(text)
+        return f"the query of process {holder['process']} (since {holder['since']})"
