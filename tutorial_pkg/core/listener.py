@@ -33,7 +33,7 @@ FRAME_SECONDS = 0.02
 POLL_SECONDS = 0.1
 SWEEP_SECONDS = 0.5
 PUBLISH_SECONDS = 0.25
-WAITING_CONNECTIONS = 128
+WAITING_CONNECTIONS = 1024
 
 _NEWLINE = b"\n"
 
@@ -188,19 +188,24 @@ class PortListener(threading.Thread):
             connection.last_line = time.monotonic()
 
     def _accept(self) -> None:
-        try:
-            client, _ = self._listening.accept()
-        except OSError:  # gone again, or no file descriptor left: the next sweep tries again
-            self._stop_accepting()
-            return
+        """Take in all senders that wait, as long as there are slots."""
+        while len(self._connections) < self._limits.connections:
+            try:
+                client, _ = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # perhaps no file descriptor is left: the next sweep tries again
+                break
+            self._add(client)
+        self._stop_accepting()
+
+    def _add(self, client: socket.socket) -> None:
         client.setblocking(False)
         connection = _Connection(client)
         self._connections.add(connection)
         self._selector.register(client, selectors.EVENT_READ, connection)
         self.status.accepted += 1
         self.status.connections = len(self._connections)
-        if len(self._connections) >= self._limits.connections:
-            self._stop_accepting()
 
     def _stop_accepting(self) -> None:
         """Further senders wait in the system's queue; refused, they would lose what they sent."""
@@ -406,8 +411,9 @@ def _bind(host: str, port: int, deadline: float) -> socket.socket:
 
 
 def _bind_text(host: str, port: int, error: OSError) -> str:
+    reason = str(error.strerror).split(" (")[0]
     return (
-        f"cannot listen on {host}:{port}: {error.strerror or error}. If another program or query "
+        f"cannot listen on {host}:{port}: {reason}. If another program or query "
         "uses it, stop that one or choose another option `port`; `host` must be an address of "
         "this machine"
     )
