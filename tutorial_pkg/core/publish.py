@@ -156,6 +156,10 @@ class PublishedDirectory:
             with self._locked():
                 self._recovered()
 
+    def check_record(self) -> None:
+        """Raises `RuntimeError` when the record is damaged: better before a batch than after it."""
+        self._read()
+
     def check_owner(self, owner: Owner) -> None:
         """Raises `RuntimeError` that names the other owner, when one is running."""
         self._check_owner(self._read(), owner)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
-    DataSourceReader,
     DataSourceStreamArrowWriter,
-    InputPartition,
     WriterCommitMessage,
 )
 from pyspark.sql.types import (
@@ -35,31 +33,38 @@ from pyspark.sql.types import (
 
 from tutorial_pkg.core.cpu_log_lines import LINE_PATTERN, format_lines, parse_lines, text_bytes
 from tutorial_pkg.core.cpu_monitor import CpuMonitor
+from tutorial_pkg.core.file_search import local_path
+from tutorial_pkg.core.line_files import LineFile
 from tutorial_pkg.core.options import REQUIRED, Option, Options, documented, integer, not_empty
 from tutorial_pkg.core.publish import DATA_FILES, PublishedDirectory, Staged
 from tutorial_pkg.core.query_owner import this_owner
+from tutorial_pkg.sources.file_lines import (
+    FILE_OPTIONS,
+    FileLinesReader,
+    FileLinesStreamReader,
+    FilePartition,
+    FileRange,
+)
 
 # ---- Options ---------------------------------------------------------------------------------
 
-OPTIONS = Options(
-    "cpu_log",
-    [
-        Option("path", not_empty, REQUIRED, "a directory", "where the `data.<i>.csv` files are"),
-        Option(
-            "maxFileBytes",
-            integer(1),
-            None,
-            "a number of bytes from 1",
-            "a file that would grow past it is followed by `data.<i>.1.csv` and so on; "
-            "the cut falls between Arrow batches, so one of these may be longer",
-        ),
-    ],
+PATH = Option("path", not_empty, REQUIRED, "a directory", "where the `data.<i>.csv` files are")
+MAX_FILE_BYTES = Option(
+    "maxFileBytes",
+    integer(1),
+    None,
+    "a number of bytes from 1",
+    "writing: a file that would grow past it is followed by `data.<i>.1.csv` and so on; "
+    "the cut falls between Arrow batches, so one of these may be longer",
 )
+WRITE_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES))
+READ_OPTIONS = Options("cpu_log", (PATH, *FILE_OPTIONS[1:]))  # the files' own path is ours to say
+ALL_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES, *FILE_OPTIONS[1:]))
 
 # ---- Data source -----------------------------------------------------------------------------
 
 
-@documented(OPTIONS)
+@documented(ALL_OPTIONS)
 class CpuLogDataSource(DataSource):
     r"""Lines `epoch_millis,cpu_usage,item`, written batch by batch and read back as columns.
 
@@ -102,7 +107,10 @@ class CpuLogDataSource(DataSource):
         return CpuLogStreamWriter(_checked(self.options, schema, overwrite))
 
     def reader(self, schema: StructType) -> CpuLogReader:
-        return CpuLogReader(OPTIONS.parse(self.options))
+        return CpuLogReader(_read_options(self.options), parse_lines)
+
+    def streamReader(self, schema: StructType) -> FileLinesStreamReader:
+        return FileLinesStreamReader(_read_options(self.options), parse_lines)
 
 
 # ---- Writing ---------------------------------------------------------------------------------
@@ -122,6 +130,7 @@ class CpuLogStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SimpleNamespace) -> None:
         self._directory = _directory(options)
+        self._directory.check_record()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
         task = TaskContext.get()
@@ -195,8 +204,8 @@ def _cpu_monitor() -> CpuMonitor:
 _WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
 
 
-def _checked(given: dict[str, str], schema: StructType, overwrite: bool) -> SimpleNamespace:
-    options = OPTIONS.parse(given)
+def _checked(given: Mapping[str, str], schema: StructType, overwrite: bool) -> SimpleNamespace:
+    options = WRITE_OPTIONS.parse(given)
     if overwrite:
         raise ValueError(
             'format `cpu_log` only appends: use `.mode("append")` or '
@@ -220,7 +229,7 @@ def _check_columns(schema: StructType) -> None:
 
 def _check_path(path: Path) -> None:
     """`path` or the nearest folder above it that exists must be a folder to write in."""
-    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    existing = next(at for at in (path, *path.absolute().parents) if os.access(at, os.F_OK))
     if not existing.is_dir():
         raise ValueError(
             f"format `cpu_log`: option `path` must be a directory, but {existing} is a file"
@@ -239,19 +248,25 @@ def _directory(options: SimpleNamespace) -> PublishedDirectory:
 # ---- Reading ---------------------------------------------------------------------------------
 
 
-class CpuLogReader(DataSourceReader):
-    def __init__(self, options: SimpleNamespace) -> None:
-        self._options = options
+class CpuLogReader(FileLinesReader):
+    """Stops at each file's last newline: what follows is a publication under way."""
 
-    def partitions(self) -> list[InputPartition]:
-        files = sorted(Path(self._options.path).glob(DATA_FILES))
-        return [InputPartition(str(file)) for file in files]
+    def partitions(self) -> list[FilePartition]:
+        planned = super().partitions()
+        for partition in planned:
+            partition.ranges = [self._whole_lines(part) for part in partition.ranges]
+        return planned
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:
-            return
-        text = Path(partition.value).read_bytes().decode()
-        yield parse_lines(pa.array(text.split("\n")[:-1], pa.string()))
+    def _whole_lines(self, part: FileRange) -> FileRange:
+        with LineFile(part.path, self.options.maxLineBytes) as file:
+            end = file.last_line_end(0, part.end)
+        return replace(part, start=min(part.start, end), stop=min(part.stop, end), end=end)
+
+
+def _read_options(given: Mapping[str, str]) -> SimpleNamespace:
+    options = READ_OPTIONS.parse(given)
+    options.path = local_path(str(Path(options.path) / DATA_FILES))
+    return options
 
 
 def parse_cpu_log(df: DataFrame) -> DataFrame:

@@ -1,0 +1,391 @@
+"""Format `cpu_log` on real Spark: what is written is what is there, once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tutorial_pkg.sinks.cpu_log import parse_cpu_log
+
+LINE = re.compile(r"[0-9]{13},[01]\.[0-9]{6},item [0-9]+")
+AWKWARD = ["", None, "a,b,,", "\"q\" 'q'", "a\nb", "\r\n", "\\", "\\n", "\\\\", "\\N", "\0", "😀 é"]
+
+
+class Feed:
+    """Numbered items as a streaming DataFrame; every `add` is one batch, replayed as it was."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+        self._folder.mkdir()
+        self.items: list[str] = []
+
+    def add(self, count: int) -> None:
+        items = [f"item {len(self.items) + number}" for number in range(count)]
+        draft = self._folder / ".draft"
+        draft.write_text("".join(f"{item}\n" for item in items))
+        draft.rename(self._folder / f"{len(list(self._folder.iterdir())):06}")
+        self.items += items
+
+    def stream(self, partitions: int = 2) -> DataFrame:
+        lines = self._spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._folder))
+        return lines.repartition(partitions)
+
+
+@pytest.fixture
+def feed(spark: SparkSession, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path / "in")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def start(df: DataFrame, out: Path, checkpoint: str = "checkpoint", **options) -> StreamingQuery:
+    writer = df.writeStream.format("cpu_log").options(**options)
+    return writer.option("checkpointLocation", str(out.parent / checkpoint)).start(str(out))
+
+
+def drain(df: DataFrame, out: Path, checkpoint: str = "checkpoint", **options) -> None:
+    """Run until all that there is has been written; raises what the query raised."""
+    writer = df.writeStream.format("cpu_log").options(**options).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(out.parent / checkpoint)).start(
+        str(out)
+    ).awaitTermination()
+
+
+def files(out: Path) -> list[str]:
+    return sorted(file.name for file in out.glob("*.csv"))
+
+
+def lines(out: Path) -> list[str]:
+    """All lines of all files; each must be whole."""
+    texts = [file.read_text() for file in out.glob("data.*.csv")]
+    assert all(text.endswith("\n") for text in texts)
+    return [line for text in texts for line in text.splitlines()]
+
+
+def items(out: Path) -> Counter[str]:
+    return Counter(line.split(",", 2)[2] for line in lines(out))
+
+
+def error_of(query: StreamingQuery) -> str:
+    with pytest.raises(StreamingQueryException) as failed:
+        query.awaitTermination(60)
+    return str(failed.value)
+
+
+# ---- the contract ----------------------------------------------------------------------------
+
+
+def test_a_batch_becomes_one_file_per_partition(spark: SparkSession, out: Path) -> None:
+    df = spark.range(1000).selectExpr("concat('item ', id)").repartition(2)
+    df.write.format("cpu_log").mode("append").save(str(out))
+    df.write.format("cpu_log").mode("append").save(str(out))
+    assert files(out) == ["data.0.csv", "data.1.csv"]
+    assert all(LINE.fullmatch(line) for line in lines(out))
+    assert items(out) == Counter({f"item {number}": 2 for number in range(1000)})
+
+
+def test_a_stream_grows_one_file_per_partition(feed: Feed, out: Path) -> None:
+    query = start(feed.stream(2), out)
+    sizes = []
+    for _ in range(3):
+        feed.add(100)
+        query.processAllAvailable()
+        sizes.append([(out / name).stat().st_size for name in files(out)])
+    query.stop()
+    assert files(out) == ["data.0.csv", "data.1.csv"]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert all(LINE.fullmatch(line) for line in lines(out))
+    assert items(out) == Counter(feed.items)
+
+
+def test_awkward_items_come_back_by_every_way_of_reading(spark: SparkSession, out: Path) -> None:
+    expected = Counter([*AWKWARD, "x" * (1 << 20), "\n" * (1 << 20)])
+    df = spark.createDataFrame([(item,) for item in expected], "item STRING").repartition(2)
+    df.write.format("cpu_log").mode("append").save(str(out))
+    read = spark.read.format("cpu_log").load(str(out))
+    parsed = parse_cpu_log(spark.read.text(str(out / "data.*.csv")))
+    assert read.schema == parsed.schema
+    assert read.schema.simpleString() == "struct<timestamp:timestamp,cpu_usage:double,item:string>"
+    for rows in (read.collect(), parsed.collect()):
+        assert Counter(row.item for row in rows) == expected
+        assert all(0 <= row.cpu_usage <= 1 and row.timestamp.year >= 2020 for row in rows)
+
+
+def test_a_line_of_another_format_is_kept_whole(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("no log line, \\n",), ("1,0.5,a\\n",), (None,)], "value STRING")
+    assert [tuple(row)[1:] for row in parse_cpu_log(df).collect()] == [
+        (None, "no log line, \\n"),
+        (0.5, "a\n"),
+        (None, None),
+    ]
+
+
+def test_several_columns_become_a_row(spark: SparkSession, out: Path) -> None:
+    df = spark.sql("SELECT 1 AS id, 'a,b' AS name, CAST(NULL AS DOUBLE) AS size").coalesce(1)
+    df.write.format("cpu_log").mode("append").save(str(out))
+    assert items(out) == Counter(["Row(id=1, name=a,b, size=null)"])
+
+
+def test_a_stream_read_follows_a_stream_written(
+    spark: SparkSession, feed: Feed, out: Path, tmp_path: Path
+) -> None:
+    feed.add(500)
+    drain(feed.stream(2), out)
+    tail = spark.readStream.format("cpu_log").load(str(out)).select("item").writeStream
+    reader = tail.format("memory").queryName("tail").start()
+    writer = start(feed.stream(2), out)
+    for _ in range(3):
+        feed.add(500)
+        writer.processAllAvailable()
+        reader.processAllAvailable()
+    reader.stop()
+    writer.stop()
+    assert Counter(row.item for row in spark.table("tail").collect()) == Counter(feed.items)
+    spark.catalog.dropTempView("tail")
+
+
+def test_what_is_published_half_is_not_read(spark: SparkSession, feed: Feed, out: Path) -> None:
+    feed.add(10)
+    drain(feed.stream(1), out)
+    with (out / "data.0.csv").open("a") as file:
+        file.write("1583309377078,0.5,hal")
+    rows = spark.read.format("cpu_log").load(str(out)).collect()
+    assert Counter(row.item for row in rows) == Counter(feed.items)
+
+
+def test_files_are_rolled_and_read_together(spark: SparkSession, feed: Feed, out: Path) -> None:
+    for _ in range(3):
+        feed.add(100)
+    drain(feed.stream(1), out, maxFileBytes="5000")
+    assert files(out) == ["data.0.1.csv", "data.0.2.csv", "data.0.csv"]
+    rows = spark.read.format("cpu_log").load(str(out)).collect()
+    assert Counter(row.item for row in rows) == Counter(feed.items)
+
+
+# ---- batches, checkpoints, queries -----------------------------------------------------------
+
+
+def test_empty_batches_and_partitions_leave_no_trace(
+    spark: SparkSession, feed: Feed, out: Path
+) -> None:
+    feed.add(0)
+    drain(feed.stream(2), out)
+    spark.range(0).write.format("cpu_log").mode("append").save(str(out))
+    assert not out.exists()
+    feed.add(1)
+    drain(feed.stream(4), out)
+    assert len(files(out)) == 1
+    assert items(out) == Counter(feed.items)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1)])
+def test_more_or_fewer_partitions_after_a_restart(
+    feed: Feed, out: Path, before: int, after: int
+) -> None:
+    for partitions in (before, after, before):
+        feed.add(100)
+        drain(feed.stream(partitions), out)
+    assert files(out) == ["data.0.csv", "data.1.csv", "data.2.csv"]
+    assert items(out) == Counter(feed.items)
+
+
+def test_a_restart_repeats_nothing(feed: Feed, out: Path) -> None:
+    for _ in range(3):
+        feed.add(50)
+        drain(feed.stream(), out)
+    drain(feed.stream(), out)
+    assert items(out) == Counter(feed.items)
+
+
+def test_a_batch_that_spark_forgot_is_not_published_twice(feed: Feed, out: Path) -> None:
+    """As after a crash between our commit and Spark's: its note of the batch is not there."""
+    for _ in range(2):
+        feed.add(50)
+    drain(feed.stream(), out)
+    for note in (out.parent / "checkpoint" / "commits").glob("*1*"):
+        note.unlink()
+    feed.add(50)
+    drain(feed.stream(), out)
+    assert items(out) == Counter(feed.items)
+
+
+@pytest.mark.parametrize("checkpoint", ["another", "checkpoint"])
+def test_a_new_query_appends_to_an_old_directory(feed: Feed, out: Path, checkpoint: str) -> None:
+    """With another checkpoint, or with its own deleted: batch 0 is not the old batch 0."""
+    feed.add(50)
+    drain(feed.stream(), out)
+    first = (out / "data.0.csv").read_bytes()
+    shutil.rmtree(out.parent / "checkpoint")
+    feed.add(50)
+    drain(feed.stream(), out, checkpoint)
+    assert (out / "data.0.csv").read_bytes().startswith(first)
+    assert items(out) == Counter(feed.items[:50]) + Counter(feed.items)
+
+
+@pytest.fixture
+def running(feed: Feed, out: Path) -> Iterator[StreamingQuery]:
+    """A query that has written 50 items and waits for more."""
+    feed.add(50)
+    query = start(feed.stream(), out)
+    query.processAllAvailable()
+    yield query
+    query.stop()
+
+
+def test_a_second_query_fails_and_names_the_first_until_that_stops(
+    running: StreamingQuery, feed: Feed, out: Path
+) -> None:
+    error = error_of(start(feed.stream(), out, "second"))
+    assert f"{out} is being written by query {running.id} (run {running.runId}, process " in error
+    assert "stop the other query first, or choose another directory" in error
+    feed.add(50)
+    running.processAllAvailable()
+    assert items(out) == Counter(feed.items)
+    running.stop()
+    drain(feed.stream(), out, "second")
+    assert items(out) == Counter(feed.items * 2)
+
+
+def test_a_batch_job_waits_for_the_query_to_stop(
+    spark: SparkSession, running: StreamingQuery, out: Path
+) -> None:
+    job = spark.range(1).write.format("cpu_log").mode("append")
+    with pytest.raises(PySparkException, match=f"is being written by query {running.id}"):
+        job.save(str(out))
+    running.stop()
+    job.save(str(out))
+    assert len(lines(out)) == 51
+
+
+# ---- bad input -------------------------------------------------------------------------------
+
+
+def batch_error(df: DataFrame, **options: str) -> str:
+    with pytest.raises(PySparkException) as failed:
+        df.write.format("cpu_log").mode("append").options(**options).save()
+    return str(failed.value)
+
+
+def test_wrong_options_are_named(spark: SparkSession, out: Path) -> None:
+    df = spark.range(1)
+    assert (
+        "format `cpu_log`: unknown option `pathh`; did you mean `path`? "
+        "It takes `path`, `maxFileBytes`."
+    ) in batch_error(df, pathh=str(out))
+    assert "format `cpu_log`: option `path` is missing; give a directory" in batch_error(df)
+    assert (
+        "format `cpu_log`: option `maxFileBytes` must be a number of bytes from 1, got '0'"
+    ) in batch_error(df, path=str(out), maxFileBytes="0")
+    assert not out.exists()
+
+
+def test_a_path_that_cannot_be_written_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for path in (file, file / "below"):
+        assert (
+            f"format `cpu_log`: option `path` must be a directory, but {file} is a file"
+        ) in batch_error(spark.range(1), path=str(path))
+    assert file.read_text() == "mine"
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder that nobody can write in; for root only a read-only mount is one."""
+    folder = tmp_path / "read-only"
+    folder.mkdir(mode=0o555)
+    if os.geteuid():
+        yield folder
+        return
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder])
+    if mounted.returncode:
+        pytest.skip("root is not allowed to mount a read-only file system here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize("below", [".", "out", "out/deep"])
+def test_a_read_only_folder_is_named(spark: SparkSession, read_only: Path, below: str) -> None:
+    assert (
+        f"format `cpu_log`: option `path` must be a directory to write in, but {read_only} is "
+        "read-only; choose another one, or change its permissions"
+    ) in batch_error(spark.range(1), path=str(read_only / below))
+
+
+def test_a_missing_parent_folder_is_made(spark: SparkSession, out: Path) -> None:
+    spark.range(1).write.format("cpu_log").mode("append").save(str(out / "a" / "b"))
+    assert len(lines(out / "a" / "b")) == 1
+
+
+def test_only_appending_modes_are_taken(spark: SparkSession, feed: Feed, out: Path) -> None:
+    text = (
+        'format `cpu_log` only appends: use `.mode("append")` or `.outputMode("append")`; '
+        "to begin anew, delete the directory"
+    )
+    with pytest.raises(PySparkException) as failed:
+        spark.range(1).write.format("cpu_log").mode("overwrite").save(str(out))
+    assert text in str(failed.value)
+    with pytest.raises(AnalysisException, match='cannot be written in the "ErrorIfExists" mode'):
+        spark.range(1).write.format("cpu_log").save(str(out))
+    feed.add(1)
+    counts = feed.stream().groupBy("value").count().writeStream.outputMode("complete")
+    counts = counts.format("cpu_log").option("checkpointLocation", str(out.parent / "checkpoint"))
+    assert text in error_of(counts.start(str(out)))
+    assert not out.exists()
+
+
+def test_a_column_without_text_form_is_named(spark: SparkSession, out: Path) -> None:
+    df = spark.sql("SELECT 1 AS id, array(1) AS list")
+    assert (
+        "format `cpu_log`: column `list` of type array<int> has no text form; "
+        "cast it to STRING first"
+    ) in batch_error(df, path=str(out))
+    assert "the DataFrame has no column to write" in batch_error(df.select(), path=str(out))
+
+
+def test_a_streaming_query_tells_its_errors(feed: Feed, out: Path) -> None:
+    feed.add(1)
+    assert "unknown option `maxfilebyte`; did you mean `maxFileBytes`?" in error_of(
+        start(feed.stream(), out, maxFileByte="1")
+    )
+    assert not out.exists()
+
+
+def test_a_foreign_file_and_a_damaged_record_stop_the_query(feed: Feed, out: Path) -> None:
+    feed.add(50)
+    out.mkdir()
+    (out / "data.0.csv").write_text("mine\n")
+    assert (
+        f"{out}/data.0.csv has 5 bytes instead of 0: it was not written by this sink; "
+        "move it away, or choose another directory"
+    ) in error_of(start(feed.stream(1), out))
+    assert files(out) == ["data.0.csv"]
+    assert (out / "data.0.csv").read_text() == "mine\n"
+    (out / "data.0.csv").unlink()
+    drain(feed.stream(1), out)
+    record = out / "_cpu_log" / "record.json"
+    record.write_text(record.read_text().replace("crc32", "crc33", 1))
+    feed.add(50)
+    assert f"the commit record {record} is damaged" in error_of(start(feed.stream(1), out))
+    assert items(out) == Counter(feed.items[:50])
+
+
+def test_reading_nothing_is_an_error(spark: SparkSession, out: Path) -> None:
+    out.mkdir()
+    with pytest.raises(PySparkException, match=r"option `path`: no file at .*data\.\*\.csv"):
+        spark.read.format("cpu_log").load(str(out)).collect()
