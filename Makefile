@@ -15,7 +15,7 @@ help: ## this list
 
 lab: $(READY) ## open the workbook in JupyterLab
 	-$(BIN)/python -m tutorial_pkg doctor --quick
-	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) \
+	$(BIN)/jupyter lab --ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" $(if $(filter 0,$(shell id -u)),--allow-root) \
 		$(LAB_OPTIONS) notebooks/00_start_here.ipynb
 
 test: $(READY) ## every test: style, unit, Spark, faults, browser, notebooks
@@ -36,9 +36,7 @@ doctor: $(READY) ## check this machine
 	$(BIN)/python -m tutorial_pkg doctor
 
 notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
-	$(BIN)/jupyter nbconvert --to notebook --inplace --execute \
-		--ExecutePreprocessor.timeout=120 notebooks/*.ipynb
-	$(BIN)/python notebooks/tidy.py notebooks/*.ipynb
+	$(BIN)/python -m tutorial_pkg.workbook.rerun notebooks/*.ipynb
 
 lock: ## pin every dependency anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --extra workbook --extra dev \
@@ -61,6 +59,6 @@ $(READY): requirements.lock pyproject.toml Makefile
 	$(BIN)/python -m pip install --quiet $(PIP_SOURCE) --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	mkdir -p .venv/share/jupyter/lab/settings
-	cp notebooks/lab_settings.json .venv/share/jupyter/lab/settings/overrides.json
+	cp .jupyter/overrides.json .venv/share/jupyter/lab/settings/
 	$(BIN)/python -m tutorial_pkg prepare
 	touch $(READY)

@@ -1,20 +1,16 @@
-"""Streaming sources and sinks for PySpark. (work in progress)"""
+"""Streaming sources and sinks for PySpark: the finished connectors of the workbook."""
 
-from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.session import register, start_spark
+from tutorial_pkg.core.cpu_monitor import CpuMonitor
+from tutorial_pkg.session import data_sources, last_error, register, start_spark
+from tutorial_pkg.sinks.cpu_log import CpuLogDataSource, parse_cpu_log
+from tutorial_pkg.sources.item_stream import item_stream
 
-
-def data_sources():
-    import importlib
-
-    found = []
-    for module, name in (
-        ("sinks.cpu_log", "CpuLogDataSource"),
-        ("sources.file_lines", "FileLinesDataSource"),
-        ("sources.network_lines", "NetworkLinesDataSource"),
-    ):
-        try:
-            found.append(getattr(importlib.import_module(f"tutorial_pkg.{module}"), name))
-        except ModuleNotFoundError:
-            pass
-    return found
+__all__ = [
+    "CpuLogDataSource",
+    "CpuMonitor",
+    "item_stream",
+    "last_error",
+    "parse_cpu_log",
+    "register",
+    "start_spark",
+]

@@ -46,14 +46,14 @@ def _start(spark: SparkSession, folder: Path) -> StreamingQuery:
 
 
 def _watch(query: StreamingQuery, seconds: int) -> None:
-    """Advance a bar with the rows logged, until the time is over or the query has failed."""
-    with tqdm(total=seconds * ITEMS_PER_SECOND, unit=" lines", desc="logging") as bar:
-        end, seen = time.monotonic() + seconds, -1
-        while time.monotonic() < end and query.isActive:
-            for progress in query.recentProgress:
-                if progress.batchId > seen:
-                    seen = progress.batchId
-                    bar.update(progress.numInputRows)
+    """Advance a bar with the rows logged, until there are enough or the query has failed."""
+    wanted, seen = seconds * ITEMS_PER_SECOND, -1
+    with tqdm(total=wanted, unit=" lines", desc="logging") as bar:
+        while bar.n < wanted and query.isActive:
+            for batch in query.recentProgress:
+                if batch.batchId > seen:
+                    seen = batch.batchId
+                    bar.update(batch.numInputRows)
             time.sleep(0.2)
     if query.exception():
         raise RuntimeError(f"the query failed: {last_error(query)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 import platform
 import shutil
 import socket
@@ -12,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.core.places import project_dir, work_dir
 from tutorial_pkg.java import JavaNotFoundError, find_java
 
 PORTS = range(11000, 11004)
@@ -46,7 +47,9 @@ def _report(check: Callable[[], str]) -> int:
 
 
 def _python() -> str:
-    return f"Python {platform.python_version()} ({sys.executable})"
+    environment = os.path.relpath(sys.prefix, project_dir())
+    where = sys.prefix if environment.startswith("..") else environment
+    return f"Python {platform.python_version()} in {where}"
 
 
 def _java() -> str:
@@ -54,7 +57,7 @@ def _java() -> str:
         java = find_java()
     except JavaNotFoundError as error:
         raise Unwell(f"Java: {error}") from None
-    return f"Java {java.release} ({java.home}, found by {java.found_by})"
+    return f"Java {java.release}, found by {java.found_by}"
 
 
 def _package(name: str, least: str, below: str | None = None) -> Callable[[], str]:

@@ -1,0 +1,109 @@
+"""`make lab` as a person meets it: JupyterLab in a real browser, notebooks run from top to bottom."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import first_of_free_ports
+from tutorial_pkg.workbook.drills import wait_until
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+TOKEN = "a-test-is-reading"
+NOTEBOOKS = ["00_start_here", "01_cpu_log_sink"]
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed (`make chromium` installs it on Debian)"
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a JupyterLab that `make lab` has started."""
+    port, home = first_of_free_ports(), tmp_path_factory.mktemp("lab")
+    settings = home / "@jupyterlab" / "docmanager-extension"
+    settings.mkdir(parents=True)
+    # The notebooks' stored outputs are the project's: the browser must not save over them.
+    (settings / "plugin.jupyterlab-settings").write_text('{"autosave": false}')
+    options = f"--no-browser --port={port} --IdentityProvider.token={TOKEN} --expose-app-in-browser"
+    with open(home / "server.log", "wb") as log:
+        server = subprocess.Popen(
+            ["make", "lab", f"LAB_OPTIONS={options}"],
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=os.environ | {"JUPYTERLAB_SETTINGS_DIR": str(home), "JUPYTER_RUNTIME_DIR": str(home)},
+        )
+    try:
+        wait_until(lambda: _answers(port), 120, f"an answer of JupyterLab on port {port}")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)  # the server ends its kernels, and they their JVMs
+        server.wait(timeout=60)
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=5) as answer:
+            return "version" in json.load(answer)
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def page(lab: str) -> Iterator[object]:
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield browser.new_page(viewport={"width": 1280, "height": 1000})
+        browser.close()
+
+
+RUN_ALL = """async () => {
+    const app = window.jupyterapp;
+    await app.commands.execute('notebook:run-all-cells');
+    const cells = Array.from(app.shell.currentWidget.content.model.cells);
+    return cells.filter(cell => cell.type === 'code').map(cell => cell.toJSON());
+}"""
+KERNEL_IS_IDLE = """() => {
+    const panel = window.jupyterapp && window.jupyterapp.shell.currentWidget;
+    const session = panel && panel.sessionContext;
+    const kernel = session && session.session && session.session.kernel;
+    return Boolean(kernel && kernel.status === 'idle');
+}"""
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
+    lab: str, page: object, name: str
+) -> None:
+    page.set_default_timeout(180_000)
+    page.goto(f"{lab}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
+    page.wait_for_function(KERNEL_IS_IDLE)
+    cells = page.evaluate(RUN_ALL)
+    _keep_a_picture(page, name)
+
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    errors = [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
+    assert errors == []
+    assert all(cell["execution_count"] for cell in cells), "a cell did not run"
+    assert any("image/png" in output.get("data", {}) for output in outputs), "no plot was drawn"
+
+
+def _keep_a_picture(page: object, name: str) -> None:
+    """For people: what the browser showed is in .work/browser/ after the test."""
+    folder = ROOT / ".work" / "browser"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(folder / f"{name}.png"))
