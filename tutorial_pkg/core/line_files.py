@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 19
 _SEARCH_BYTES = 1 << 16
 _CHECKED_BYTES = 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.core.file_search import find_files, local_path, names_of
-from tutorial_pkg.core.line_files import CHUNK_BYTES, LineFile, open_if_same, text_of
+from tutorial_pkg.core.line_files import LineFile, open_if_same, text_of
 from tutorial_pkg.core.lines import EVENT_TIME, MODE, lines_batch, lines_schema, to_lines
 from tutorial_pkg.core.options import (
     REQUIRED,
@@ -67,9 +67,9 @@ FILE_OPTIONS = (
     ),
     Option(
         "maxLineBytes",
-        integer(CHUNK_BYTES, 1 << 30),
+        integer(1 << 20, 1 << 30),
         64 << 20,
-        f"{CHUNK_BYTES}..{1 << 30} bytes",
+        "1048576..1073741824 bytes",
         "a longer line is an error: this bounds the memory that a task may need",
     ),
 )

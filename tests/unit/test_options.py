@@ -1,0 +1,106 @@
+"""Options declared once: values, error texts, documentation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tutorial_pkg.core.options import (
+    REQUIRED,
+    Option,
+    Options,
+    boolean,
+    choice,
+    documented,
+    integer,
+    not_empty,
+)
+
+OPTIONS = Options(
+    "demo",
+    [
+        Option("path", not_empty, REQUIRED, "a directory", "where the log lives"),
+        Option("port", integer(1, 65535), 11000, "1..65535", "the first port"),
+        Option("maxRows", integer(1), None, "a number from 1", "rows of a batch"),
+        Option("mode", choice("PERMISSIVE", "FAILFAST"), "PERMISSIVE", "a mode", "what to do"),
+        Option("includeMetadata", boolean, False, "true or false", "add columns"),
+    ],
+)
+
+
+def test_values_are_parsed_and_defaults_filled_in():
+    values = OPTIONS.parse({"path": "log", "port": "65535", "includeMetadata": "TRUE"})
+    assert vars(values) == {
+        "path": "log",
+        "port": 65535,
+        "maxRows": None,
+        "mode": "PERMISSIVE",
+        "includeMetadata": True,
+    }
+
+
+def test_names_and_words_are_matched_whatever_their_case():
+    values = OPTIONS.parse({"PATH": "log", "MODE": "failFast", "maxrows": "7"})
+    assert (values.path, values.mode, values.maxRows) == ("log", "FAILFAST", 7)
+
+
+def test_what_spark_adds_is_no_option_of_ours():
+    values = OPTIONS.parse({"path": "log", "checkpointLocation": "c", "queryName": "q"})
+    assert not hasattr(values, "checkpointLocation")
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "-1", "abc", "1.5", "", " "])
+def test_a_value_out_of_range_names_option_value_and_what_is_allowed(text):
+    with pytest.raises(ValueError) as error:
+        OPTIONS.parse({"path": "log", "port": text})
+    assert str(error.value) == f"format `demo`: option `port` must be 1..65535, got {text!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("mode", "LENIENT", "a mode"),
+        ("includeMetadata", "yes", "true or false"),
+        ("path", " ", "a directory"),
+        ("maxRows", "0", "a number from 1"),
+    ],
+)
+def test_every_parser_refuses_what_it_does_not_allow(name, text, allowed):
+    with pytest.raises(ValueError) as error:
+        OPTIONS.parse({"path": "log", name: text})
+    assert str(error.value) == f"format `demo`: option `{name}` must be {allowed}, got {text!r}"
+
+
+def test_a_missing_option_says_what_it_is_for():
+    with pytest.raises(ValueError) as error:
+        OPTIONS.parse({})
+    assert str(error.value) == (
+        "format `demo`: option `path` is missing; give a directory: where the log lives"
+    )
+
+
+def test_an_unknown_option_suggests_the_one_that_was_meant():
+    with pytest.raises(ValueError, match=r"unknown option `prot`; did you mean `port`\?"):
+        OPTIONS.parse({"path": "log", "prot": "1"})
+
+
+def test_an_unknown_option_lists_what_there_is():
+    with pytest.raises(ValueError) as error:
+        OPTIONS.parse({"path": "log", "zzz": "1"})
+    assert str(error.value) == (
+        "format `demo`: unknown option `zzz`; remove it. "
+        "It takes `path`, `port`, `maxRows`, `mode`, `includeMetadata`."
+    )
+
+
+def test_the_docstring_gets_the_table():
+    @documented(OPTIONS)
+    class Demo:
+        """A demo.
+
+        {options}
+        """
+
+    table = Demo.__doc__
+    assert "path (a directory; required): where the log lives" in table
+    assert "    port (1..65535; default 11000): the first port" in table
+    assert "{options}" not in table
