@@ -22,6 +22,9 @@ from pyspark.sql.streaming import StreamingQuery
 from tutorial_pkg.class_archive import archive_path
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.java import Java, find_java
+from tutorial_pkg.sinks.cpu_log import CpuLogDataSource
+from tutorial_pkg.sources.file_lines import FileLinesDataSource
+from tutorial_pkg.sources.network_lines import NetworkLinesDataSource
 
 KEPT_LOGS = 20
 
@@ -65,7 +68,7 @@ def stop_spark(spark: SparkSession) -> None:
 
 def register(spark: SparkSession) -> None:
     """Make the formats `cpu_log`, `file_lines` and `network_lines` known to `spark`."""
-    for source in data_sources():
+    for source in (CpuLogDataSource, FileLinesDataSource, NetworkLinesDataSource):
         spark.dataSource.register(source)
 
 
@@ -146,14 +149,3 @@ def _greet(spark: SparkSession, cores: int, log: Path) -> None:
     interface = spark.sparkContext.uiWebUrl or "off"
     where = os.path.relpath(log)
     print(f"Spark {spark.version} runs on {cores} cores. UI: {interface} Log: {where}")
-
-
-def data_sources():
-    import importlib
-    found = []
-    for module, name in (("sinks.cpu_log", "CpuLogDataSource"), ("sources.file_lines", "FileLinesDataSource"), ("sources.network_lines", "NetworkLinesDataSource")):
-        try:
-            found.append(getattr(importlib.import_module(f"tutorial_pkg.{module}"), name))
-        except ModuleNotFoundError:
-            pass
-    return found

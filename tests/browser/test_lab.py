@@ -1,4 +1,4 @@
-"""`make lab` as a person meets it: JupyterLab in a real browser, notebooks run from top to bottom."""
+"""`make lab` as a person meets it: notebooks run from top to bottom in a real browser."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=os.environ | {"JUPYTERLAB_SETTINGS_DIR": str(home), "JUPYTER_RUNTIME_DIR": str(home)},
+            env=os.environ
+            | {"JUPYTERLAB_SETTINGS_DIR": str(home), "JUPYTER_RUNTIME_DIR": str(home)},
         )
     try:
         wait_until(lambda: _answers(port), 120, f"an answer of JupyterLab on port {port}")

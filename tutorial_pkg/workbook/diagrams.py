@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import pairwise
 
 from IPython.display import SVG
 
@@ -47,7 +48,7 @@ def _heights(column: list[str], height: int) -> list[float]:
 def _arrows(columns: list[list[str]], height: int) -> list[tuple[float, float, float, float]]:
     return [
         (at * (BOX_WIDTH + GAP) + BOX_WIDTH, y1, (at + 1) * (BOX_WIDTH + GAP), y2)
-        for at, (left, right) in enumerate(zip(columns, columns[1:], strict=False))
+        for at, (left, right) in enumerate(pairwise(columns))
         for y1 in _heights(left, height)
         for y2 in _heights(right, height)
     ]

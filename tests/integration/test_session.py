@@ -1,0 +1,97 @@
+"""start_spark on real Spark: one session, a quiet console, readable errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+from tutorial_pkg import item_stream, last_error, start_spark
+from tutorial_pkg.workbook.checks import check_00_1
+
+
+@pytest.mark.parametrize("cores", [0, -1, 1.5, "2", True])
+def test_a_wrong_number_of_cores_is_refused(cores: object) -> None:
+    with pytest.raises(ValueError, match="`cores` must be a whole number of at least 1, got "):
+        start_spark(cores=cores)
+
+
+def test_a_second_call_returns_the_same_session_in_any_thread(spark: SparkSession) -> None:
+    found = [start_spark()]
+    thread = threading.Thread(target=lambda: found.append(start_spark("another name", cores=1)))
+    thread.start()
+    thread.join()
+    assert found == [spark, spark]
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+QUIET = """
+from tutorial_pkg import start_spark
+from tutorial_pkg.workbook.drills import wait_until
+
+spark = start_spark("quiet", **{"spark.ui.enabled": "false"})
+for number in range(8):
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 1000).load()
+    rows = rows.mapInArrow(lambda batches: batches, rows.schema)
+    query = rows.writeStream.format("memory").queryName(f"q{number}").start()
+    wait_until(lambda: query.status["isTriggerActive"], 60, "a batch")
+    query.stop()
+spark.stop()
+spark = start_spark("again")
+print(spark.range(3).count())
+"""
+
+
+def test_stopping_queries_in_mid_batch_leaves_no_byte_on_stderr(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", QUIET], capture_output=True, text=True, timeout=240, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second, count = done.stdout.splitlines()
+    assert first.startswith("Spark 4.3.0 runs on 2 cores. UI: off Log: .work/logs/spark-")
+    assert second.startswith("Spark 4.3.0 runs on 2 cores. UI: ")
+    assert count == "3"
+    log = tmp_path / first.split("Log: ")[1]
+    assert log.is_file(), "what the JVM prints went nowhere"
+
+
+def test_the_error_of_a_failed_query_is_one_line(spark: SparkSession) -> None:
+    @udf("long")
+    def fail(_: int) -> int:
+        raise ValueError("line 3 is no number: 'x'")
+
+    numbers = spark.readStream.format("rate").load().select(fail("value"))
+    query = numbers.writeStream.format("noop").start()
+    assert last_error(query) is None
+    with pytest.raises(Exception, match="line 3"):
+        query.awaitTermination(60)
+    assert last_error(query) == "ValueError: line 3 is no number: 'x'"
+
+
+def test_the_error_of_an_exception_is_one_line_and_nothing_is_printed(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql("SELECT nope")
+    assert last_error(caught.value).startswith("AnalysisException: [UNRESOLVED_COLUMN")
+    assert "\n" not in last_error(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_00_1(spark: SparkSession) -> None:
+    assert check_00_1(item_stream(spark, 50)).passed
+    for answer, hint in (
+        (None, "A DataFrame is wanted, this is NoneType"),
+        (spark.range(50), "This DataFrame ends"),
+        (spark.readStream.format("rate").load(), "The columns are ['timestamp', 'value']"),
+        (item_stream(spark), "It makes 10 items a second"),
+    ):
+        verdict = check_00_1(answer)
+        assert not verdict.passed
+        assert hint in verdict.message

@@ -1,0 +1,29 @@
+"""The names that PySpark does not call public and that session.py leans on: they must stay."""
+
+from __future__ import annotations
+
+import inspect
+import socketserver
+
+from pyspark import SparkContext, accumulators
+from pyspark.errors.exceptions import base
+from pyspark.java_gateway import launch_gateway
+
+
+def test_the_gateway_can_be_launched_with_its_output_elsewhere() -> None:
+    assert list(inspect.signature(launch_gateway).parameters) == ["conf", "popen_kwargs"]
+    assert hasattr(SparkContext, "_gateway")
+    assert hasattr(SparkContext, "_jvm")
+    assert hasattr(SparkContext, "_active_spark_context")
+
+
+def test_the_accumulator_servers_can_be_quieted() -> None:
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        assert issubclass(server, socketserver.BaseServer)
+        assert callable(server.handle_error)
+
+
+def test_the_loggers_that_print_stack_traces_have_the_names_we_quiet() -> None:
+    source = inspect.getsource(base)
+    assert '"DataFrameQueryContextLogger"' in source
+    assert '"SQLQueryContextLogger"' in source
