@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from itertools import cycle, islice
 from pathlib import Path
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
@@ -59,15 +59,18 @@ def _send_all(
         raise ValueError(f"`connections` must be 1 or more, got {connections!r}")
     with ExitStack() as opened:
         sockets = [opened.enter_context(_connect(address)) for _ in range(connections)]
-        bar = opened.enter_context(tqdm(total=total, unit=" lines"))
+        # In a terminal only: a cell of a notebook should stay clean.
+        bar = opened.enter_context(tqdm(total=total, unit=" lines", disable=None))
+        sent = 0
         try:
             for connected, group in zip(cycle(sockets), _paced(lines, rate), strict=False):
                 connected.sendall(_joined(group))
+                sent += len(group)
                 bar.update(len(group))
             _wait_until_received(sockets)
         except ConnectionError as error:
-            raise ConnectionError(_broken_text(address, bar.n)) from error
-        return bar.n
+            raise ConnectionError(_broken_text(address, sent)) from error
+        return sent
 
 
 def _connect(address: tuple[str, int]) -> socket.socket:
