@@ -72,7 +72,7 @@ class Tail:
         self._max_line_bytes = max_line_bytes
 
     def advanced(self) -> FileOffset:
-        """`begin`, moved on to all that can be read; `begin` itself if that is nothing."""
+        """`begin` with new files, moved on to all that can be read; itself if nothing is new."""
         followed = {number: self._follow(file) for number, file in self._begin.files.items()}
         known = {number: file for number, file in followed.items() if file}
         new = [file for file in map(self._start, self._unclaimed.values()) if file]
@@ -103,8 +103,11 @@ class Tail:
         yield from (file for file in self._beside if file.path.startswith(tracked.path))
 
     def _start(self, found: FoundFile) -> TrackedFile | None:
-        moved = self._moved(TrackedFile(found.path, found.id), found) if found.matches else None
-        return moved if moved and moved.next else None
+        """A new file is tracked before it has a line: it may be renamed before the next look."""
+        too_late = self._until is not None and found.id not in self._until
+        if too_late or not found.matches:
+            return None
+        return self._moved(TrackedFile(found.path, found.id), found)
 
     def _moved(self, tracked: TrackedFile, found: FoundFile) -> TrackedFile | None:
         """`tracked` at the end of the last whole line of `found`; None if that is another."""

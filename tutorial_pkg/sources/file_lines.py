@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -106,7 +107,8 @@ class FileLinesDataSource(DataSource):
     to its end under any name in its directory. A *truncated or rewritten* file is read from its
     start, and what was unread before from its copy (`copytruncate`), if one lies beside it, has
     a name that goes on from its own, and is not matched by `path`; without one the log warns.
-    A *deleted* file is forgotten, with a warning. Two names of one file are one file.
+    A *deleted* file is forgotten, with a warning. Two names of one file are one file. Between two
+    looks a query cannot see more than one file come and go under a name that `path` matches.
 
     Errors: `ValueError` for a wrong option, a path that means nothing (batch), a compressed file,
     a line longer than `maxLineBytes`, or under FAILFAST a malformed line; `FileNotFoundError` if
@@ -224,7 +226,9 @@ class FileLinesReader(DataSourceReader):
         files = [file for file in find_files(path) if file.matches]
         if not files:
             raise ValueError(f"option `path`: no file at {path}; correct it, or write the file")
-        ranges = [FileRange(file.path, file.id, 0, file.size, file.size) for file in files]
+        ranges = [
+            FileRange(file.path, file.id, 0, file.size, file.size) for file in files if file.size
+        ]
         return partitions_of(ranges) or [FilePartition([])]
 
     def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
@@ -282,5 +286,11 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_partition(partition, self.options, self.to_batch)
 
     def _advance(self, begin: FileOffset) -> FileOffset:
-        found = find_files(self.options.path)
+        path = self.options.path
+        if Path(path).is_dir() and any(file.path == path for file in begin.files.values()):
+            raise ValueError(
+                f"option `path`: {path} was a file and is a directory now; move it away, "
+                "or start with a new checkpoint directory"
+            )
+        found = find_files(path)
         return Tail(begin, found, self._until, self.options.maxLineBytes).advanced()
