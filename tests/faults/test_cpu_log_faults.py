@@ -1,0 +1,284 @@
+"""The CPU log under `kill -9`, failing tasks and full disks: every line once, none taken back.
+
+`TUTORIAL_PKG_KILLS=50` makes the random round as long as it was when the sink was released.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from tutorial_pkg.core.publish import CRASH_AT
+from tutorial_pkg.workbook.drills import QueryProcess, wait_until
+
+DRIVER = Path(__file__).with_name("cpu_log_driver.py")
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "8"))
+SECONDS = 120  # until something that must happen counts as not happening
+
+
+class Feed:
+    """A folder of numbered lines: every file becomes one batch, on a replay the same one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir()
+        self.items: list[str] = []
+
+    def add(self, files: int, lines: int = 2000) -> None:
+        for _ in range(files):
+            items = [f"item {len(self.items) + number}" for number in range(lines)]
+            draft = self.folder / ".draft"
+            draft.write_text("".join(f"{item}\n" for item in items))
+            draft.rename(self.folder / f"{len(self.items):09}")
+            self.items += items
+
+
+class Drill:
+    """Drivers that write one feed into one log, and `tail -f` that looks on from first to last."""
+
+    def __init__(self, tmp_path: Path, cleanup: ExitStack) -> None:
+        self.path, self._cleanup = tmp_path, cleanup
+        self.feed = Feed(tmp_path / "in")
+        self.out = tmp_path / "out"
+        self.out.mkdir()
+        self._drivers: list[Driver] = []
+
+    def driver(
+        self, until: str, crash_at: str = "", master: str = "local[2]", query: str = "query"
+    ) -> Driver:
+        """A driver whose Spark starts now and whose query waits for `go`."""
+        name = f"driver-{len(self._drivers) + 1}"
+        words = [self.feed.folder, self.out, self.path / query, 2, master]
+        driver = self._cleanup.enter_context(Driver(self.path / name, words, until, crash_at))
+        self._drivers.append(driver)
+        return driver
+
+    def tail(self, name: str) -> Path:
+        """Follow a file of the log, from before it exists; where what `tail` saw goes."""
+        seen = self.path / f"seen-{name}"
+        command = ["tail", "-F", "-q", "-n", "+1", "-s", "0.1", self.out / name]
+        with seen.open("wb") as file:
+            tail = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
+        self._cleanup.callback(_end, tail)
+        return seen
+
+    def size(self) -> int:
+        return sum(file.stat().st_size for file in self.out.glob("data.*.csv"))
+
+    def contents(self) -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in self.out.glob("data.*.csv")}
+
+    def staged(self) -> list[str]:
+        return [file.name for file in (self.out / "_cpu_log" / "staged").iterdir()]
+
+
+class Driver(QueryProcess):
+    """`cpu_log_driver.py` in a process; `path` is where its signals and its output go."""
+
+    def __init__(self, path: Path, words: list[object], until: str, crash_at: str) -> None:
+        self._ready, self._go, self.arrived, log = (
+            path.with_suffix(f".{what}") for what in ("ready", "go", "arrived", "log")
+        )
+        env = {CRASH_AT: f"{crash_at}@{self.arrived}"}
+        super().__init__(DRIVER, *words, self._ready, self._go, until, output=log, env=env)
+
+    def go(self) -> None:
+        wait_until(self._ready.exists, SECONDS, "Spark's start")
+        self._go.touch()
+
+    def finish(self) -> None:
+        """Let it write all that there is."""
+        self.go()
+        assert self.wait(SECONDS) == 0, self.output.read_text()
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def drill(tmp_path: Path) -> Iterator[Drill]:
+    with ExitStack() as cleanup:
+        yield Drill(tmp_path, cleanup)
+
+
+def items_of(contents: dict[str, bytes]) -> Counter[str]:
+    """The items of all lines; each line is whole, and of the format."""
+    assert all(content.endswith(b"\n") for content in contents.values()), "a torn line"
+    lines = [line for content in contents.values() for line in content.decode().splitlines()]
+    parts = [line.split(",") for line in lines]
+    assert all(len(part) == 3 and len(part[0]) == 13 for part in parts), "a torn line"
+    return Counter(item for _, _, item in parts)
+
+
+def grown(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
+    return all(after[name].startswith(content) for name, content in before.items())
+
+
+class Onlookers:
+    """`tail -F` of both files, and our own streaming read: each must see each line once."""
+
+    def __init__(self, drill: Drill, spark: SparkSession) -> None:
+        self._drill = drill
+        self._spark = spark
+        self._tails = {name: drill.tail(name) for name in ("data.0.csv", "data.1.csv")}
+        read = spark.readStream.format("cpu_log").load(str(drill.out)).select("item")
+        writer = read.writeStream.format("memory").queryName("onlooker")
+        self._query = writer.trigger(processingTime="1 second").start()
+
+    def check(self) -> None:
+        contents = self._drill.contents()
+        for name, seen in self._tails.items():
+            wait_until(lambda n=name, s=seen: s.stat().st_size >= len(contents[n]), 30, "tail")
+            assert seen.read_bytes() == contents[name]
+        self._query.processAllAvailable()
+        self._query.stop()
+        rows = self._spark.table("onlooker").collect()
+        self._spark.catalog.dropTempView("onlooker")
+        assert Counter(row.item for row in rows) == Counter(self._drill.feed.items)
+
+
+# ---- kill -9 ---------------------------------------------------------------------------------
+
+POINTS = ["staging", "staged", "recorded", "half_applied", "applied"]
+
+
+def test_killed_at_every_point_each_line_is_there_once(drill: Drill, spark: SparkSession) -> None:
+    """One log, one driver after the other: each dies at its point and leaves it to the next."""
+    onlookers = Onlookers(drill, spark)
+    drill.feed.add(files=2)
+    current = drill.driver("forever", crash_at=POINTS[0])
+    for following in [*POINTS[1:], ""]:
+        current.go()
+        spare = drill.driver("forever" if following else "drain", crash_at=following)
+        wait_until(current.arrived.exists, SECONDS, "the drill's arrival")
+        before = drill.contents()
+        current.kill()
+        drill.feed.add(files=2)
+        assert grown(before, drill.contents()), "taken back"
+        current = spare
+    current.finish()
+    assert grown(before, drill.contents()), "taken back"
+    assert items_of(drill.contents()) == Counter(drill.feed.items)
+    assert drill.staged() == []
+    onlookers.check()
+
+
+def test_killed_at_random_each_line_is_there_once(drill: Drill, spark: SparkSession) -> None:
+    onlookers = Onlookers(drill, spark)
+    moment = random.Random(20261121)
+    drill.feed.add(files=10)
+    current = drill.driver("forever")
+    for number in range(KILLS):
+        spare = drill.driver("forever" if number < KILLS - 1 else "drain")
+        goal = drill.size() + moment.randrange(1, 300_000)
+        drill.feed.add(files=10)
+        current.go()
+        wait_until(lambda goal=goal: drill.size() >= goal, SECONDS, f"growth to {goal} bytes")
+        before = drill.contents()
+        current.kill()
+        assert grown(before, drill.contents()), "taken back"
+        current = spare
+    current.finish()
+    assert items_of(drill.contents()) == Counter(drill.feed.items)
+    assert drill.staged() == []
+    onlookers.check()
+
+
+def test_a_second_driver_is_told_who_was_first(drill: Drill) -> None:
+    """Two drivers, two processes: what the first one wrote last names it to the second."""
+    first, second = drill.driver("forever"), drill.driver("drain", query="another")
+    drill.feed.add(files=1)
+    first.go()
+    wait_until(lambda: drill.size() and not drill.staged(), SECONDS, "the first batch")
+    second.go()
+    assert second.wait(SECONDS) != 0
+    error = second.output.read_text()
+    assert f"{drill.out} is being written by query " in error
+    assert f"process {_jvm_of(first).pid} on {os.uname().nodename})" in error
+    assert items_of(drill.contents()) == Counter(drill.feed.items)
+
+
+def _jvm_of(driver: Driver) -> psutil.Process:
+    return next(
+        process
+        for process in psutil.Process(driver.pid).children(recursive=True)
+        if process.name() == "java"
+    )
+
+
+# ---- failing tasks ---------------------------------------------------------------------------
+
+
+def test_a_task_that_fails_at_first_publishes_once(drill: Drill) -> None:
+    drill.feed.add(files=2)
+    drill.driver("drain", master="local[2,3]").finish()
+    assert items_of(drill.contents()) == Counter(drill.feed.items)
+    assert drill.staged() == []
+    log = max((Path.cwd() / ".work" / "logs").iterdir(), key=lambda file: file.stat().st_mtime)
+    assert "this attempt was told to fail" in log.read_text(errors="replace")
+
+
+# ---- full disks ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MiB for the log."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    options = "size=2m,mode=0777"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk])
+    if mounted.returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "when"),
+    [
+        (100_000, "while staging lines"),  # 3.3 MB: not even staged
+        (35_000, "while publishing; the next commit finishes it"),  # 1.2 MB: staged, not applied
+    ],
+)
+def test_a_full_disk_fails_the_batch_and_then_goes_on(
+    spark: SparkSession, small_disk: Path, tmp_path: Path, lines: int, when: str
+) -> None:
+    feed = Feed(tmp_path / "in")
+    feed.add(files=1, lines=100)
+    out = small_disk / "out"
+
+    def drain() -> None:
+        stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(feed.folder))
+        writer = stream.repartition(2).writeStream.format("cpu_log").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.start(str(out)).awaitTermination()
+
+    drain()
+    feed.add(files=1, lines=lines)
+    before = {file.name: file.read_bytes() for file in out.glob("data.*.csv")}
+    with pytest.raises(StreamingQueryException) as failed:
+        drain()
+    assert f"[Errno 28] No space left on device {when}: '{out}" in str(failed.value)
+    after = {file.name: file.read_bytes() for file in out.glob("data.*.csv")}
+    assert grown(before, after)
+    rows = spark.read.format("cpu_log").load(str(out)).collect()
+    assert not Counter(row.item for row in rows) - Counter(feed.items), "torn or repeated"
+    subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    drain()
+    contents = {file.name: file.read_bytes() for file in out.glob("data.*.csv")}
+    assert grown(after, contents)
+    assert items_of(contents) == Counter(feed.items)
+    assert list((out / "_cpu_log" / "staged").iterdir()) == []
