@@ -98,6 +98,7 @@ class CpuLogDataSource(DataSource):
         return "cpu_log"
 
     def schema(self) -> str:
+        _read_options(self.options)  # asked for by `load()`: the time to say what is wrong
         return "timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING"
 
     def writer(self, schema: StructType, overwrite: bool) -> CpuLogWriter:
