@@ -1,0 +1,19 @@
+"""A driver of its own, to be killed: network_lines into Parquet until the end of the process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.network_queries import network_lines, to_parquet
+from tutorial_pkg import start_spark
+
+
+def main(directory: str, port: str, parallelism: str) -> None:
+    spark = start_spark("network faults", **{"spark.ui.enabled": "false"})
+    lines = network_lines(spark, Path(directory), int(port), parallelism=parallelism)
+    to_parquet(lines, Path(directory)).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,313 @@
+"""The format network_lines on real Spark, with real sockets."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from tests.network_queries import (
+    HOST,
+    network_lines,
+    offsets,
+    rows,
+    start_query,
+    to_parquet,
+)
+from tutorial_pkg.core.sender import send_lines
+from tutorial_pkg.sources.network_lines import (
+    NetworkLinesDataSource,
+    NetworkLinesReader,
+    network_status,
+)
+from tutorial_pkg.workbook.drills import wait_until
+
+LINE = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence={:07d})"
+
+
+def reader(directory: Path, port: int, **options: object) -> NetworkLinesReader:
+    """A reader as Spark's own process makes it."""
+    given = {"path": str(directory / "log"), "port": str(port)}
+    source = NetworkLinesDataSource(given | {name: str(value) for name, value in options.items()})
+    return source.streamReader(schema=None)
+
+
+def values(of: NetworkLinesReader, start: dict[str, int], end: dict[str, int]) -> list[str]:
+    parts = of.partitions(start, end)
+    batches = [batch for part in parts for batch in of.read(part)]
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+
+def test_offset_kept_and_reader_rebuilt_give_the_same_rows(tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    first = reader(tmp_path, port)
+    start = first.initialOffset()
+    assert first.latestOffset(start, ReadAllAvailable()) == start == {str(port): 0}
+    send_lines(HOST, port, map(LINE.format, range(1_000)))
+    middle = first.latestOffset(start, ReadAllAvailable())
+    assert values(first, start, middle) == list(map(LINE.format, range(1_000)))
+    send_lines(HOST, port, ["more"])
+    end = first.latestOffset(middle, ReadAllAvailable())
+    first.stop()
+
+    rebuilt = reader(tmp_path, port)
+    assert values(rebuilt, start, middle) == list(map(LINE.format, range(1_000)))
+    assert values(rebuilt, middle, end) == ["more"]
+    assert rebuilt.latestOffset(middle, ReadAllAvailable()) == end
+    rebuilt.stop()
+
+
+def test_one_busy_port_is_cut_into_work_for_all_cores(tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    busy = reader(tmp_path, port)
+    start = busy.initialOffset()
+    busy.latestOffset(start, ReadAllAvailable())
+    send_lines(HOST, port, map(LINE.format, range(100_000)))
+    end = busy.latestOffset(start, ReadAllAvailable())
+    assert len(busy.partitions(start, end)) >= 2
+    assert values(busy, start, end) == list(map(LINE.format, range(100_000)))
+    busy.stop()
+
+
+def test_checkpoint_restarted_twice_loses_and_repeats_nothing(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    for run in range(3):
+        query = start_query(spark, tmp_path, port)
+        for part in range(2):
+            base = run * 2_000 + part * 1_000
+            send_lines(HOST, port, map(str, range(base, base + 1_000)))
+            query.processAllAvailable()
+        query.stop()
+    assert sorted(map(int, rows(spark, tmp_path))) == list(range(6_000))
+    positions = [offset[str(port)] for offset in offsets(tmp_path)]
+    assert positions == sorted(positions)
+
+
+def test_two_then_three_then_one_port(spark, tmp_path, free_ports) -> None:
+    port = free_ports(3)
+    expected: list[str] = []
+    for parallelism in (2, 3, 1):
+        query = start_query(spark, tmp_path, port, parallelism=parallelism)
+        for each in range(port, port + parallelism):
+            expected += (lines := [f"{parallelism} ports, {each}, {i}" for i in range(100)])
+            send_lines(HOST, each, lines)
+        query.processAllAvailable()
+        query.stop()
+        expected += _left_unread(tmp_path, port, parallelism)
+    query = start_query(spark, tmp_path, port)
+    query.processAllAvailable()
+    query.stop()
+    assert Counter(rows(spark, tmp_path)) == Counter(expected)
+    assert set(offsets(tmp_path)[-1]) == {str(each) for each in range(port, port + 3)}
+
+
+def _left_unread(directory: Path, port: int, parallelism: int) -> list[str]:
+    """Lines that reach the log of every port, but no query before the ports are others."""
+    lines = []
+    log = reader(directory, port, parallelism=parallelism)
+    log.latestOffset(log.reportLatestOffset(), ReadAllAvailable())
+    for each in range(port, port + parallelism):
+        lines.append(f"unread by the query with {parallelism} ports, {each}")
+        send_lines(HOST, each, lines[-1:])
+    log.stop()
+    return lines
+
+
+def test_exact_rows_of_awkward_bytes(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    query = start_query(spark, tmp_path, port)
+    packets = [b"crlf\r", b"\n\n\r\n", b"\xef\xbb\xbfbom\n", b"nul\0nul\n", b"\xff\xfe bad\n"]
+    packets += [b"\xe2", b"\x82\xac euro\n", b"a\rb\n", b"last"]
+    with socket.create_connection((HOST, port)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for packet in packets:
+            client.sendall(packet)
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    query.processAllAvailable()
+    assert query.isActive
+    query.stop()
+    assert Counter(rows(spark, tmp_path)) == Counter(
+        ["crlf", "", "", "\ufeffbom", "nul\0nul", "\ufffd\ufffd bad", "€ euro", "a\rb", "last"]
+    )
+
+
+def test_metadata_and_event_time(spark, tmp_path, free_ports) -> None:
+    port = free_ports(2)
+    options = {"parallelism": 2, "includeMetadata": "true", "eventTime": "millis_prefix"}
+    query = start_query(spark, tmp_path, port, **options)
+    before = datetime.now()
+    send_lines(HOST, port, ["1583309377078,a", "none"])
+    send_lines(HOST, port + 1, ["0,b"])
+    query.processAllAvailable()
+    query.stop()
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.dtypes == [
+        ("value", "string"),
+        ("port", "int"),
+        ("received_at", "timestamp"),
+        ("event_time", "timestamp"),
+    ]
+    late = found.selectExpr("value", "port", "cast(event_time as string) as time").collect()
+    assert sorted(map(tuple, late)) == [
+        ("0,b", port + 1, "1970-01-01 00:00:00"),
+        ("1583309377078,a", port, "2020-03-04 08:09:37.078"),
+        ("none", port, None),
+    ]
+    for row in found.collect():
+        assert abs(row.received_at - before) < timedelta(minutes=1)
+
+
+def test_event_time_modes(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    options = {"eventTime": "millis_prefix", "mode": "DROPMALFORMED", "includeMetadata": "true"}
+    query = start_query(spark, tmp_path, port, **options)
+    send_lines(HOST, port, ["1,a", "bad", ",b", "2,c"])
+    query.processAllAvailable()
+    query.stop()
+    assert sorted(rows(spark, tmp_path)) == ["1,a", "2,c"]
+
+    query = start_query(spark, tmp_path, port, **{**options, "mode": "FAILFAST"})
+    send_lines(HOST, port, ["3,d", "bad line", "4,e"])
+    with pytest.raises(StreamingQueryException, match="first comma of line 'bad line'"):
+        query.processAllAvailable()
+
+
+def test_row_limit_makes_several_batches_and_available_now_stops(
+    spark, tmp_path, free_ports
+) -> None:
+    port = free_ports(2)
+    filling = reader(tmp_path, port, parallelism=2, maxRowsPerTrigger=400)
+    filling.latestOffset(filling.initialOffset(), ReadMaxRows(400))
+    send_lines(HOST, port, map(str, range(1_000)))
+    send_lines(HOST, port + 1, map(str, range(1_000, 1_100)))
+    filling.stop()
+    lines = network_lines(spark, tmp_path, port, parallelism=2, maxRowsPerTrigger=400)
+    query = to_parquet(lines, tmp_path).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    assert sorted(map(int, rows(spark, tmp_path))) == list(range(1_100))
+    sizes = [progress["numInputRows"] for progress in query.recentProgress]
+    assert sum(sizes) == 1_100
+    assert max(sizes) <= 400
+
+
+def test_byte_limit(tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    limited = reader(tmp_path, port, maxBytesPerTrigger=1_000)
+    offset = limited.initialOffset()
+    limited.latestOffset(offset, limited.getDefaultReadLimit())
+    send_lines(HOST, port, ["x" * 99] * 50 + ["y" * 5_000])
+    found = []
+    while (following := limited.latestOffset(offset, limited.getDefaultReadLimit())) != offset:
+        found.append(values(limited, offset, following))
+        offset = following
+    limited.stop()
+    assert [line for batch in found for line in batch] == ["x" * 99] * 50 + ["y" * 5_000]
+    assert 5 < max(len(batch) for batch in found) <= 10
+    assert found[-1] == ["y" * 5_000]
+
+
+def test_available_now_opens_no_port(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    with socket.create_server((HOST, port)):
+        lines = network_lines(spark, tmp_path, port)
+        query = to_parquet(lines, tmp_path).trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        assert query.exception() is None
+
+
+def test_status_and_lag(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    query = start_query(spark, tmp_path, port)
+    log = tmp_path / "log"
+    assert str(network_status(log)) == f"Waiting for connection on port {port} ..."
+    send_lines(HOST, port, ["a", "bc"])
+    query.processAllAvailable()
+    wait_until(lambda: network_status(log).ports[port].lines == 2, 5, "2 lines in the status")
+    [source] = query.lastProgress["sources"]
+    assert source["latestOffset"] == source["endOffset"]
+    query.stop()
+    wait_until(lambda: not network_status(log).listening, 15, "the listener's end")
+    assert str(network_status(log)) == f"Port {port}: not listening; 2 lines, 5 bytes received"
+
+
+def test_processed_segments_are_deleted(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    count, block = 2_600_000, 20_000
+    query = network_lines(spark, tmp_path, port).writeStream.format("noop").start()
+    wait_until(lambda: network_status(tmp_path / "log").listening, 30, "listening")
+    lines = list(map(LINE.format, range(block)))
+    with socket.create_connection((HOST, port)) as client:
+        for _ in range(count // block):
+            client.sendall("".join(f"{line}\n" for line in lines).encode())
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    query.processAllAvailable()
+    assert sum(progress["numInputRows"] for progress in query.recentProgress) == count
+    send_lines(HOST, port, ["next batch, which commits the last"])
+    query.processAllAvailable()
+    query.stop()
+    assert len(list((tmp_path / "log" / str(port)).glob("*.segment"))) == 1
+
+
+def test_second_query_on_the_log_is_told_who_holds_it(spark, tmp_path, free_ports) -> None:
+    port = free_ports(2)
+    start_query(spark, tmp_path, port)
+    holder = network_status(tmp_path / "log").process
+    second = network_lines(spark, tmp_path, port + 1).writeStream.format("noop").start()
+    text = f"the log {tmp_path}/log is in use by the query of process {holder} (since "
+    with pytest.raises(StreamingQueryException, match=re.escape(text)):
+        second.awaitTermination(60)
+
+
+def test_port_in_use(spark, tmp_path, free_ports) -> None:
+    port = free_ports(2)
+    with socket.create_server((HOST, port + 1)):
+        lines = network_lines(spark, tmp_path, port, parallelism=2)
+        query = lines.writeStream.format("noop").start()
+        text = f"cannot listen on 127.0.0.1:{port + 1}: Address already in use. If another"
+        with pytest.raises(StreamingQueryException, match=re.escape(text)):
+            query.awaitTermination(60)
+        socket.create_server((HOST, port)).close()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"port": "0"}, "option `port` must be 1..65535, got '0'"),
+        ({"port": "abc"}, "option `port` must be 1..65535, got 'abc'"),
+        ({"parallelism": "65"}, "option `parallelism` must be 1..64, got '65'"),
+        ({"maxLineBytes": "0"}, "option `maxLineBytes` must be 1..67108864 bytes, got '0'"),
+        ({"idleTimeout": "-1"}, "option `idleTimeout` must be 1 or more seconds, got '-1'"),
+        ({"maxConnections": "x"}, "option `maxConnections` must be 1 or more, got 'x'"),
+        ({"includeMetadata": "yes"}, "option `includeMetadata` must be true or false, got 'yes'"),
+        ({"prot": "1"}, "unknown option `prot`; did you mean `port`?"),
+        (
+            {"port": "65535", "parallelism": "2"},
+            "options `port` 65535 and `parallelism` 2 ask for ports up to 65536; "
+            "the last must be at most 65535",
+        ),
+    ],
+)
+def test_option_errors(options: dict[str, str], text: str) -> None:
+    expected = f"^format `network_lines`: {re.escape(text)}"
+    with pytest.raises(ValueError, match=expected):
+        NetworkLinesDataSource({"path": "log", **options}).schema()
+
+
+def test_option_errors_come_when_the_query_is_written(spark, tmp_path) -> None:
+    with pytest.raises(AnalysisException, match=r"option `port` must be 1..65535, got 'abc'"):
+        spark.readStream.format("network_lines").option("port", "abc").load(str(tmp_path))
+    with pytest.raises(AnalysisException, match=r"option `path` is missing; give a directory"):
+        spark.readStream.format("network_lines").load()
+
+
+def test_documentation_names_every_option() -> None:
+    for name in ("path", "host", "port", "parallelism", "maxBacklogBytes", "eventTime", "mode"):
+        assert f"    {name} (" in NetworkLinesDataSource.__doc__
