@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -238,7 +240,8 @@ def test_idle_connection_gives_its_slot_back(start) -> None:
     with running.connect() as idle:
         idle.sendall(b"half")
         send_lines(HOST, running.port, ["other"])
-        assert idle.recv(1) == b""
+        with pytest.raises(ConnectionResetError):
+            idle.recv(1)
     assert running.lines() == [b"other"]
     assert (running.status.idle_closed, running.status.dropped["unterminated"]) == (1, 1)
 
@@ -337,11 +340,47 @@ def test_failure_of_the_log_reaches_the_query(start, monkeypatch) -> None:
 
     monkeypatch.setattr(running.log, "append", no_room)
     with pytest.raises(ConnectionError):
-        send_lines(HOST, running.port, ["a"])
-        send_lines(HOST, running.port, ["b"])
+        send_lines(HOST, running.port, ["not written, so not confirmed"])
     wait_until(lambda: running.listener._ports[running.port].failure, 5, "the failure")
     with pytest.raises(OSError, match="no room for a frame of 2 bytes"):
         running.listener.raise_failure()
+
+
+def test_stopping_resets_a_connection_that_has_not_ended(start) -> None:
+    running = start()
+    with running.connect() as client:
+        client.sendall(b"whole\nhalf")
+        running.wait_for_lines(1)
+        running.listener.close()
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    assert running.lines() == [b"whole"]
+    assert running.status.dropped["unterminated"] == 1
+
+
+LISTENING = """
+import os, sys, time
+from pathlib import Path
+from tutorial_pkg.core.listener import Backlog, Limits, Listener
+from tutorial_pkg.core.segment_log import SegmentWriter
+directory, port = Path(sys.argv[1]), int(sys.argv[2])
+log = SegmentWriter(directory / "log")
+log.append = lambda *_: os.kill(os.getpid(), 9)
+limits = Limits(line_bytes=100, connections=1, idle_seconds=9)
+Listener(directory, "127.0.0.1", [port], Backlog({port: log}, 1), limits)
+print("listening", flush=True)
+time.sleep(60)
+"""
+
+
+def test_process_killed_before_it_writes_confirms_nothing(tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    command = [sys.executable, "-c", LISTENING, str(tmp_path), str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"listening\n"
+        with pytest.raises(ConnectionError, match="broke after about 1 lines"):
+            send_lines(HOST, port, ["received, but never written"])
+    assert process.returncode == -9
 
 
 def test_status_is_published_for_others(start) -> None:

@@ -5,8 +5,9 @@ connection, then those of the next. The beginning of an unfinished line is kept 
 connection, until its end arrives; so lines of different senders are never mixed. The buffer goes
 into the log as one frame as soon as nothing more is there to read, or when it is full, or old.
 
-A connection is closed only after its lines are in the log. A sender that waits for the close
-(`send_lines` does) knows then that they are safe from a crash of the process.
+A connection is closed in good order only after its lines are in the log; in any other case, the
+death of the process included, it is reset. So a sender that waits for the close (`send_lines`
+does) knows whether its lines have arrived.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import copy
 import errno
 import selectors
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +36,10 @@ POLL_SECONDS = 0.1
 SWEEP_SECONDS = 0.5
 PUBLISH_SECONDS = 0.25
 WAITING_CONNECTIONS = 1024
+
+# What SO_LINGER makes of a close: a reset, or good order.
+_RESET = struct.pack("ii", 1, 0)
+_GOOD_ORDER = struct.pack("ii", 0, 0)
 
 _NEWLINE = b"\n"
 
@@ -201,6 +207,7 @@ class PortListener(threading.Thread):
 
     def _add(self, client: socket.socket) -> None:
         client.setblocking(False)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         connection = _Connection(client)
         self._connections.add(connection)
         self._selector.register(client, selectors.EVENT_READ, connection)
@@ -230,6 +237,7 @@ class PortListener(threading.Thread):
         if count == 0:
             self._buffer.end(connection)
             self._flush()
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GOOD_ORDER)
             self._close(connection)
 
     def _flush(self) -> None:
@@ -254,6 +262,7 @@ class PortListener(threading.Thread):
         self._resume_accepting()
 
     def _close_broken(self, connection: _Connection) -> None:
+        """Reset the connection; the beginning of a line that it leaves is no line."""
         if connection.tail:
             self.status.dropped["unterminated"] += 1
         self._close(connection)

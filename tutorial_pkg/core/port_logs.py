@@ -65,7 +65,9 @@ class PortLogs:
 
     def with_all_ports(self, offset: Offset) -> Offset:
         """A port that `offset` does not know is read from its log's beginning."""
-        return Offset({**self.first().positions, **offset.positions})
+        unknown = self.writers.keys() - offset.positions.keys()
+        begins = {port: self.writers[port].first for port in unknown}
+        return Offset({**begins, **offset.positions})
 
     def check(self, offset: Offset) -> None:
         """Raise `ValueError` if `offset`, from a checkpoint, is not in the logs."""
@@ -103,8 +105,9 @@ class PortLogs:
                 yield port, Slice(self._of(port), first, following)
 
     def delete_below(self, offset: Offset) -> None:
-        for port, position in offset.positions.items():
-            self.writers[port].delete_below(position)
+        """Delete segments that no batch after `offset` needs."""
+        for port, log in self.writers.items():
+            log.delete_below(offset.positions.get(port, 0))
 
     def close(self) -> None:
         for log in self.writers.values():
