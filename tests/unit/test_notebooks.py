@@ -1,0 +1,105 @@
+"""The form of the notebooks: budgets, stored outputs, links that lead somewhere, no stderr."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MOST_CELLS, MOST_LINES, MOST_LINES_OF_THE_CONNECTOR = 50, 10, 40
+
+Cell = nbformat.NotebookNode
+
+
+def code(notebook: nbformat.NotebookNode) -> list[Cell]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def lines_of(cell: Cell) -> int:
+    return sum(bool(line.strip()) for line in cell.source.splitlines())
+
+
+def over_budget(notebook: nbformat.NotebookNode) -> list[str]:
+    """Code cells that are too long; one connector class may be longer than the others."""
+    long = [cell for cell in code(notebook) if lines_of(cell) > MOST_LINES]
+    connectors = [
+        cell for cell in long if re.search(r"^class \w+\(DataSource\)", cell.source, re.M)
+    ]
+    allowed = [cell for cell in connectors[:1] if lines_of(cell) <= MOST_LINES_OF_THE_CONNECTOR]
+    return [cell.source for cell in long if cell not in allowed]
+
+
+def without_outputs(notebook: nbformat.NotebookNode) -> list[str]:
+    """Code cells that were not run, or not in order: nbval would not compare them."""
+    return [
+        cell.source
+        for number, cell in enumerate(code(notebook), start=1)
+        if cell.execution_count != number
+    ]
+
+
+def broken_links(notebook: nbformat.NotebookNode, folder: Path) -> list[str]:
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    inside = [target for target in targets if target and "://" not in target]
+    return [target for target in inside if not (folder / target).exists()]
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
+    return nbformat.read(request.param, as_version=4)
+
+
+def test_there_are_notebooks() -> None:
+    assert [path.stem[:2] for path in NOTEBOOKS] == [f"{n:02}" for n in range(len(NOTEBOOKS))]
+    assert len(NOTEBOOKS) >= 2
+
+
+def test_within_budget(notebook: nbformat.NotebookNode) -> None:
+    assert len(notebook.cells) <= MOST_CELLS
+    assert over_budget(notebook) == []
+
+
+def test_every_code_cell_was_run_in_order(notebook: nbformat.NotebookNode) -> None:
+    assert without_outputs(notebook) == []
+
+
+def test_links_lead_somewhere(notebook: nbformat.NotebookNode) -> None:
+    assert broken_links(notebook, ROOT / "notebooks") == []
+
+
+def test_outputs_are_clean(notebook: nbformat.NotebookNode) -> None:
+    outputs = [output for cell in code(notebook) for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error"]
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+    # A path of the machine that ran it is of no use to a reader.
+    assert not re.search(r"/(home|Users|root|tmp)/", str(outputs))
+    assert any("image/png" in output.get("data", {}) for output in outputs), "it has no plot"
+
+
+def test_the_arc(notebook: nbformat.NotebookNode) -> None:
+    assert notebook.cells[0].source.startswith("# ")
+    assert re.search(r"\*Time: \d+ minutes\. Read before: ", notebook.cells[0].source)
+    text = "\n".join(cell.source for cell in notebook.cells)
+    for part in ("**Predict:**", "**What just happened?**", "## What you learned", "## Exercise"):
+        assert part in text, part
+    solutions = [cell for cell in code(notebook) if "solution" in cell.metadata.get("tags", [])]
+    assert len(solutions) == text.count("None  # Your code here") >= 1
+    assert all(cell.metadata["jupyter"]["source_hidden"] for cell in solutions)
+    assert not [c for c in code(notebook) if "raises-exception" in c.metadata.get("tags", [])]
+
+
+def test_the_checks_themselves_find_faults(tmp_path: Path) -> None:
+    new = nbformat.v4
+    long = new.new_code_cell("x = 1\n" * 11, execution_count=1)
+    connector = new.new_code_cell("class A(DataSource):\n" + "    x = 1\n" * 39, execution_count=2)
+    second = new.new_code_cell("class B(DataSource):\n" + "    x = 1\n" * 39)
+    link = new.new_markdown_cell("[a](nowhere.ipynb) [b](https://example.org) [c](#here)")
+    notebook = new.new_notebook(cells=[long, connector, second, link])
+    assert over_budget(notebook) == [long.source, second.source]
+    assert without_outputs(notebook) == [second.source]
+    assert broken_links(notebook, tmp_path) == ["nowhere.ipynb"]
