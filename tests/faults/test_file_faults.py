@@ -1,0 +1,167 @@
+"""file_lines under kill -9, rotation while stopped, and files that vanish from a planned batch."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from tutorial_pkg.session import last_error
+from tutorial_pkg.workbook.drills import QueryProcess, wait_until
+
+DRIVER = Path(__file__).with_name("file_lines_driver.py")
+KILLS = 3
+
+
+class Writer(threading.Thread):
+    """Appends numbered lines, in two writes that part within a line, and rotates now and then."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__()
+        self._log = log
+        self._stopped = threading.Event()
+        self.written = 0
+        self.rotations = 0
+
+    def run(self) -> None:
+        chance = random.Random(3)
+        while not self._stopped.wait(0.02):
+            self._append(chance.randrange(1, 100))
+            if chance.random() < 0.03:
+                self.rotations += 1
+                self._log.rename(f"{self._log}.{self.rotations}")
+
+    def _append(self, count: int) -> None:
+        lines = "".join(f"{number}\n" for number in range(self.written, self.written + count))
+        with self._log.open("a") as file:
+            file.write(lines[: len(lines) // 2])
+            file.flush()
+            file.write(lines[len(lines) // 2 :])
+        self.written += count
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
+
+
+@contextmanager
+def writing(log: Path) -> Iterator[Writer]:
+    writer = Writer(log)
+    writer.start()
+    try:
+        yield writer
+    finally:
+        writer.stop()
+
+
+def test_kill_9_while_a_writer_appends_and_rotates(spark, tmp_path):
+    """All names match, so that what came and went while the query was down is read too."""
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    logs.mkdir()
+    chance = random.Random(9)
+
+    def start(round_: int, until: str) -> QueryProcess:
+        ready = tmp_path / f"ready.{round_}"
+        places = (logs, out, tmp_path / "checkpoint", ready, until)
+        process = QueryProcess(DRIVER, *places, output=tmp_path / "drivers.log")
+        wait_until(lambda: ready.exists() or not process.running, 60, "the query's start")
+        return process
+
+    with writing(logs / "data.csv") as writer:
+        for round_ in range(KILLS):
+            files_before = committed_files(out)
+            with start(round_, "forever") as process:
+                wait_until(lambda n=files_before: committed_files(out) > n, 60, "a batch")
+                wait_until(lambda c=chance: c.random() < 0.1, 60, "the random moment")
+                process.kill()
+    with start(KILLS, "drain") as process:
+        assert process.wait(120) == 0, (tmp_path / "drivers.log").read_text()[-2000:]
+    assert writer.rotations > 0
+    read = Counter(row.value for row in spark.read.parquet(str(out)).collect())
+    assert read == Counter(map(str, range(writer.written)))
+
+
+def committed_files(out: Path) -> int:
+    """How many batches the Parquet sink has committed."""
+    return len(list((out / "_spark_metadata").glob("[0-9]*")))
+
+
+# ---- A batch that failed and is read again ---------------------------------------------------
+
+
+class Sink:
+    """Keeps a batch's rows, or fails when told to."""
+
+    def __init__(self) -> None:
+        self.failing = False
+        self.batches: list[list[str]] = []
+
+    def __call__(self, batch: DataFrame, _: int) -> None:
+        self.batches.append(sorted(row.value for row in batch.collect()))
+        if self.failing:
+            raise RuntimeError("this batch was told to fail")
+
+
+def run(spark: SparkSession, path: Path, checkpoint: Path, sink: Sink) -> None:
+    """One run over what is available."""
+    query = (
+        spark.readStream.format("file_lines")
+        .load(str(path))
+        .writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+@pytest.fixture
+def failed_batch(spark, tmp_path) -> tuple[Path, Path, Sink]:
+    """A log whose lines 3 and 4 are in a batch that was planned, and failed in the sink."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    log, sink = folder / "data.csv", Sink()
+    log.write_text("1\n2\n")
+    run(spark, log, tmp_path / "checkpoint", sink)
+    with log.open("a") as file:
+        file.write("3\n4\nhalf")
+    sink.failing = True
+    with pytest.raises(StreamingQueryException, match="this batch was told to fail"):
+        run(spark, log, tmp_path / "checkpoint", sink)
+    sink.failing = False
+    return log, tmp_path / "checkpoint", sink
+
+
+def test_a_failed_batch_comes_again_though_its_file_was_rotated(spark, failed_batch):
+    log, checkpoint, sink = failed_batch
+    with log.open("a") as file:
+        file.write(" five\n")
+    log.rename(f"{log}.1")
+    log.write_text("6\n")
+    run(spark, log, checkpoint, sink)
+    assert sink.batches == [["1", "2"], ["3", "4"], ["3", "4"], ["6", "half five"]]
+
+
+@pytest.mark.parametrize("leave", ["nothing", "other lines"])
+def test_a_failed_batch_whose_file_is_gone_says_what_to_do(spark, failed_batch, leave):
+    log, checkpoint, sink = failed_batch
+    content = log.read_text()
+    log.unlink()
+    if leave == "other lines":
+        log.write_text("another\nfile\nwith lines\n")
+    with pytest.raises(StreamingQueryException) as error:
+        run(spark, log, checkpoint, sink)
+    assert last_error(error.value) == (
+        f"FileNotFoundError: {log} is gone or was rewritten, and its bytes up to 8 belong to a "
+        "batch that has to be read again; put it back, or start with a new checkpoint directory"
+    )
+    log.write_text(content)
+    run(spark, log, checkpoint, sink)
+    assert sink.batches == [["1", "2"], ["3", "4"], ["3", "4"]]

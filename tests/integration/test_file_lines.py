@@ -1,0 +1,191 @@
+"""file_lines on real Spark, with Spark's own `text` source as the oracle where it can be one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tutorial_pkg.session import last_error
+from tutorial_pkg.workbook.drills import wait_until
+
+
+def append(path: Path, *lines: object) -> None:
+    with path.open("a") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def drain(lines: DataFrame, work: Path) -> list[StreamingQuery]:
+    """Run `lines` into Parquet files until what is available now is read; the progress."""
+    query = (
+        lines.writeStream.format("parquet")
+        .option("checkpointLocation", str(work / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(work / "out"))
+    )
+    query.awaitTermination()
+    return query.recentProgress
+
+
+def read_back(spark: SparkSession, work: Path) -> Counter[str]:
+    return Counter(row.value for row in spark.read.parquet(str(work / "out")).collect())
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    return folder
+
+
+def test_batch_agrees_with_spark_text(spark, folder):
+    (folder / "a").write_bytes(b"plain\n\nnul\x00\xc3\xa9\r\nlast without newline")
+    append(folder / "b", *range(20_000))
+    ours = spark.read.format("file_lines").load(str(folder))
+    text = spark.read.text(str(folder))
+    assert ours.schema == text.schema
+    assert Counter(ours.collect()) == Counter(text.collect())
+
+
+def test_a_big_file_is_read_by_several_tasks(spark, folder):
+    with (folder / "big").open("w") as file:
+        file.writelines(f"{i:099}\n" for i in range(700_000))  # 70 MB
+    ours = spark.read.format("file_lines").load(str(folder / "big"))
+    assert ours.rdd.getNumPartitions() == 3
+    sums = ours.selectExpr("count(*)", "sum(cast(value as bigint))", "count(distinct value)")
+    assert tuple(sums.first()) == (700_000, 700_000 * 699_999 // 2, 700_000)
+
+
+def test_event_time_in_every_mode(spark, folder):
+    append(folder / "log", "1583309377078,a", "bad", "1583309377079,b")
+
+    def load(**options: str) -> list[tuple]:
+        reader = spark.read.format("file_lines").options(eventTime="millis_prefix", **options)
+        rows = reader.load(str(folder)).selectExpr("value", "unix_millis(event_time)").collect()
+        return [tuple(row) for row in rows]
+
+    good = [("1583309377078,a", 1583309377078), ("1583309377079,b", 1583309377079)]
+    assert load() == [good[0], ("bad", None), good[1]]
+    assert load(mode="dropMalformed") == good
+    with pytest.raises(PySparkException, match="first comma of line 'bad'; use mode=PERMISSIVE"):
+        load(mode="FAILFAST")
+
+
+def test_dropping_every_line_leaves_no_rows(spark, folder):
+    append(folder / "log", "bad", "worse")
+    reader = spark.read.format("file_lines").options(
+        eventTime="millis_prefix", mode="DROPMALFORMED"
+    )
+    assert reader.load(str(folder)).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ({"startFrom": "now"}, "option `startFrom` must be earliest or latest, got 'now'"),
+        ({"maxRowsPerTriger": "3"}, "did you mean `maxRowsPerTrigger`?"),
+    ],
+)
+def test_wrong_options_fail_at_load(spark, folder, option, text):
+    for reader in (spark.read, spark.readStream):
+        with pytest.raises(AnalysisException) as error:
+            reader.format("file_lines").options(**option).load(str(folder))
+        assert text in str(error.value)
+
+
+def test_a_missing_path_fails_before_the_query_runs(spark, folder):
+    with pytest.raises(AnalysisException, match="option `path`: no directory"):
+        spark.readStream.format("file_lines").load(str(folder / "none" / "x"))
+    with pytest.raises(AnalysisException, match=r"option `path`: no file at .*/none; correct it"):
+        spark.read.format("file_lines").load(str(folder / "none")).collect()
+    with pytest.raises(AnalysisException, match="option `path` is missing"):
+        spark.read.format("file_lines").load()
+
+
+def test_a_real_checkpoint_restarted_twice(spark, folder, tmp_path):
+    written = 0
+    offsets: list[int] = []
+    for _ in range(3):
+        append(folder / "log", *range(written, written + 500))
+        written += 500
+        with (folder / "log").open("a") as file:
+            file.write(f"{written}")  # half a line, ended in the next run
+        lines = spark.readStream.format("file_lines").load(str(folder))
+        progress = drain(lines, tmp_path)
+        offsets += [next_unread(p.sources[0].endOffset) for p in progress if p.numInputRows]
+        append(folder / "log", "")
+        written += 1
+    assert read_back(spark, tmp_path) == Counter(map(str, range(written - 1)))
+    assert offsets == sorted(offsets)
+
+
+def next_unread(offset_json: str) -> int:
+    return sum(file["next"] for file in json.loads(offset_json)["files"].values())
+
+
+def test_available_now_with_a_row_limit_drains_in_several_batches(spark, folder, tmp_path):
+    append(folder / "log", *range(1000))
+    reader = spark.readStream.format("file_lines").option("maxRowsPerTrigger", 300)
+    progress = drain(reader.load(str(folder)), tmp_path)
+    assert [p.numInputRows for p in progress if p.numInputRows] == [300, 300, 300, 100]
+    assert read_back(spark, tmp_path) == Counter(map(str, range(1000)))
+    sources = [p.sources[0] for p in progress]
+    assert {next_unread(s.latestOffset) for s in sources} == {(folder / "log").stat().st_size}
+
+
+def test_a_running_query_follows_appends_rotation_and_copytruncate(spark, folder):
+    log = folder / "data.csv"
+    seen: list[str] = []
+    append(log, "1", "2")
+    query = (
+        spark.readStream.format("file_lines")
+        .load(str(log))
+        .writeStream.foreachBatch(
+            lambda batch, _: seen.extend(row.value for row in batch.collect())
+        )
+        .start()
+    )
+    wait_for(query, seen, 2)
+    with log.open("a") as file:
+        file.write("3\n4\nhal")
+        file.flush()
+        wait_for(query, seen, 4)
+        file.write("f\n")
+        file.flush()
+        wait_for(query, seen, 5)
+        log.rename(folder / "data.csv.1")
+        append(log, "5")
+        file.write("late\n")
+    wait_for(query, seen, 7)
+    (folder / "data.csv.2").write_bytes(log.read_bytes())
+    log.write_text("")
+    append(log, "6")
+    wait_for(query, seen, 8)
+    query.stop()
+    assert Counter(seen) == Counter(["1", "2", "3", "4", "half", "5", "late", "6"])
+
+
+def wait_for(query: StreamingQuery, seen: list[str], count: int) -> None:
+    def reached() -> bool:
+        assert query.exception() is None, last_error(query)
+        return len(seen) >= count
+
+    wait_until(reached, 60, f"row {count}")
+
+
+def test_a_failing_query_quotes_the_line(spark, folder, tmp_path):
+    append(folder / "log", "bad line")
+    reader = spark.readStream.format("file_lines")
+    reader = reader.options(eventTime="millis_prefix", mode="FAILFAST")
+    with pytest.raises(StreamingQueryException) as error:
+        drain(reader.load(str(folder)), tmp_path)
+    assert last_error(error.value) == (
+        "ValueError: eventTime=millis_prefix: no epoch milliseconds before the first comma of "
+        "line 'bad line'; use mode=PERMISSIVE to get a null event_time, or mode=DROPMALFORMED "
+        "to drop such lines"
+    )
