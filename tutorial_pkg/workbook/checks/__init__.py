@@ -1,0 +1,11 @@
+"""The checks of the exercises: each looks at an answer and says what is right, or what to do next.
+
+A check is named after its notebook and exercise. It returns a `Verdict`, which a cell shows as
+one line. It never raises because of a wrong answer.
+"""
+
+from tutorial_pkg.workbook.checks.notebook_00 import check_00_1
+from tutorial_pkg.workbook.checks.notebook_01 import check_01_1, check_01_2
+from tutorial_pkg.workbook.checks.verdict import Verdict
+
+__all__ = ["Verdict", "check_00_1", "check_01_1", "check_01_2"]

@@ -1,0 +1,26 @@
+"""Checks of notebook 00."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import DataFrame
+
+from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+
+
+def check_00_1(answer: DataFrame) -> Verdict:
+    """Is `answer` an endless stream of 50 numbered items a second?"""
+    if not isinstance(answer, DataFrame):
+        kind = type(answer).__name__
+        return not_yet(f"A DataFrame is wanted, this is {kind}: keep what item_stream returns.")
+    if not answer.isStreaming:
+        return not_yet("This DataFrame ends: begin with item_stream, not with spark.range.")
+    if answer.columns != ["item"]:
+        return not_yet(f"The columns are {answer.columns}: item_stream alone gives `item`.")
+    plan = answer._jdf.queryExecution().logical().toString()
+    rate = re.search(r"rowsPerSecond=(\d+)", plan)
+    if rate is None or rate.group(1) != "50":
+        found = rate.group(1) if rate else "another number of"
+        return not_yet(f"It makes {found} items a second: set items_per_second=50.")
+    return right("An endless stream, 50 items a second. Nothing has run yet: it is only a plan.")
