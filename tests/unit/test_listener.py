@@ -19,7 +19,7 @@ import pytest
 from tutorial_pkg.core import listener as listener_module
 from tutorial_pkg.core.listener import Backlog, Limits, Listener, _Connection, _LineBuffer
 from tutorial_pkg.core.network_status import PortStatus, network_status
-from tutorial_pkg.core.segment_log import SegmentWriter, frames, read_frames
+from tutorial_pkg.core.segment_log import SegmentWriter, WriterLock, frames, read_frames
 from tutorial_pkg.core.sender import send_lines
 from tutorial_pkg.workbook.drills import wait_until
 
@@ -32,6 +32,7 @@ class Running:
 
     def __init__(self, directory: Path, port: int, limits: Limits, max_backlog: int) -> None:
         self.directory, self.port = directory, port
+        self.lock = WriterLock(directory)
         self.log = SegmentWriter(directory / str(port))
         self.backlog = Backlog({port: self.log}, max_backlog)
         self.now = 1_000.0
@@ -67,6 +68,7 @@ def start(tmp_path, free_ports) -> Iterator[Callable[..., Running]]:
     for running in opened:
         running.listener.close()
         running.log.close()
+        running.lock.release()
 
 
 @contextmanager
@@ -398,6 +400,9 @@ def test_status_is_published_for_others(start) -> None:
     wait_until(lambda: str(network_status(path)) == expected, 5, expected)
     running.backlog.processed({running.port: running.log.end})
     wait_until(lambda: network_status(path).ports[running.port].backlog_bytes == 0, 5, "backlog 0")
+    running.lock.release()
+    assert not network_status(path).listening
+    running.lock = WriterLock(path)
     running.listener.close()
     assert not network_status(path).listening
     assert str(network_status(path)) == (

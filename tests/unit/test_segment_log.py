@@ -23,6 +23,7 @@ from tutorial_pkg.core.segment_log import (
     first_position,
     frames,
     read_frames,
+    writer_process,
 )
 
 
@@ -232,6 +233,7 @@ def test_second_writer_is_told_who_holds_the_lock_until_that_one_dies(tmp_path) 
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
+        assert writer_process(tmp_path) == holder.pid
         since = json.loads((tmp_path / "lock").read_text())["since"]
         with pytest.raises(LogLockedError) as error:
             WriterLock(tmp_path, patience=0.2)
@@ -240,7 +242,12 @@ def test_second_writer_is_told_who_holds_the_lock_until_that_one_dies(tmp_path) 
             "stop that query first, or give this one a log of its own"
         )
         holder.kill()
+    assert writer_process(tmp_path) is None
     WriterLock(tmp_path).release()
+
+
+def test_no_process_writes_where_no_log_is(tmp_path) -> None:
+    assert writer_process(tmp_path) is None
 
 
 def test_waits_for_a_lock_that_comes_free(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

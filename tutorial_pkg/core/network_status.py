@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import psutil
+from tutorial_pkg.core.segment_log import writer_process
 
 FILE_NAME = "status.json"
 
@@ -57,15 +57,16 @@ class NetworkStatus:
 def network_status(path: str | Path) -> NetworkStatus:
     """The state of the listener that writes the log `path`, at most half a second old.
 
-    It only reads a file, so it can be asked at any time, also when nothing listens.
+    It only looks at files, so it can be asked at any time, also when nothing listens.
     """
     try:
         published = json.loads(Path(path, FILE_NAME).read_text())
     except FileNotFoundError:
         return NetworkStatus(Path(path), None, {}, [])
     ports = {int(number): PortStatus(**port) for number, port in published["ports"].items()}
-    process = published["process"] if _alive(published) else None
-    if process is None:
+    process = writer_process(Path(path))
+    if process != published["process"]:
+        process = None
         for port in ports.values():
             port.listening, port.connections = False, 0
     return NetworkStatus(Path(path), process, ports, published["warnings"])
@@ -75,21 +76,12 @@ def publish(directory: Path, ports: dict[int, PortStatus], warnings: list[str]) 
     """Replace the published status in one step, so that nobody reads half of one."""
     status = {
         "process": os.getpid(),
-        "started": psutil.Process().create_time(),
         "ports": {number: asdict(port) for number, port in ports.items()},
         "warnings": warnings,
     }
     written = directory / f"{FILE_NAME}.new"
     written.write_text(json.dumps(status))
     written.replace(directory / FILE_NAME)
-
-
-def _alive(published: dict) -> bool:
-    """Process numbers are used again; the time of the start tells one process from the next."""
-    try:
-        return psutil.Process(published["process"]).create_time() == published["started"]
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _port_text(number: int, port: PortStatus) -> str:

@@ -323,3 +323,18 @@ class WriterLock:
             return "another process"
         holder = json.loads(text)
         return f"the query of process {holder['process']} (since {holder['since']})"
+
+
+def writer_process(directory: Path) -> int | None:
+    """The process that holds the `WriterLock` of `directory`, or None."""
+    try:
+        file = (directory / "lock").open()
+    except FileNotFoundError:
+        return None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = file.read()
+            return json.loads(text)["process"] if text else None
+    return None
