@@ -159,8 +159,7 @@ class SegmentWriter:
     def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
-        self._rolling = threading.Lock()
-        self._finished: list[int] = []
+        self._file_in_use = threading.Lock()
         self.repair: str | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self.end = self._synced = self._open_last_segment()
@@ -187,16 +186,11 @@ class SegmentWriter:
 
     def sync(self) -> int:
         """Put everything appended so far on disk, and return the position up to which it is."""
-        with self._rolling:
-            end, files = self.end, [*self._finished, self._file]
-        if end == self._synced:
-            return end
-        for file in files:
-            os.fdatasync(file)
-        for file in files[:-1]:
-            self._finished.remove(file)
-            os.close(file)
-        self._synced = end
+        with self._file_in_use:
+            end = self.end
+            if end != self._synced:
+                os.fdatasync(self._file)
+                self._synced = end
         return end
 
     def delete_below(self, position: int) -> None:
@@ -215,11 +209,13 @@ class SegmentWriter:
         """Repair and open the newest segment, or start the first; the position of its end."""
         segments = _segments(self._directory)
         if not segments:
+            _sync_directory(self._directory.parent)
             self._start_segment(0)
             return 0
         end = self._cut_torn_tail(segments[-1])
         self._base = _base(segments[-1])
         self._file = os.open(segments[-1], os.O_WRONLY | os.O_APPEND)
+        os.fdatasync(self._file)  # a killed process had no time for it
         return end
 
     def _cut_torn_tail(self, segment: Path) -> int:
@@ -233,9 +229,10 @@ class SegmentWriter:
         return end
 
     def _roll(self) -> None:
-        """Start the next segment; `sync` closes the finished one."""
-        with self._rolling:
-            self._finished.append(self._file)
+        """Start the next segment when this one is on disk, so that only the newest can be torn."""
+        self.sync()
+        with self._file_in_use:
+            os.close(self._file)
             self._start_segment(self.end)
 
     def _start_segment(self, base: int) -> None:

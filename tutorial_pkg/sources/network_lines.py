@@ -56,7 +56,7 @@ OPTIONS = Options(
             integer(1, 64 * 1024 * 1024),
             1024 * 1024,
             "1..67108864 bytes",
-            "a longer line is dropped and counted",
+            "a longer line is dropped and counted; a connection may need as much memory",
         ),
         Option(
             "maxConnections",
