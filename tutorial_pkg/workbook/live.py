@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
-from IPython.display import display
+from IPython.display import DisplayHandle
 from matplotlib import pyplot as plt
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg.session import last_error
 
@@ -17,13 +19,16 @@ REDRAW_SECONDS = 0.5
 def watch(query: StreamingQuery, rows: int, seconds: float = 60) -> int:
     """Draw the query's batches until it has read `rows` rows; the number of rows read.
 
+    Three plots: the rows of each batch, the milliseconds it took, and the lag: how far the
+    query's offset was behind the source's newest, in the source's own unit (often bytes).
     Raises `RuntimeError` when the query fails, and `TimeoutError` after so many `seconds`.
     """
-    figure, axes = plt.subplots(1, 2, figsize=(9, 2.6), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(10, 2.5), layout="constrained")
     plt.close(figure)  # shown by the handle below, not once more at the end of the cell
-    handle = display(figure, display_id=True)
+    handle = DisplayHandle()
+    handle.display(figure)
     end = time.monotonic() + seconds
-    batches: dict[int, Any] = {}
+    batches: dict[int, StreamingQueryProgress] = {}
     while (seen := sum(batch.numInputRows for batch in batches.values())) < rows:
         if not query.isActive:
             raise RuntimeError(f"the query has stopped: {last_error(query) or 'no error'}")
@@ -36,13 +41,39 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 60) -> int:
     return seen
 
 
-def _draw(axes: Any, batches: list[Any]) -> None:
+def lag(progress: StreamingQueryProgress) -> float:
+    """How far the batch's end was behind the newest offsets its sources had reported by then.
+
+    Offsets are JSON of the source's making: the numbers in it count, whatever holds them.
+    """
+    return sum(
+        max(0.0, _position(source.latestOffset) - _position(source.endOffset))
+        for source in progress.sources
+        if source.latestOffset not in (None, "null", "")
+    )
+
+
+def _position(offset: str) -> float:
+    return _sum_of_numbers(json.loads(offset))
+
+
+def _sum_of_numbers(value: Any) -> float:
+    if isinstance(value, dict):
+        return sum(map(_sum_of_numbers, value.values()))
+    if isinstance(value, list):
+        return sum(map(_sum_of_numbers, value))
+    return value if isinstance(value, int | float) else 0.0
+
+
+def _draw(axes: Any, batches: list[StreamingQueryProgress]) -> None:
     numbers = [batch.batchId for batch in batches]
-    for axis, heights, title in (
-        (axes[0], [batch.numInputRows for batch in batches], "rows in each batch"),
-        (axes[1], [batch.batchDuration for batch in batches], "milliseconds for each batch"),
+    for axis, heights, title, color in (
+        (axes[0], [batch.numInputRows for batch in batches], "rows in each batch", "tab:blue"),
+        (axes[1], [batch.batchDuration for batch in batches], "milliseconds", "tab:orange"),
+        (axes[2], [lag(batch) for batch in batches], "lag behind the source", "tab:red"),
     ):
         axis.clear()
-        axis.bar(numbers, heights, color="tab:blue" if axis is axes[0] else "tab:orange")
+        axis.bar(numbers, heights, color=color)
         axis.set(title=title, xlabel="batch")
         axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_ylim(bottom=0, top=None if any(heights) else 1)
