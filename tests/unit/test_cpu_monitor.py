@@ -55,6 +55,15 @@ def test_without_time_passed_the_last_value_stands() -> None:
     assert monitor.usage() == monitor.usage() == pytest.approx(0.75)
 
 
+def test_right_after_a_renewal_the_last_value_stands() -> None:
+    machine = Machine()
+    monitor = machine.monitor()
+    machine.pass_by(1.5, busy=0.5)
+    assert monitor.usage() == pytest.approx(0.5)
+    machine.pass_by(0.01, busy=1.0)
+    assert monitor.usage() == pytest.approx(0.5), "a single tick would say that all is busy"
+
+
 def test_counters_that_step_back_never_leave_zero_to_one() -> None:
     machine = Machine()
     monitor = machine.monitor()

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import psutil
 
 REFERENCE_SECONDS = 1.0
-FIRST_SECONDS = 0.1  # the kernel counts in ticks of 10 ms: less than some of them say nothing
+FIRST_SECONDS = 0.1
+LEAST_CPU_SECONDS = 0.05  # the kernel counts in ticks of 10 ms: one or two of them say nothing
 
 
 class CpuMonitor:
@@ -34,10 +35,10 @@ class CpuMonitor:
         sleep(FIRST_SECONDS)
 
     def usage(self) -> float:
-        """The busy fraction since the reference; the last known one when no time has passed."""
+        """The busy fraction since the reference; the last known one right after its renewal."""
         busy, total = self._reading()
         elapsed = total - self._total
-        if elapsed > 0:
+        if elapsed >= LEAST_CPU_SECONDS:
             # Counters of some kernels step back by a tick; a fraction must not.
             self._last = min(1.0, max(0.0, (busy - self._busy) / elapsed))
         if self._clock() > self._since + REFERENCE_SECONDS:

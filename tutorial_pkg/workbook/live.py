@@ -41,16 +41,16 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 60) -> int:
     return seen
 
 
-def lag(progress: StreamingQueryProgress) -> float:
-    """How far the batch's end was behind the newest offsets its sources had reported by then.
+def lag(progress: StreamingQueryProgress) -> float | None:
+    """How far the batch's end was behind the newest offsets that its sources reported.
 
-    Offsets are JSON of the source's making: the numbers in it count, whatever holds them.
+    None when no source reports any. Offsets are JSON of the source's making: the numbers in it
+    count, whatever holds them.
     """
-    return sum(
-        max(0.0, _position(source.latestOffset) - _position(source.endOffset))
-        for source in progress.sources
-        if source.latestOffset not in (None, "null", "")
-    )
+    reporting = [s for s in progress.sources if s.latestOffset not in (None, "null", "")]
+    if not reporting:
+        return None
+    return sum(max(0.0, _position(s.latestOffset) - _position(s.endOffset)) for s in reporting)
 
 
 def _position(offset: str) -> float:
@@ -67,13 +67,16 @@ def _sum_of_numbers(value: Any) -> float:
 
 def _draw(axes: Any, batches: list[StreamingQueryProgress]) -> None:
     numbers = [batch.batchId for batch in batches]
+    lags = [lag(batch) for batch in batches]
     for axis, heights, title, color in (
         (axes[0], [batch.numInputRows for batch in batches], "rows in each batch", "tab:blue"),
         (axes[1], [batch.batchDuration for batch in batches], "milliseconds", "tab:orange"),
-        (axes[2], [lag(batch) for batch in batches], "lag behind the source", "tab:red"),
+        (axes[2], [behind or 0 for behind in lags], "lag behind the source", "tab:red"),
     ):
         axis.clear()
         axis.bar(numbers, heights, color=color)
         axis.set(title=title, xlabel="batch")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylim(bottom=0, top=None if any(heights) else 1)
+    if all(behind is None for behind in lags):
+        axes[2].text(0.5, 0.5, "not reported", transform=axes[2].transAxes, ha="center")
