@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.network_queries import HOST, network_lines, offsets, rows, start_query, to_parquet
 from tutorial_pkg.core.network_status import PortStatus
-from tutorial_pkg.core.segment_log import first_position, frames, read_frames
+from tutorial_pkg.core.segment_log import frames, read_frames
 from tutorial_pkg.core.sender import send_lines
 from tutorial_pkg.sources.network_lines import network_status
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
@@ -122,7 +122,7 @@ def _drain(spark: SparkSession, directory: Path, port: int) -> None:
 def _log_lines(directory: Path, port: int) -> list[str]:
     """All lines that reached the log: the first segment is never full here, so it is all there."""
     segment = _segment(directory, port)
-    assert first_position(segment.parent) == 0
+    assert int(segment.stem) == 0
     found = read_frames(segment.parent, 0, segment.stat().st_size)
     return b"".join(payload for _, payload in found).decode().splitlines()
 
@@ -149,9 +149,12 @@ def stopped(spark, tmp_path, free_ports) -> tuple[Path, int]:
 
 
 def _fails_with(text: str, spark: SparkSession, directory: Path, port: int) -> None:
-    query = to_parquet(network_lines(spark, directory, port), directory).start()
-    with pytest.raises(StreamingQueryException, match=re.escape(text)):
-        query.awaitTermination(60)
+    """With either trigger, for with `availableNow` the ports are never opened."""
+    for trigger in ({"processingTime": "0 seconds"}, {"availableNow": True}):
+        lines = network_lines(spark, directory, port)
+        query = to_parquet(lines, directory).trigger(**trigger).start()
+        with pytest.raises(StreamingQueryException, match=re.escape(text)):
+            query.awaitTermination(60)
 
 
 def test_torn_last_frame_is_cut_back_with_a_warning(spark, stopped) -> None:
@@ -269,16 +272,16 @@ def test_half_a_line_then_the_connection_breaks(spark, tmp_path, free_ports) -> 
 
 
 def test_hostile_connections_keep_nobody_out(spark, tmp_path, free_ports) -> None:
-    """1,000 connections, idle ones and ones that send a byte now and then, for 50 slots."""
+    """1,000 connections, idle ones and ones that send a byte now and then, for 200 slots."""
     port = free_ports(1)
-    query = start_query(spark, tmp_path, port, maxConnections=50, idleTimeout=1)
+    query = start_query(spark, tmp_path, port, maxConnections=200, idleTimeout=1)
     process = psutil.Process(network_status(tmp_path / "log").process)
     before = process.num_fds(), process.num_threads()
     with ExitStack() as opened:
         hostile = [
             opened.enter_context(socket.create_connection((HOST, port))) for _ in range(1_000)
         ]
-        wait_until(lambda: _status(tmp_path, port).connections == 50, 5, "the cap reached")
+        wait_until(lambda: _status(tmp_path, port).connections == 200, 5, "the cap reached")
         sending = threading.Thread(target=send_lines, args=(HOST, port, ["served"]))
         sending.start()
         most_files = 0
@@ -286,8 +289,8 @@ def test_hostile_connections_keep_nobody_out(spark, tmp_path, free_ports) -> Non
             _send_a_byte(hostile[::2])
             sending.join(0.2)
             most_files = max(most_files, process.num_fds())
-            assert _status(tmp_path, port).connections <= 50
-    assert most_files <= before[0] + 50 + 2  # the status file is being written now and then
+            assert _status(tmp_path, port).connections <= 200
+    assert most_files <= before[0] + 200 + 2  # the status file is being written now and then
     for _ in range(10_000):
         socket.create_connection((HOST, port)).close()
     send_lines(HOST, port, ["still served"])
@@ -314,7 +317,7 @@ def test_full_backlog_blocks_the_sender_then_all_drains(spark, tmp_path, free_po
     process = psutil.Process(network_status(tmp_path / "log").process)
     send_lines(HOST, port, ["first"])
     before = process.memory_info().rss
-    line, count = "x" * 200, 500_000
+    line, count = "x" * 5_000, 20_000
     sending = threading.Thread(target=send_lines, args=(HOST, port, [line] * count))
     sending.start()
     wait_until(lambda: _status(tmp_path, port).backlog_bytes >= 8 * MIB, 20, "a full backlog")

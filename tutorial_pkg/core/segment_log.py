@@ -88,11 +88,6 @@ def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, 
         yield frame, payload
 
 
-def first_position(directory: Path) -> int:
-    """Where the oldest segment begins; 0 if there is none."""
-    return min(map(_base, _segments(directory)), default=0)
-
-
 def _scan(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
     position = start
     while position < end:
@@ -152,8 +147,9 @@ def _damaged(segment: Path, position: int, what: str) -> LogDamagedError:
 class SegmentWriter:
     """The one writer of a log directory; take the `WriterLock` above it first.
 
-    One thread appends; any thread may `sync`, `delete_below` and read the positions.
-    `repair` tells what opening had to cut off, or is None.
+    One thread appends; any thread may `sync`, `delete_below` and read the positions: `first` is
+    the oldest that is still there, `end` where the next frame will be. `repair` tells what opening
+    had to cut off, or is None.
     """
 
     def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -163,11 +159,7 @@ class SegmentWriter:
         self.repair: str | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self.end = self._synced = self._open_last_segment()
-
-    @property
-    def first(self) -> int:
-        """The oldest position that is still there."""
-        return first_position(self._directory)
+        self.first = _base(_segments(directory)[0])
 
     def append(self, payload: bytes | memoryview, rows: int, received_at: int) -> None:
         """Write one frame. After an error nothing of it is in the log.
@@ -199,6 +191,7 @@ class SegmentWriter:
         for segment, following in pairwise(segments):
             if _base(following) <= position:
                 segment.unlink()
+                self.first = _base(following)
 
     def close(self) -> None:
         """Sync and close; only after the last `append`."""

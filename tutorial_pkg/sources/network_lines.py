@@ -186,6 +186,7 @@ class NetworkLinesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         begin = self._logs().with_all_ports(Offset.from_json(start))
+        self._logs().check(begin)
         if self._drain_to is None:
             self._listen(begin)
         newest = self._drain_to or self._logs().sync()
@@ -228,7 +229,6 @@ class NetworkLinesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _listen(self, begin: Offset) -> None:
         """Start the listener, once; then tell it how far the query has come."""
         if self._listener is None:
-            self._logs().check(begin)
             self._listener = _start_listener(self._options, self._logs())
         self._listener.raise_failure()
         self._listener.backlog.processed(begin.positions)
