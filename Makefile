@@ -8,7 +8,7 @@ READY := .venv/ready
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 NBVAL := --nbval --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test check demo doctor notebooks lock wheelhouse chromium clean
+.PHONY: help lab test check demo doctor notebooks book lock wheelhouse chromium clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -38,8 +38,13 @@ doctor: $(READY) ## check this machine
 notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
 	$(BIN)/python -m tutorial_pkg.workbook.rerun notebooks/*.ipynb
 
+book: $(READY) ## the notebooks as a static book in .work/book
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . .work/book
+	@echo "The book: .work/book/docs/index.html"
+
 lock: ## pin every dependency anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --extra workbook --extra dev \
+		--extra book \
 		--no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 
 wheelhouse: $(READY) ## fetch all packages into wheelhouse/, to install without a network

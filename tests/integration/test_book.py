@@ -1,0 +1,24 @@
+"""`make book`: all notebooks as pages, a search, and nothing that a page loads from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_book_is_whole_and_needs_no_network(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "-c", "docs", ".", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+        page = (tmp_path / "notebooks" / f"{notebook.stem}.html").read_text()
+        assert "What you learned" in page
+        loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', page)
+        assert loaded == [], "a page must not load anything from the network"
+    assert (tmp_path / "docs" / "index.html").is_file()
+    assert "micro" in (tmp_path / "searchindex.js").read_text()
