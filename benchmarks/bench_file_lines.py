@@ -1,6 +1,6 @@
 """How fast `file_lines` is beside Spark's built-in `text` source: batch and streaming, noop sink.
 
-    python benchmarks/bench_file_lines.py [--lines 1500000] [--rounds 7] [--conf key=value ...]
+    python benchmarks/bench_file_lines.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
 
 Both sources read the same lines in turns in one session, after rounds that are not counted. A
 streaming query runs already when a file is moved into its directory; what counts is the time
@@ -110,7 +110,7 @@ def report(kind: str, seconds: dict[str, list[float]], lines: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lines", type=int, default=1_500_000)
+    parser.add_argument("--lines", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--conf", nargs="*", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()

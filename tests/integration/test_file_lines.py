@@ -56,7 +56,7 @@ def test_a_big_file_is_read_by_several_tasks(spark, folder):
     with (folder / "big").open("w") as file:
         file.writelines(f"{i:099}\n" for i in range(700_000))  # 70 MB
     ours = spark.read.format("file_lines").load(str(folder / "big"))
-    assert ours.rdd.getNumPartitions() == 3
+    assert ours.rdd.getNumPartitions() > 1
     sums = ours.selectExpr("count(*)", "sum(cast(value as bigint))", "count(distinct value)")
     assert tuple(sums.first()) == (700_000, 700_000 * 699_999 // 2, 700_000)
 

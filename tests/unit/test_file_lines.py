@@ -74,6 +74,12 @@ def numbers(first: int, last: int) -> list[str]:
     return [f"line {number}" for number in range(first, last + 1)]
 
 
+def part_of(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Let tasks take parts of `size` bytes."""
+    monkeypatch.setattr(file_lines, "_LEAST_PART_BYTES", size)
+    monkeypatch.setattr(file_lines, "_MOST_PART_BYTES", size)
+
+
 # ---- Batch -----------------------------------------------------------------------------------
 
 
@@ -84,7 +90,7 @@ def test_batch_reads_all_lines_and_a_last_one_without_newline(tmp_path):
 
 @pytest.mark.parametrize("partition_bytes", [1, 2, 3, 7, 20, 1000])
 def test_however_a_file_is_split_each_line_comes_once(tmp_path, monkeypatch, partition_bytes):
-    monkeypatch.setattr(file_lines, "_PARTITION_BYTES", partition_bytes)
+    part_of(monkeypatch, partition_bytes)
     monkeypatch.setattr(line_files, "CHUNK_BYTES", 16)
     monkeypatch.setattr(line_files, "_SEARCH_BYTES", 4)
     chance = random.Random(partition_bytes)
@@ -97,12 +103,25 @@ def test_however_a_file_is_split_each_line_comes_once(tmp_path, monkeypatch, par
 
 
 def test_a_big_file_gets_several_tasks_and_small_files_share_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(file_lines, "_PARTITION_BYTES", 100)
+    part_of(monkeypatch, 100)
     (tmp_path / "big").write_text("123456789\n" * 25)
     for i in range(8):
         (tmp_path / f"small{i}").write_text("123456789\n")
     reader = FileLinesDataSource({"path": str(tmp_path)}).reader(schema=None)
     assert [len(part.ranges) for part in reader.partitions()] == [1, 1, 2, 7]
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "cores", "tasks"), [(4, 8, 1), (40, 2, 2), (40, 64, 5), (1000, 2, 16)]
+)
+def test_all_cores_take_part_unless_the_parts_get_too_small(
+    tmp_path, monkeypatch, mebibytes, cores, tasks
+):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    (tmp_path / "big").touch()
+    os.truncate(tmp_path / "big", mebibytes << 20)
+    reader = FileLinesDataSource({"path": str(tmp_path)}).reader(schema=None)
+    assert len(reader.partitions()) == tasks
 
 
 def test_globs_directories_and_hidden_names(tmp_path):

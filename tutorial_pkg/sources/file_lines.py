@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +40,9 @@ from tutorial_pkg.core.options import (
 )
 from tutorial_pkg.core.tailing import FileOffset, Limits, Tail, limited
 
-_PARTITION_BYTES = 32 << 20
+# A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
+_LEAST_PART_BYTES = 8 << 20
+_MOST_PART_BYTES = 64 << 20
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -162,26 +165,34 @@ class FilePartition(InputPartition):
         self.ranges = ranges
 
 
-def split(whole: FileRange) -> Iterator[FileRange]:
-    """Cut into equal parts of at most 32 MiB."""
-    parts = -(-(whole.end - whole.start) // _PARTITION_BYTES)
-    cuts = [whole.start + (whole.end - whole.start) * i // parts for i in range(parts + 1)]
-    for start, stop in pairwise(cuts):
-        yield replace(whole, start=start, stop=stop)
-
-
 def partitions_of(files: list[FileRange]) -> list[FilePartition]:
     """Parts of big files get a task each, small files share one."""
+    size = _part_bytes(files)
     partitions: list[FilePartition] = []
     room = 0
-    for part in (part for file in files for part in split(file)):
-        size = part.stop - part.start
-        if size > room:
+    for part in (part for file in files for part in _split(file, size)):
+        if part.stop - part.start > room:
             partitions.append(FilePartition([]))
-            room = _PARTITION_BYTES
+            room = size
         partitions[-1].ranges.append(part)
-        room -= size
+        room -= part.stop - part.start
     return partitions
+
+
+def _part_bytes(files: list[FileRange]) -> int:
+    """As Spark does for its own files: all cores take part, unless the parts get too small."""
+    total = sum(file.stop - file.start for file in files)
+    per_core = -(-total // (os.cpu_count() or 1))
+    return min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, per_core))
+
+
+def _split(whole: FileRange, most: int) -> Iterator[FileRange]:
+    """Cut into equal parts of at most `most` bytes."""
+    size = whole.stop - whole.start
+    parts = -(-size // most)
+    cuts = [whole.start + size * i // parts for i in range(parts + 1)]
+    for start, stop in pairwise(cuts):
+        yield replace(whole, start=start, stop=stop)
 
 
 def read_partition(
