@@ -190,6 +190,19 @@ def test_a_losing_attempt_is_swept_even_when_it_finishes_late(tmp_path: Path) ->
     assert staged_names(tmp_path) == []
 
 
+def test_an_attempt_that_writes_on_after_abort_is_never_published(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    early, late = directory.stage(QUERY, 0), directory.stage(QUERY, 1)
+    early.write(memoryview(b"before abort\n"))
+    directory.sweep(QUERY)
+    early.write(memoryview(b"after abort\n"))
+    late.write(memoryview(b"after abort\n"))
+    assert early.finish() and late.finish()
+    directory.commit(FIRST, 0, staged(directory, {0: "retried\n"}))
+    assert visible(tmp_path) == {"data.0.csv": "retried\n"}
+    assert staged_names(tmp_path) == []
+
+
 def test_a_discarded_attempt_leaves_nothing(tmp_path: Path) -> None:
     directory = directory_at(tmp_path)
     stage = directory.stage(QUERY, 0)
