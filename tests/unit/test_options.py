@@ -103,4 +103,5 @@ def test_the_docstring_gets_the_table():
     table = Demo.__doc__
     assert "path (a directory; required): where the log lives" in table
     assert "    port (1..65535; default 11000): the first port" in table
+    assert "    maxRows (a number from 1; not set by default): rows of a batch" in table
     assert "{options}" not in table

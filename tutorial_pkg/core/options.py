@@ -128,4 +128,6 @@ def documented(options: Options) -> Callable[[type], type]:
 
 
 def _default_text(option: Option) -> str:
+    if option.default is None:
+        return "not set by default"
     return "required" if option.default is REQUIRED else f"default {option.default}"
