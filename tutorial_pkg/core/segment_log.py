@@ -24,19 +24,22 @@ import time
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 PATIENCE_SECONDS = 10.0  # a killed driver's reader process lives for some seconds more
 RETRY_SECONDS = 0.1
 
 # Payload bytes, rows, received-at, CRC-32 of the payload; then the CRC-32 of these four.
+_HEADER = struct.Struct("<IIqII")
 _FIELDS = struct.Struct("<IIqI")
 _CHECKSUM = struct.Struct("<I")
-HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
+HEADER_BYTES = _HEADER.size
+
+_WRONG_PAYLOAD = "the payload does not match its CRC-32"
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +52,7 @@ class LogLockedError(Exception):
     """Another process writes to the log; the text names it."""
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """What a frame's header says; `received_at` is in microseconds since 1970, in UTC."""
 
     position: int
@@ -73,7 +75,7 @@ def frames(directory: Path, start: int, end: int) -> Iterator[Frame]:
 
     Raises `LogDamagedError`.
     """
-    return (frame for frame, _ in _scan(directory, start, end))
+    return (frame for _, frame in _scan(directory, start, end))
 
 
 def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
@@ -81,39 +83,61 @@ def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, 
 
     Raises `LogDamagedError`.
     """
-    for frame, payload in _scan(directory, start, end):
-        if zlib.crc32(payload) != frame.payload_crc:
-            segment = _segment_with(directory, frame.position)
-            raise _damaged(segment, frame.position, "the payload does not match its CRC-32")
-        yield frame, payload
+    for segment, frame in _scan(directory, start, end):
+        if not segment.is_sound(frame):
+            raise segment.damaged(frame.position, _WRONG_PAYLOAD)
+        yield frame, segment.payload(frame)
 
 
-def _scan(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
+def _scan(directory: Path, start: int, end: int) -> Iterator[tuple[_Segment, Frame]]:
     position = start
     while position < end:
         segment = _segment_with(directory, position)
-        data, base = _mapped(segment), _base(segment)
-        while position < min(end, base + len(data)):
-            frame = _frame_at(data, segment, position)
-            if frame is None or frame.end > base + len(data):
-                raise _damaged(segment, position, "the frame goes beyond the segment's end")
-            yield frame, data[position - base + HEADER_BYTES : frame.end - base]
+        while position < min(end, segment.end):
+            frame = segment.frame_at(position)
+            if frame is None:
+                raise segment.damaged(position, "the frame goes beyond the segment's end")
+            yield segment, frame
             position = frame.end
 
 
-def _frame_at(data: memoryview, segment: Path, position: int) -> Frame | None:
-    """The frame at `position`, or None if its header is cut off."""
-    header = data[position - _base(segment) :][:HEADER_BYTES]
-    if len(header) < HEADER_BYTES:
-        return None
-    if _CHECKSUM.unpack_from(header, _FIELDS.size) != (zlib.crc32(header[: _FIELDS.size]),):
-        raise _damaged(segment, position, "no frame's header is here")
-    return Frame(position, *_FIELDS.unpack_from(header))
+class _Segment:
+    """A segment's bytes: mapped, so that only what is looked at is read from the disk."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self.base = _base(path)
+        self.end = self.base + len(self._data)
 
-def _mapped(segment: Path) -> memoryview:
-    with segment.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    def frame_at(self, position: int) -> Frame | None:
+        """The frame at `position`, or None if the segment ends within it."""
+        place = position - self.base
+        if self.end - position < HEADER_BYTES:
+            return None
+        *fields, header_crc = _HEADER.unpack_from(self._data, place)
+        if zlib.crc32(self._data[place : place + _FIELDS.size]) != header_crc:
+            raise self.damaged(position, "no frame's header is here")
+        frame = Frame(position, *fields)
+        return frame if frame.end <= self.end else None
+
+    def payload(self, frame: Frame) -> memoryview:
+        return self._data[frame.position - self.base + HEADER_BYTES : frame.end - self.base]
+
+    def is_sound(self, frame: Frame) -> bool:
+        return zlib.crc32(self.payload(frame)) == frame.payload_crc
+
+    def is_zero_from(self, position: int) -> bool:
+        rest = self._data[position - self.base :]
+        return not bytes(rest[:HEADER_BYTES]).strip(b"\0") and not bytes(rest).strip(b"\0")
+
+    def damaged(self, position: int, what: str) -> LogDamagedError:
+        return LogDamagedError(
+            f"segment {self._path}, position {position} (byte {position - self.base} of the file): "
+            f"{what}. The log is damaged here and cannot be read past this point; restore the "
+            "segment from a copy, or start a new query with a new log and a new checkpoint"
+        )
 
 
 def _segments(directory: Path) -> list[Path]:
@@ -125,20 +149,12 @@ def _base(segment: Path) -> int:
     return int(segment.stem)
 
 
-def _segment_with(directory: Path, position: int) -> Path:
+def _segment_with(directory: Path, position: int) -> _Segment:
     segments = _segments(directory)
     index = bisect_right(segments, position, key=_base) - 1
     if index < 0 or position >= _base(segments[index]) + segments[index].stat().st_size:
         raise LogDamagedError(f"{directory}: no segment holds position {position}")
-    return segments[index]
-
-
-def _damaged(segment: Path, position: int, what: str) -> LogDamagedError:
-    return LogDamagedError(
-        f"segment {segment}, position {position} (byte {position - _base(segment)} of the file): "
-        f"{what}. The log is damaged here and cannot be read past this point; restore the "
-        "segment from a copy, or start a new query with a new log and a new checkpoint"
-    )
+    return _Segment(segments[index])
 
 
 # Writing
@@ -213,7 +229,7 @@ class SegmentWriter:
 
     def _cut_torn_tail(self, segment: Path) -> int:
         size = segment.stat().st_size
-        end = _end_of_whole_frames(segment) if size else _base(segment)
+        end = _end_of_whole_frames(_Segment(segment)) if size else _base(segment)
         torn = _base(segment) + size - end
         if torn:
             os.truncate(segment, size - torn)
@@ -235,32 +251,23 @@ class SegmentWriter:
         _sync_directory(self._directory)
 
 
-def _end_of_whole_frames(segment: Path) -> int:
+def _end_of_whole_frames(segment: _Segment) -> int:
     """Check every frame of the newest segment, and return where the last whole one ends.
 
     Only the end can be torn: a frame that is cut off, or the last one with a wrong checksum, or
     zeros, which a file system may leave behind after a power failure.
     """
-    data, base = _mapped(segment), _base(segment)
-    position = base
-    while position < base + len(data):
-        rest = data[position - base :]
-        if _all_zeros(rest[:HEADER_BYTES]) and _all_zeros(rest):
+    position = segment.base
+    while position < segment.end and not segment.is_zero_from(position):
+        frame = segment.frame_at(position)
+        if frame is None:
             break
-        frame = _frame_at(data, segment, position)
-        if frame is None or frame.end > base + len(data):
-            break
-        payload = data[position - base + HEADER_BYTES : frame.end - base]
-        if zlib.crc32(payload) != frame.payload_crc:
-            if frame.end == base + len(data):
+        if not segment.is_sound(frame):
+            if frame.end == segment.end:
                 break
-            raise _damaged(segment, position, "the payload does not match its CRC-32")
+            raise segment.damaged(position, _WRONG_PAYLOAD)
         position = frame.end
     return position
-
-
-def _all_zeros(data: memoryview) -> bool:
-    return not bytes(data).strip(b"\0")
 
 
 def _sync_directory(directory: Path) -> None:
