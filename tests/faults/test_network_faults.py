@@ -109,7 +109,7 @@ def _driver(directory: Path, port: int) -> Iterator[QueryProcess]:
             status = network_status(directory / "log")
             return status.listening and status.process != before
 
-        wait_until(listening, 60, "listening")
+        wait_until(listening, 180, "listening")
         yield driver
 
 
