@@ -5,6 +5,7 @@
 Both sources read the same lines in turns in one session, after rounds that are not counted. A
 streaming query runs already when a file is moved into its directory; what counts is the time
 until its last row has passed. `text` never leaves the JVM; ours crosses from Python as Arrow.
+The CPU time of the JVM and the Python workers is what remains comparable on a busy machine.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
@@ -35,10 +37,17 @@ def write_lines(path: Path, count: int) -> None:
             )
 
 
-def timed(action: Callable[[], None]) -> float:
-    started = time.perf_counter()
+def cpu_seconds() -> float:
+    """What the JVM and its workers, living or gone, have used so far."""
+    family = psutil.Process().children(recursive=True)
+    return sum(sum(process.cpu_times()[:4]) for process in family if process.is_running())
+
+
+def timed(action: Callable[[], None]) -> tuple[float, float]:
+    """Wall and CPU seconds."""
+    started, used = time.perf_counter(), cpu_seconds()
     action()
-    return time.perf_counter() - started
+    return time.perf_counter() - started, cpu_seconds() - used
 
 
 class Batch:
@@ -47,7 +56,7 @@ class Batch:
     def __init__(self, spark: SparkSession, source: str, file: Path, _: Path) -> None:
         self._spark, self._source, self._file = spark, source, file
 
-    def run(self) -> float:
+    def run(self) -> tuple[float, float]:
         lines = self._spark.read.format(self._source).load(str(self._file))
         return timed(lambda: lines.write.format("noop").mode("overwrite").save())
 
@@ -69,7 +78,7 @@ class Streaming:
         )
         self._round = 0
 
-    def run(self) -> float:
+    def run(self) -> tuple[float, float]:
         shutil.copy(self._file, self._staged)
         for old in self._watched.iterdir():
             old.unlink()
@@ -85,9 +94,9 @@ class Streaming:
 
 
 def measure(kind: type, spark: SparkSession, file: Path, work: Path, rounds: int) -> dict:
-    """Seconds of each counted round by format."""
+    """Wall and CPU seconds of each counted round by format."""
     contestants = {source: kind(spark, source, file, work) for source in FORMATS}
-    seconds: dict[str, list[float]] = {source: [] for source in FORMATS}
+    seconds: dict[str, list[tuple[float, float]]] = {source: [] for source in FORMATS}
     for round_ in range(WARM_UP_ROUNDS + rounds):
         for source, contestant in contestants.items():
             elapsed = contestant.run()
@@ -98,13 +107,16 @@ def measure(kind: type, spark: SparkSession, file: Path, work: Path, rounds: int
     return seconds
 
 
-def report(kind: str, seconds: dict[str, list[float]], lines: int) -> None:
-    medians = {source: statistics.median(runs) for source, runs in seconds.items()}
-    for source, runs in seconds.items():
-        rate = lines / medians[source] / 1e6
+def report(kind: str, seconds: dict[str, list[tuple[float, float]]], lines: int) -> None:
+    medians = {
+        source: [statistics.median(column) for column in zip(*runs, strict=True)]
+        for source, runs in seconds.items()
+    }
+    of_text = medians["text"]
+    for source, (wall, cpu) in medians.items():
         print(
-            f"{kind:<10} {source:<11} {medians[source]:7.3f} s  {min(runs):6.3f}..{max(runs):.3f} s"
-            f"  {rate:5.2f} million lines/s  {medians['text'] / medians[source]:5.2f} of text"
+            f"{kind:<10} {source:<11} {wall:7.3f} s {lines / wall / 1e6:6.2f} million lines/s "
+            f"({of_text[0] / wall:4.2f} of text)  CPU {cpu:6.2f} s ({of_text[1] / cpu:4.2f})"
         )
 
 
