@@ -22,7 +22,7 @@ from tutorial_pkg.core.publish import CRASH_AT
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "8"))
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "6"))
 SECONDS = 120  # until something that must happen counts as not happening
 
 

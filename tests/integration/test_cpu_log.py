@@ -287,7 +287,10 @@ def test_wrong_options_are_named(spark: SparkSession, out: Path) -> None:
         "format `cpu_log`: unknown option `pathh`; did you mean `path`? "
         "It takes `path`, `maxFileBytes`."
     ) in batch_error(df, pathh=str(out))
-    assert "format `cpu_log`: option `path` is missing; give a directory" in batch_error(df)
+    assert "format `cpu_log`: option `path` is missing; give a local directory" in batch_error(df)
+    assert (
+        "format `cpu_log`: option `path` must be a local directory, got 'hdfs://host/out'"
+    ) in batch_error(df, path="hdfs://host/out")
     assert (
         "format `cpu_log`: option `maxFileBytes` must be a number of bytes from 1, got '0'"
     ) in batch_error(df, path=str(out), maxFileBytes="0")
@@ -328,7 +331,7 @@ def test_a_read_only_folder_is_named(spark: SparkSession, read_only: Path, below
 
 
 def test_a_missing_parent_folder_is_made(spark: SparkSession, out: Path) -> None:
-    spark.range(1).write.format("cpu_log").mode("append").save(str(out / "a" / "b"))
+    spark.range(1).write.format("cpu_log").mode("append").save(f"file:{out}/a/b")
     assert len(lines(out / "a" / "b")) == 1
 
 

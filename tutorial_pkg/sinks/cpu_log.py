@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,18 @@ from tutorial_pkg.sources.file_lines import (
 
 # ---- Options ---------------------------------------------------------------------------------
 
-PATH = Option("path", not_empty, REQUIRED, "a directory", "where the `data.<i>.csv` files are")
+
+def local_directory(text: str) -> str:
+    """An absolute path; `file:` may stand before it, but no other file system's name."""
+    path = re.sub(r"^file:(//)?(?=/)", "", not_empty(text))
+    if re.match(r"[A-Za-z][\w+.-]*:/", path):
+        raise ValueError
+    return str(Path(path).absolute())
+
+
+PATH = Option(
+    "path", local_directory, REQUIRED, "a local directory", "where the `data.<i>.csv` files are"
+)
 MAX_FILE_BYTES = Option(
     "maxFileBytes",
     integer(1),
@@ -143,7 +155,8 @@ class CpuLogStreamWriter(DataSourceStreamArrowWriter):
         _commit(self._directory, messages, batchId)
 
     def abort(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
-        _abort(self._directory, messages)
+        for query in {message.query for message in messages if message}:
+            self._directory.sweep(query)
 
 
 class CpuLogWriter(DataSourceArrowWriter):
@@ -161,7 +174,7 @@ class CpuLogWriter(DataSourceArrowWriter):
         _commit(self._directory, messages, None)
 
     def abort(self, messages: Sequence[StagedByTask | None]) -> None:
-        _abort(self._directory, messages)
+        self._directory.sweep(self._job)
 
 
 def _stage(
@@ -187,11 +200,6 @@ def _commit(
     if sent:
         owner = this_owner(sent[0].query, sent[0].run)
         directory.commit(owner, batch, [staged for message in sent for staged in message.staged])
-
-
-def _abort(directory: PublishedDirectory, messages: Sequence[StagedByTask | None]) -> None:
-    for query in {message.query for message in messages if message}:
-        directory.sweep(query)
 
 
 @cache
