@@ -10,6 +10,8 @@ import random
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -24,12 +26,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.network_queries import HOST, network_lines, offsets, rows, start_query, to_parquet
 from tutorial_pkg.core.network_status import PortStatus
+from tutorial_pkg.core.port_logs import PortLogs
 from tutorial_pkg.core.segment_log import frames, read_frames
 from tutorial_pkg.core.sender import send_lines
 from tutorial_pkg.sources.network_lines import network_status
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 ROUNDS = int(os.environ.get("FAULT_ROUNDS", "5"))
+LISTENER_ROUNDS = 20
 DRIVER = Path(__file__).with_name("network_driver.py")
 MIB = 1024 * 1024
 RESET_ON_CLOSE = b"\1\0\0\0\0\0\0\0"
@@ -93,6 +97,40 @@ def test_killed_drivers_lose_and_repeat_nothing_of_the_log(spark, tmp_path, free
     for each in (port, port + 1):
         positions = [offset[str(each)] for offset in offsets(tmp_path)]
         assert positions == sorted(positions)
+
+
+LISTENING = """
+import sys, time
+from pathlib import Path
+from tutorial_pkg.core.listener import Backlog, Limits, Listener
+from tutorial_pkg.core.port_logs import PortLogs
+directory, port = Path(sys.argv[1]), int(sys.argv[2])
+logs = PortLogs(directory, [port])
+limits = Limits(line_bytes=1000, connections=9, idle_seconds=9)
+Listener(directory, "127.0.0.1", [port], Backlog(logs.writers, 1 << 40), limits)
+print("listening", flush=True)
+time.sleep(60)
+"""
+
+
+def test_killed_listeners_keep_what_they_confirmed(tmp_path, free_ports) -> None:
+    """More kills than whole drivers allow: of the process that writes the log, without Spark."""
+    port = free_ports(1)
+    senders = [Sender(f"sender {number}", port, reconnect=True) for number in range(3)]
+    command = [sys.executable, "-c", LISTENING, str(tmp_path / "log"), str(port)]
+    for _ in range(LISTENER_ROUNDS):
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as listener:
+            assert listener.stdout.readline() == b"listening\n"
+            time.sleep(random.uniform(0, 0.2))
+            listener.kill()
+    for sender in senders:
+        sender.stop()
+    PortLogs(tmp_path / "log", [port]).close()
+    logged = _log_lines(tmp_path, port)
+    assert len(set(logged)) == len(logged)
+    confirmed = {line for sender in senders for line in sender.confirmed}
+    assert confirmed
+    assert confirmed <= set(logged)
 
 
 @contextmanager
