@@ -53,9 +53,12 @@ class Sender:
         self._next = 0
         self.confirmed: list[str] = []
         self._thread = threading.Thread(target=self._run)
-        self._thread.start()
 
-    def stop(self) -> None:
+    def __enter__(self) -> Sender:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
 
@@ -80,13 +83,12 @@ def test_killed_drivers_lose_and_repeat_nothing_of_the_log(spark, tmp_path, free
     """Two senders in every round: one ends with the driver, one connects again, and again."""
     port = free_ports(2)
     senders = [Sender("faithful", port, reconnect=True)]
-    for number in range(ROUNDS):
-        with _driver(tmp_path, port) as driver:
-            senders.append(Sender(f"round {number}", port + 1, reconnect=False))
-            time.sleep(random.uniform(0, 4))
-            driver.kill()
-    for sender in senders:
-        sender.stop()
+    senders += [Sender(f"round {number}", port + 1, reconnect=False) for number in range(ROUNDS)]
+    with senders[0]:
+        for sender in senders[1:]:
+            with _driver(tmp_path, port) as driver, sender:
+                time.sleep(random.uniform(0, 4))
+                driver.kill()
     _drain(spark, tmp_path, port)
     logged = _log_lines(tmp_path, port) + _log_lines(tmp_path, port + 1)
     assert Counter(rows(spark, tmp_path)) == Counter(logged)
@@ -118,13 +120,14 @@ def test_killed_listeners_keep_what_they_confirmed(tmp_path, free_ports) -> None
     port = free_ports(1)
     senders = [Sender(f"sender {number}", port, reconnect=True) for number in range(3)]
     command = [sys.executable, "-c", LISTENING, str(tmp_path / "log"), str(port)]
-    for _ in range(LISTENER_ROUNDS):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as listener:
-            assert listener.stdout.readline() == b"listening\n"
-            time.sleep(random.uniform(0, 0.2))
-            listener.kill()
-    for sender in senders:
-        sender.stop()
+    with ExitStack() as sending:
+        for sender in senders:
+            sending.enter_context(sender)
+        for _ in range(LISTENER_ROUNDS):
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as listener:
+                assert listener.stdout.readline() == b"listening\n"
+                time.sleep(random.uniform(0, 0.2))
+                listener.kill()
     PortLogs(tmp_path / "log", [port]).close()
     logged = _log_lines(tmp_path, port)
     assert len(set(logged)) == len(logged)
