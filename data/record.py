@@ -1,0 +1,55 @@
+"""Record `cpu_log.csv`: this machine's CPU load, logged by our own sink.
+
+    python data/record.py [--minutes 4]
+
+Ten items a second go through Spark into the sink `cpu_log`, in one partition, so that the lines
+of its one file are in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import time
+from pathlib import Path
+
+from tutorial_pkg import item_stream, last_error, start_spark
+from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.session import stop_spark
+
+ITEMS_PER_SECOND = 10
+RECORDED = Path(__file__).with_name("cpu_log.csv")
+
+
+def record(minutes: float) -> int:
+    """Log for so many minutes and keep the sink's file as `cpu_log.csv`; its number of lines.
+
+    Raises `RuntimeError` when the query fails.
+    """
+    folder = work_dir("record")
+    shutil.rmtree(folder)
+    spark = start_spark("record")
+    try:
+        writer = item_stream(spark, ITEMS_PER_SECOND).coalesce(1).writeStream.format("cpu_log")
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        query = writer.start(str(folder / "log"))
+        query.awaitTermination(round(minutes * 60))
+        query.stop()
+        if query.exception():
+            raise RuntimeError(f"the query failed: {last_error(query)}")
+    finally:
+        stop_spark(spark)
+    shutil.copyfile(folder / "log" / "data.0.csv", RECORDED)
+    return len(RECORDED.read_text().splitlines())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Record cpu_log.csv with the sink cpu_log.")
+    parser.add_argument("--minutes", type=float, default=4)
+    minutes = parser.parse_args().minutes
+    started = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    print(f"{RECORDED.name}: {record(minutes)} lines, recorded from {started} on")
+
+
+if __name__ == "__main__":
+    main()

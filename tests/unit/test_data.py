@@ -1,0 +1,38 @@
+"""The notebooks' data: what it says of itself, and that it can be made again."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+from tutorial_pkg.workbook.checks.notebook_01 import CPU_LOG_LINE
+
+DATA = Path(__file__).parents[2] / "data"
+LINES = (DATA / "cpu_log.csv").read_text().splitlines()
+
+
+def millis(line: str) -> int:
+    return int(line.split(",")[0])
+
+
+def test_the_log_is_some_minutes_of_our_own_sink() -> None:
+    assert all(CPU_LOG_LINE.fullmatch(line) for line in LINES)
+    assert [millis(line) for line in LINES] == sorted(millis(line) for line in LINES)
+    assert millis(LINES[-1]) - millis(LINES[0]) > 3 * 60_000
+    numbers = sorted(int(line.split("sequence=")[1].rstrip(")")) for line in LINES)
+    assert numbers == list(range(len(LINES)))
+
+
+def test_the_disordered_log_is_made_of_it_and_always_the_same() -> None:
+    disordered = runpy.run_path(str(DATA / "disorder.py"))["disordered"]
+    stored = (DATA / "cpu_log_disordered.csv").read_text().splitlines()
+    assert stored == disordered(LINES)
+    assert sorted(stored) == sorted(LINES)
+    assert disordered(LINES, seed=1) != stored
+
+
+def test_every_file_is_explained() -> None:
+    text = (DATA / "README.md").read_text()
+    for file in DATA.iterdir():
+        if file.is_file() and file.name != "README.md":
+            assert f"`{file.name}`" in text, file.name

@@ -1,0 +1,74 @@
+"""Checks of notebook 04."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tutorial_pkg.core.network_status import network_status
+from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+
+TEXT = "first\n\nGrüße\rfrom\u2028afar\nlast"
+LINES, REST = ["first", "", "Grüße\rfrom\u2028afar"], b"last"
+
+
+def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> Verdict:
+    """Does `answer` make the same lines of the same bytes, however these are cut into pieces?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def cut(rest, received): ...")
+    try:
+        found = [_lines_of(answer, size) for size in (1000, 1, 3)]
+    except UnicodeDecodeError:
+        return not_yet("A piece ended in the middle of a letter: decode lines only when complete.")
+    except Exception as error:  # whatever the learner's function raises is a wrong answer
+        return not_yet(
+            "It must take and return bytes as the rest, with a list of strings before it: "
+            f"cut(b'a', b'b\\nc') raised {type(error).__name__}: {error}"
+        )
+    return _verdict(found)
+
+
+def _lines_of(cut: Callable[[bytes, bytes], Any], size: int) -> tuple[list[str], bytes]:
+    data, lines, rest = TEXT.encode(), [], b""
+    for start in range(0, len(data), size):
+        complete, rest = cut(rest, data[start : start + size])
+        lines += complete
+    return lines, rest
+
+
+def _verdict(found: list[tuple[list[str], bytes]]) -> Verdict:
+    whole, _ = found[0]
+    if any("last" in lines for lines, _ in found):
+        return not_yet("'last' has no newline yet and was returned as a line: it is the new rest.")
+    if whole == [line for line in LINES if line]:
+        return not_yet("An empty line is a line, too: between two newlines is ''.")
+    if len(whole) > len(LINES):
+        return not_yet("It cuts at more than newlines: splitlines does; split(b'\\n') does not.")
+    if whole != LINES:
+        return not_yet(f"Of {TEXT.encode()!r} it made the lines {whole!r}: {LINES!r} are wanted.")
+    if any(pieces != (LINES, REST) for pieces in found):
+        return not_yet(
+            "In small pieces the lines are not the same: put the rest before received, and decode "
+            "only complete lines."
+        )
+    return right("The same lines, however the bytes arrive.")
+
+
+def check_04_2(answer: Path | str) -> Verdict:
+    """Is `answer` a log whose listener took short lines and dropped one of more than 100 bytes?"""
+    status = network_status(answer)
+    if not status.ports:
+        return not_yet(f"No query has listened for the log {Path(answer).name}: start one.")
+    lines = sum(port.lines for port in status.ports.values())
+    dropped = sum(port.dropped["too_long"] for port in status.ports.values())
+    if not lines + dropped:
+        return not_yet(
+            "Nothing was received: send_lines(HOST, port, [...]), and stop the query half a "
+            "second later at the earliest, when its status has been written."
+        )
+    if not dropped:
+        return not_yet("No line was too long: set maxLineBytes=100, and send a longer one.")
+    if not lines:
+        return not_yet("Every line was dropped: send some of at most 100 bytes as well.")
+    return right(f"{lines} lines kept, {dropped} dropped and counted, and the memory stays flat.")
