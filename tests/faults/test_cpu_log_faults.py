@@ -23,6 +23,7 @@ from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "6"))
+BATCH_BYTES = 60_000  # a little less than the 2000 lines of a batch take
 SECONDS = 120  # until something that must happen counts as not happening
 
 
@@ -178,12 +179,13 @@ def test_killed_at_every_point_each_line_is_there_once(drill: Drill, spark: Spar
 def test_killed_at_random_each_line_is_there_once(drill: Drill, spark: SparkSession) -> None:
     onlookers = Onlookers(drill, spark)
     moment = random.Random(20261121)
-    drill.feed.add(files=10)
+    drill.feed.add(files=2)
     current = drill.driver("forever")
     for number in range(KILLS):
         spare = drill.driver("forever" if number < KILLS - 1 else "drain")
-        goal = drill.size() + moment.randrange(1, 300_000)
-        drill.feed.add(files=10)
+        growth = moment.randrange(1, 4 * BATCH_BYTES)
+        goal = drill.size() + growth
+        drill.feed.add(files=1 + growth // BATCH_BYTES)  # enough to get there, little to catch up
         current.go()
         wait_until(lambda goal=goal: drill.size() >= goal, SECONDS, f"growth to {goal} bytes")
         before = drill.contents()
