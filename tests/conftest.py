@@ -64,6 +64,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     mine = psutil.Process(os.getpid()).children(recursive=True)
     _, left = psutil.wait_procs(mine, timeout=10)
     if left:
-        names = ", ".join(f"{p.pid} {' '.join(p.cmdline())[:80]}" for p in left)
+        names = ", ".join(map(str, left))
         session.exitstatus = 1
         print(f"\nprocesses left behind by the tests: {names}")
