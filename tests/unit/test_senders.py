@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +92,7 @@ def test_the_bar_in_a_notebook() -> None:
 def test_free_ports_are_free_and_the_usual_one_is_preferred(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(senders, "_reserve", lambda port: True)
     monkeypatch.setattr(senders, "_is_free", lambda port: True)
     assert free_ports(3) == 11000
     monkeypatch.setattr(senders, "_is_free", lambda port: port != 11001)
@@ -98,6 +101,14 @@ def test_free_ports_are_free_and_the_usual_one_is_preferred(
     monkeypatch.setattr(senders, "_is_free", lambda port: False)
     with pytest.raises(OSError, match="no 2 consecutive free ports from 11000"):
         free_ports(2)
+
+
+def test_another_process_gets_other_ports() -> None:
+    command = "from tutorial_pkg.workbook.senders import free_ports; print(free_ports())"
+    mine = free_ports()
+    others = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True)
+    assert int(others.stdout) != mine
+    assert free_ports() == mine  # nothing listens there yet, and it is still ours
 
 
 def test_a_port_that_is_taken_is_not_free() -> None:

@@ -18,15 +18,33 @@ LAST_PORT = 32_000  # above, the system takes ports for its own clients
 REDRAW_SECONDS = 0.2
 
 
+# The UDP ports that say to other processes which TCP ports are meant for this one.
+_reservations: dict[int, socket.socket] = {}
+
+
 def free_ports(count: int = 1) -> int:
     """The first of `count` consecutive free ports, 11000 if possible.
 
-    Raises `OSError` when there are none.
+    They stay reserved for this process as long as it lives, so that two notebooks that run at the
+    same time never send to each other's queries. Raises `OSError` when there are none.
     """
     for first in range(USUAL_PORT, LAST_PORT - count, count):
-        if all(_is_free(port) for port in range(first, first + count)):
+        if all(_reserve(port) and _is_free(port) for port in range(first, first + count)):
             return first
     raise OSError(f"no {count} consecutive free ports from {USUAL_PORT} to {LAST_PORT}")
+
+
+def _reserve(port: int) -> bool:
+    """Hold the UDP port of the same number: nobody needs it, and it is let go with the process."""
+    if port not in _reservations:
+        holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            holder.bind((HOST, port))
+        except OSError:
+            holder.close()
+            return False
+        _reservations[port] = holder
+    return True
 
 
 def _is_free(port: int) -> bool:
