@@ -27,6 +27,9 @@ from tutorial_pkg.sources.file_lines import FileLinesDataSource
 from tutorial_pkg.sources.network_lines import NetworkLinesDataSource
 
 KEPT_LOGS = 20
+CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 
 
 def start_spark(app_name: str = "workbook", cores: int = 2, **conf: Any) -> SparkSession:
@@ -100,6 +103,8 @@ def _defaults(app_name: str, cores: int) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",
+        # Spark's default manager starts some ten `readlink` processes for each micro-batch.
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         "spark.driver.extraJavaOptions": _java_options(find_java()),
     }
 
