@@ -6,6 +6,26 @@ one line. It never raises because of a wrong answer.
 
 from tutorial_pkg.workbook.checks.notebook_00 import check_00_1
 from tutorial_pkg.workbook.checks.notebook_01 import check_01_1, check_01_2
+from tutorial_pkg.workbook.checks.notebook_02 import check_02_1, check_02_2
+from tutorial_pkg.workbook.checks.notebook_03 import check_03_1, check_03_2
+from tutorial_pkg.workbook.checks.notebook_04 import check_04_1, check_04_2
+from tutorial_pkg.workbook.checks.notebook_05 import check_05_1, check_05_2
+from tutorial_pkg.workbook.checks.notebook_06 import check_06_1, check_06_2
 from tutorial_pkg.workbook.checks.verdict import Verdict
 
-__all__ = ["Verdict", "check_00_1", "check_01_1", "check_01_2"]
+__all__ = [
+    "Verdict",
+    "check_00_1",
+    "check_01_1",
+    "check_01_2",
+    "check_02_1",
+    "check_02_2",
+    "check_03_1",
+    "check_03_2",
+    "check_04_1",
+    "check_04_2",
+    "check_05_1",
+    "check_05_2",
+    "check_06_1",
+    "check_06_2",
+]
