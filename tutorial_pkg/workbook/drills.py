@@ -9,10 +9,12 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
@@ -35,8 +37,11 @@ class QueryProcess:
     """A Python script that runs a Spark query, in a process that can be killed like a machine.
 
     `output` collects what the script and its JVM print. Use it as a context manager, so that
-    nothing is left behind whatever happens.
+    nothing is left behind whatever happens; where a notebook cannot, because the process lives
+    from cell to cell, `close_all` and `end_with_parent` see to that.
     """
+
+    _open: ClassVar[weakref.WeakSet[QueryProcess]] = weakref.WeakSet()
 
     def __init__(
         self, script: Path, *args: object, output: Path, env: dict[str, str] | None = None
@@ -46,11 +51,18 @@ class QueryProcess:
         with open(self.output, "ab") as log:
             self._python = subprocess.Popen(
                 [sys.executable, str(script), *map(str, args)],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # never written to: it ends when this process does
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
             )
+        QueryProcess._open.add(self)
+
+    @classmethod
+    def close_all(cls) -> None:
+        """Close those that an interrupted lesson has left running."""
+        for process in list(cls._open):
+            process.close()
 
     @property
     def pid(self) -> int:
@@ -82,6 +94,8 @@ class QueryProcess:
         for process in family:
             _kill(process)
         psutil.wait_procs(family, timeout=10)
+        self._python.stdin.close()
+        QueryProcess._open.discard(self)
 
     def __enter__(self) -> QueryProcess:
         return self
@@ -95,6 +109,18 @@ class QueryProcess:
             for process in psutil.Process(self._python.pid).children(recursive=True):
                 self._started.setdefault(process.pid, process)
         return [process for process in self._started.values() if process.is_running()]
+
+
+def end_with_parent() -> None:
+    """For a script of a `QueryProcess`: end it, and all it started, when the notebook has ended."""
+    threading.Thread(target=_wait_for_end_of_input, daemon=True).start()
+
+
+def _wait_for_end_of_input() -> None:
+    sys.stdin.read()
+    for process in psutil.Process().children(recursive=True):
+        _kill(process)
+    os._exit(1)
 
 
 def _name(process: psutil.Process) -> str:

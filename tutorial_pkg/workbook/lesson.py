@@ -8,12 +8,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.workbook.drills import QueryProcess
 
 
 def clear_desk(spark: SparkSession, lesson: str) -> Path:
-    """Stop this session's queries and empty the lesson's folder under `.work/`; that folder."""
+    """End what an earlier run has left and empty the lesson's folder under `.work/`; that folder.
+
+    This session's queries are stopped, and queries in processes of their own are killed.
+    """
     for query in spark.streams.active:
         query.stop()
+    QueryProcess.close_all()
     folder = work_dir("notebooks", lesson)
     shutil.rmtree(folder)
     folder.mkdir()
