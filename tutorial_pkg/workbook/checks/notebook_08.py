@@ -1,0 +1,113 @@
+"""Checks of notebook 08."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+
+Answer = Callable[..., Any]
+
+
+def check_08_1(answer: Answer) -> Verdict:
+    """Does `answer` write each batch into one file, once, and all of it or nothing?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def write_batch(folder, batch_id, lines): ...")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            return _batches(answer, folder) or _interrupted(answer, folder) or _REPLACED
+        except Exception as error:  # whatever the learner's function raises is a wrong answer
+            return not_yet(f"It raised {type(error).__name__}: {str(error)[:100]}.")
+
+
+_REPLACED = right("A repeated batch replaces its file, and nobody sees half of one.")
+
+
+def _batches(answer: Answer, folder: Path) -> Verdict | None:
+    """What is wrong after two batches of which the second is repeated; None if nothing is."""
+    for batch, lines in ((0, ["a", "b"]), (1, ["c", "d"]), (1, ["c", "d"])):
+        answer(folder, batch, iter(lines))
+    found = _visible(folder)
+    if sorted(found) != ["batch-0.csv", "batch-1.csv"]:
+        names = ", ".join(sorted(file.name for file in folder.iterdir())) or "no file"
+        return not_yet(f"batch-0.csv and batch-1.csv are wanted, found {names}: use the batch id.")
+    if found["batch-1.csv"] == ["c", "d", "c", "d"]:
+        return not_yet("The repeated batch was appended: open its file with 'w', not with 'a'.")
+    if found != {"batch-0.csv": ["a", "b"], "batch-1.csv": ["c", "d"]}:
+        return not_yet(f"Each line ends with a newline, in the order given; found {found}.")
+    return None
+
+
+def _interrupted(answer: Answer, folder: Path) -> Verdict | None:
+    """What is wrong after batches that broke off: a repeated one and a new one, then repeated."""
+    for batch in (1, 2):
+        if not _breaks_off(answer, folder, batch):
+            return not_yet("The lines broke off with an OSError: let it pass, Spark must know.")
+    found = _visible(folder)
+    if "batch-2.csv" in found or found["batch-1.csv"] != ["c", "d"]:
+        return not_yet("Half a batch is visible: write under another name, then rename it.")
+    answer(folder, 2, iter(["e", "f"]))
+    if _visible(folder).get("batch-2.csv") != ["e", "f"]:
+        return not_yet("A batch that broke off and came again is not whole: begin its file anew.")
+    return None
+
+
+def _breaks_off(answer: Answer, folder: Path, batch: int) -> bool:
+    try:
+        answer(folder, batch, _broken_lines())
+    except OSError:
+        return True
+    return False
+
+
+def _broken_lines() -> Iterator[str]:
+    yield "half of a batch"
+    raise OSError("the power fails")
+
+
+def _visible(folder: Path) -> dict[str, list[str]]:
+    return {file.name: file.read_text().splitlines() for file in folder.glob("batch-*.csv")}
+
+
+def check_08_2(answer: Answer) -> Verdict:
+    """Does `answer` find what is lost and what came too often, as multisets?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def compare(sent, arrived): ...")
+    for sent, arrived, hint in (
+        ("abc", "cab", "Nothing is lost here, only the order differs: return two empty ones."),
+        ("abc", "aac", "One is lost and another came twice: equal lengths prove nothing."),
+        ("aab", "ab", "Sent twice and arrived once is a loss: sets cannot count, Counter can."),
+        ("ab", "aaab", "The number counts: a line that came three times came twice too often."),
+        ("ab", "abx", "A line that nobody sent came too often, too."),
+    ):
+        lost, often = Counter(sent) - Counter(arrived), Counter(arrived) - Counter(sent)
+        found = _call(answer, list(sent), list(arrived))
+        if not _two_mappings(found):
+            return not_yet(f"Two dictionaries are wanted, lost and too often; it gives {found!r}.")
+        if tuple(map(_without_zeros, found)) != (lost, often):
+            return not_yet(f"{hint} (sent {sent}, arrived {arrived}: it gives {found!r})")
+    return right("Every line as often as it was sent: that is exactly once, and this proves it.")
+
+
+def _two_mappings(found: Any) -> bool:
+    return (
+        isinstance(found, tuple | list)
+        and len(found) == 2
+        and all(isinstance(each, Mapping) for each in found)
+    )
+
+
+def _without_zeros(found: Mapping[str, int]) -> dict[str, int]:
+    return {line: times for line, times in found.items() if times}
+
+
+def _call(function: Answer, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:  # whatever the learner's function raises is a wrong answer
+        return error
