@@ -55,7 +55,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def wait_for_listener(port: int, seconds: float = 30) -> None:
+def wait_for_listener(port: int, seconds: float = 60) -> None:
     """Wait until something listens on `port`, without connecting to it.
 
     Raises `TimeoutError`.
