@@ -76,6 +76,7 @@ def test_outputs_are_clean(notebook: nbformat.NotebookNode) -> None:
     outputs = [output for cell in code(notebook) for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error"]
     assert not [output for output in outputs if output.get("name") == "stderr"]
+    assert "✗" not in str(outputs), "a check or the doctor is not content"
     # A path of the machine that ran it is of no use to a reader.
     assert not re.search(r"/(home|Users|root|tmp)/", str(outputs))
     assert any("image/png" in output.get("data", {}) for output in outputs), "it has no plot"
