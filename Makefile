@@ -8,7 +8,7 @@ READY := .venv/ready
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 NBVAL := --nbval --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test check demo doctor notebooks book lock wheelhouse chromium clean
+.PHONY: help lab test check demo doctor notebooks bench bench-peers book lock wheelhouse chromium clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,12 @@ doctor: $(READY) ## check this machine
 
 notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
 	$(BIN)/python -m tutorial_pkg.workbook.rerun notebooks/*.ipynb
+
+bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/RESULTS.md (15 minutes)
+	$(BIN)/python benchmarks/run.py
+
+bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (30 minutes)
+	$(BIN)/python benchmarks/run.py --peers
 
 book: $(READY) ## the notebooks as a static book in .work/book
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . .work/book

@@ -1,6 +1,6 @@
 """How fast the `cpu_log` sink is beside Spark's `csv` sink, and where the time goes.
 
-    python benchmarks/bench_cpu_log.py [--rows 3000000] [--rounds 5] [--conf key=value ...]
+    python benchmarks/bench_cpu_log.py [--lines 3000000] [--rounds 5] [--conf key=value ...]
 
 All sinks take the same generated rows, with a checkpoint, in one session on two cores, in turns,
 after rounds that are not counted; what counts is the wall time of one micro-batch, from its
@@ -8,21 +8,21 @@ trigger to Spark's note that it is done. Besides `csv` and `cpu_log`: a Python s
 its Arrow batches away (the crossing alone), one that formats and writes each line once, where a
 crash may leave anything (no staging), and one that writes row by row.
 
-Then the same for a quarter and for twice the rows, and a thousand tiny batches.
+Then both for one, two and four partitions, and `cpu_log` for 300 tiny batches.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from matplotlib.figure import Figure
+from measure import Result, Series, Watch, finish, in_turns, parse, series_of
 from pyspark import TaskContext
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import (
@@ -40,7 +40,7 @@ from tutorial_pkg.core.places import work_dir
 
 WARM_UP_ROUNDS = 2
 ROW_BY_ROW_SHARE = 10  # that sink gets a tenth of the rows: it is slow, and linear
-TINY_BATCHES = 1000
+TINY_BATCHES = 300
 SINKS = ("csv", "cpu_log", "arrow_discard", "arrow_once", "row_by_row")
 
 # ---- The sinks that stand for a limit ----------------------------------------------------------
@@ -119,17 +119,18 @@ class RowByRowSource(ArrowDiscard):
 
 # ---- Measuring ---------------------------------------------------------------------------------
 
+ITEM = "concat('SimpleEvent(timestamp=10:09:37.000, sequence=', value, ')') AS item"
 
-def start(spark: SparkSession, sink: str, rows: int, folder: Path, trigger: str) -> StreamingQuery:
+
+def start(
+    spark: SparkSession, sink: str, rows: int, partitions: int, folder: Path, trigger: str
+) -> StreamingQuery:
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
-    items = source.option("numPartitions", 2).load().selectExpr(ITEM)
+    items = source.option("numPartitions", partitions).load().selectExpr(ITEM)
     writer = items.writeStream.format(sink).trigger(processingTime=trigger)
     return writer.option("checkpointLocation", str(folder / "checkpoint")).start(
         str(folder / "out")
     )
-
-
-ITEM = "concat('SimpleEvent(timestamp=10:09:37.000, sequence=', value, ')') AS item"
 
 
 def wait_for_batches(query: StreamingQuery, count: int) -> None:
@@ -139,93 +140,62 @@ def wait_for_batches(query: StreamingQuery, count: int) -> None:
         time.sleep(0.02)
 
 
-def rate(spark: SparkSession, sink: str, rows: int) -> float:
-    """Rows per second of one micro-batch, by a query of its own."""
+def seconds(spark: SparkSession, sink: str, rows: int, partitions: int = 2) -> float:
+    """What one micro-batch takes, by a query of its own."""
     folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
-    query = start(spark, sink, rows, folder, "1 hour")
+    query = start(spark, sink, rows, partitions, folder, "1 hour")
     wait_for_batches(query, 1)
-    seconds = query.lastProgress["durationMs"]["triggerExecution"] / 1000
+    took = query.lastProgress["durationMs"]["triggerExecution"] / 1000
     query.stop()
     shutil.rmtree(folder)
-    return rows / seconds
+    return took
 
 
-def rates(spark: SparkSession, sinks: list[str], rows: int, rounds: int) -> dict[str, float]:
-    """The median of each sink, in rows per second."""
-    measured: dict[str, list[float]] = {sink: [] for sink in sinks}
-    for _ in range(WARM_UP_ROUNDS + rounds):
-        for sink, results in measured.items():
-            share = rows // ROW_BY_ROW_SHARE if sink == "row_by_row" else rows
-            results.append(rate(spark, sink, share))
-    return {sink: statistics.median(values[WARM_UP_ROUNDS:]) for sink, values in measured.items()}
+def measure_sinks(spark: SparkSession, rows: int, rounds: int) -> list[Series]:
+    lines = {sink: rows // (ROW_BY_ROW_SHARE if sink == "row_by_row" else 1) for sink in SINKS}
+    runs = {sink: partial(seconds, spark, sink, count) for sink, count in lines.items()}
+    found = in_turns(runs, rounds, WARM_UP_ROUNDS)
+    return [
+        Series("sinks", sink, lines[sink], found[sink], None if sink == "csv" else "csv")
+        for sink in SINKS
+    ]
 
 
-def tiny_batches(spark: SparkSession) -> tuple[list[float], list[str]]:
-    """The milliseconds of each of a thousand batches of 20 rows, and what files there are."""
+def measure_partitions(
+    spark: SparkSession, rows: int, rounds: int, partitions: int
+) -> list[Series]:
+    runs = {sink: partial(seconds, spark, sink, rows, partitions) for sink in ("csv", "cpu_log")}
+    name = f"{partitions} partition" + ("s" if partitions > 1 else "")
+    return series_of(name, rows, in_turns(runs, rounds, 1), base="csv")
+
+
+def tiny_batches(spark: SparkSession) -> str:
+    """Says whether the last of many batches of 20 rows costs what the first ones cost."""
     folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", TINY_BATCHES)
-    query = start(spark, "cpu_log", 20, folder, "0 seconds")
+    query = start(spark, "cpu_log", 20, 2, folder, "0 seconds")
     wait_for_batches(query, TINY_BATCHES)
     millis = [progress["durationMs"]["addBatch"] for progress in query.recentProgress]
     query.stop()
-    files = sorted(file.name for file in (folder / "out").rglob("*") if file.is_file())
     shutil.rmtree(folder)
-    return millis, files
-
-
-# ---- Telling -----------------------------------------------------------------------------------
-
-
-def print_rates(measured: dict[str, float]) -> None:
-    print("\n| sink | million rows/s | of csv |\n|---|---|---|")
-    for sink, value in measured.items():
-        print(f"| {sink} | {value / 1e6:.2f} | {value / measured['csv']:.2f} |")
-
-
-def plot(measured: dict[str, float], path: Path) -> None:
-    figure = Figure(figsize=(7, 3), layout="constrained")
-    axes = figure.subplots()
-    bars = axes.barh(list(measured), [value / 1e6 for value in measured.values()])
-    axes.bar_label(bars, fmt="%.2f", padding=3)
-    axes.invert_yaxis()
-    axes.set_xlabel("million rows per second")
-    figure.savefig(path)
-
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=3_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sinks", nargs="+", default=SINKS, choices=SINKS, help="csv among them")
-    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--sinks-only", action="store_true", help="only the first table")
-    return parser.parse_args()
+    early, late = statistics.median(millis[50:150]), statistics.median(millis[-100:])
+    return (
+        f"`cpu_log`, {TINY_BATCHES} tiny batches: {early:.0f} ms each at first, {late:.0f} at last."
+    )
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    conf = dict(setting.split("=", 1) for setting in arguments.conf)
-    spark = start_spark("bench-cpu-log", cores=2, **{"spark.ui.enabled": "false", **conf})
-    for source in (ArrowDiscard, ArrowOnce, RowByRowSource):
-        spark.dataSource.register(source)
-    measured = rates(spark, arguments.sinks, arguments.rows, arguments.rounds)
-    print_rates(measured)
-    plot(measured, work_dir("bench") / "cpu_log.png")
-    if not arguments.sinks_only:
-        print_growth(spark, arguments.rows)
-
-
-def print_growth(spark: SparkSession, most: int) -> None:
-    """Time in proportion to rows, and tiny batches that cost the same from first to last."""
-    for rows in (most // 4, most, most * 2):
-        value = statistics.median(rate(spark, "cpu_log", rows) for _ in range(3))
-        print(f"{rows:>9,} rows: {value / 1e6:.2f} million rows/s, {rows / value:.2f} s")
-    millis, files = tiny_batches(spark)
-    early, late = statistics.median(millis[50:150]), statistics.median(millis[-100:])
-    print(
-        f"{TINY_BATCHES} tiny batches: {early:.0f} ms each at the start, {late:.0f} ms at the end"
-    )
-    print(f"files left: {', '.join(files)}")
+    given = parse(__doc__)
+    with Watch("cpu_log") as watch:
+        spark = start_spark("bench_cpu_log", cores=2, **given.conf)
+        for source in (ArrowDiscard, ArrowOnce, RowByRowSource):
+            spark.dataSource.register(source)
+        series = measure_sinks(spark, given.lines, given.rounds)
+        for partitions in (1, 2, 4):
+            series += measure_partitions(spark, given.lines, given.rounds, partitions)
+        notes = [tiny_batches(spark)]
+        spark.stop()
+    finish(given, Result("`cpu_log` beside Spark's `csv`", series, notes=notes), watch)
 
 
 if __name__ == "__main__":

@@ -1,53 +1,26 @@
 """How fast `file_lines` is beside Spark's built-in `text` source: batch and streaming, noop sink.
 
-    python benchmarks/bench_file_lines.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
+    python benchmarks/bench_file_lines.py [--lines 3000000] [--rounds 5] [--conf key=value ...]
 
 Both sources read the same lines in turns in one session, after rounds that are not counted. A
 streaming query runs already when a file is moved into its directory; what counts is the time
 until its last row has passed. `text` never leaves the JVM; ours crosses from Python as Arrow.
-The CPU time of the JVM and the Python workers is what remains comparable on a busy machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import psutil
+from measure import LINE, Result, Series, Watch, finish, in_turns, parse, series_of, timed
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
+from tutorial_pkg.core.places import work_dir
 
 FORMATS = ("text", "file_lines")
-WARM_UP_ROUNDS = 5
-
-
-def write_lines(path: Path, count: int) -> None:
-    """About 75 bytes a line, as the CPU log has them."""
-    with path.open("w") as file:
-        for i in range(count):
-            file.write(
-                f"{1583309377078 + i},0.{i % 1000000:06d},"
-                f"SimpleEvent(timestamp=10:09:37.000, sequence={i})\n"
-            )
-
-
-def cpu_seconds() -> float:
-    """What the JVM and its workers, living or gone, have used so far."""
-    family = psutil.Process().children(recursive=True)
-    return sum(sum(process.cpu_times()[:4]) for process in family if process.is_running())
-
-
-def timed(action: Callable[[], None]) -> tuple[float, float]:
-    """Wall and CPU seconds."""
-    started, used = time.perf_counter(), cpu_seconds()
-    action()
-    return time.perf_counter() - started, cpu_seconds() - used
+WARM_UP_ROUNDS = 4
 
 
 class Batch:
@@ -56,7 +29,7 @@ class Batch:
     def __init__(self, spark: SparkSession, source: str, file: Path, _: Path) -> None:
         self._spark, self._source, self._file = spark, source, file
 
-    def run(self) -> tuple[float, float]:
+    def run(self) -> float:
         lines = self._spark.read.format(self._source).load(str(self._file))
         return timed(lambda: lines.write.format("noop").mode("overwrite").save())
 
@@ -78,7 +51,7 @@ class Streaming:
         )
         self._round = 0
 
-    def run(self) -> tuple[float, float]:
+    def run(self) -> float:
         shutil.copy(self._file, self._staged)
         for old in self._watched.iterdir():
             old.unlink()
@@ -93,48 +66,33 @@ class Streaming:
         self._query.stop()
 
 
-def measure(kind: type, spark: SparkSession, file: Path, work: Path, rounds: int) -> dict:
-    """Wall and CPU seconds of each counted round by format."""
-    contestants = {source: kind(spark, source, file, work) for source in FORMATS}
-    seconds: dict[str, list[tuple[float, float]]] = {source: [] for source in FORMATS}
-    for round_ in range(WARM_UP_ROUNDS + rounds):
-        for source, contestant in contestants.items():
-            elapsed = contestant.run()
-            if round_ >= WARM_UP_ROUNDS:
-                seconds[source].append(elapsed)
+def measure(kind: type, spark: SparkSession, file: Path, lines: int, rounds: int) -> list[Series]:
+    contestants = {source: kind(spark, source, file, file.parent) for source in FORMATS}
+    runs = {source: contestant.run for source, contestant in contestants.items()}
+    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS)
     for contestant in contestants.values():
         contestant.close()
-    return seconds
+    return series_of(kind.__name__.lower(), lines, seconds, base="text")
 
 
-def report(kind: str, seconds: dict[str, list[tuple[float, float]]], lines: int) -> None:
-    medians = {
-        source: [statistics.median(column) for column in zip(*runs, strict=True)]
-        for source, runs in seconds.items()
-    }
-    of_text = medians["text"]
-    for source, (wall, cpu) in medians.items():
-        print(
-            f"{kind:<10} {source:<11} {wall:7.3f} s {lines / wall / 1e6:6.2f} million lines/s "
-            f"({of_text[0] / wall:4.2f} of text)  CPU {cpu:6.2f} s ({of_text[1] / cpu:4.2f})"
-        )
+def write_lines(path: Path, count: int) -> None:
+    with path.open("wb") as file:
+        file.writelines(LINE % number for number in range(count))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lines", type=int, default=3_000_000)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--conf", nargs="*", default=[], metavar="KEY=VALUE")
-    given = parser.parse_args()
-    spark = start_spark("bench_file_lines", **dict(pair.split("=", 1) for pair in given.conf))
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        file = work / "lines.csv"
+    given = parse(__doc__)
+    with Watch("file_lines") as watch, tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
+        spark = start_spark("bench_file_lines", **given.conf)
+        file = Path(folder, "lines.csv")
         write_lines(file, given.lines)
-        for kind in (Batch, Streaming):
-            seconds = measure(kind, spark, file, work, given.rounds)
-            report(kind.__name__.lower(), seconds, given.lines)
-    spark.stop()
+        series = [
+            each
+            for kind in (Batch, Streaming)
+            for each in measure(kind, spark, file, given.lines, given.rounds)
+        ]
+        spark.stop()
+    finish(given, Result("`file_lines` beside Spark's `text`", series), watch)
 
 
 if __name__ == "__main__":

@@ -1,48 +1,51 @@
-"""How fast `network_lines` is: bursts on one port and on two, ten times the lines, a trickle.
+"""How fast `network_lines` is beside Spark's built-in `socket` source: bursts, ports, a trickle.
 
     python benchmarks/bench_network_lines.py [--lines 3000000] [--rounds 5] [--conf key=value ...]
 
-A process of its own sends lines of 77 bytes to a warm query with the noop sink. What counts is
-the time from its first byte until the last row has passed. Spark's built-in `socket` source gets
-a hundredth of the lines: it is quadratic in a burst.
+A process of its own sends lines of 77 bytes to running queries with the noop sink. What counts is
+the time from the first byte until the last row has passed. `socket` takes part in bursts as long
+as the next one can be expected to end within some seconds: it is quadratic in a burst.
+
+The trickle is a line every 50 ms; what counts is the time until the row is in the notebook.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import socket
-import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
-import psutil
-from pyspark.sql import SparkSession
+from measure import LINE, Result, Series, Watch, finish, in_turns, parse, series_of
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import network_status, start_spark
+from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.workbook.drills import wait_until
 
 HOST, PORT = "127.0.0.1", 21000
-LINE = b"1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence=%07d)\n"
-BLOCK_LINES = 20_000
-WARM_UP_ROUNDS = 3
-TRICKLE_LINES = 20
+BURSTS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+BLOCK_LINES = 10_000
+WARM_UP_ROUNDS = 2
+PATIENCE_SECONDS = 10  # no burst for `socket` that would take longer
+TRICKLE_LINES, TRICKLE_SECONDS = 60, 0.05
+
+# ---- Senders, in a process of their own --------------------------------------------------------
 
 
 def send_burst(ports: list[int], lines: int) -> float:
-    """Send `lines` to `ports` in equal parts; the time of the first byte, when all are in the log.
-
-    Runs in a process of its own.
-    """
-    block = b"".join(LINE % number for number in range(BLOCK_LINES))
-    blocks = lines // BLOCK_LINES // len(ports)
-    threads = [threading.Thread(target=_send_blocks, args=(port, block, blocks)) for port in ports]
+    """Send `lines` to `ports` in equal parts, until all are in the log; the time it began."""
+    threads = [
+        threading.Thread(target=_connect_and_send, args=(port, lines // len(ports)))
+        for port in ports
+    ]
     started = time.time()
     for thread in threads:
         thread.start()
@@ -51,130 +54,184 @@ def send_burst(ports: list[int], lines: int) -> float:
     return started
 
 
-def _send_blocks(port: int, block: bytes, count: int) -> None:
+def _connect_and_send(port: int, lines: int) -> None:
     with socket.create_connection((HOST, port)) as client:
-        for _ in range(count):
-            client.sendall(block)
+        _send(client, lines)
         client.shutdown(socket.SHUT_WR)
         client.recv(1)
 
 
-class Running:
-    """A query from `ports` ports to the noop sink, and the process that sends to it."""
+def _send(client: socket.socket, lines: int) -> None:
+    block = b"".join(LINE % number for number in range(BLOCK_LINES))
+    for _ in range(lines // BLOCK_LINES):
+        client.sendall(block)
 
-    def __init__(self, query: StreamingQuery, ports: int, sender: ProcessPoolExecutor) -> None:
-        self.query, self._sender = query, sender
-        self._ports = list(range(PORT, PORT + ports))
+
+# ---- Contestants -------------------------------------------------------------------------------
+
+
+class NetworkLines:
+    """A query that listens on `ports` ports from `port` on, and the process that sends to it."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, sender: ProcessPoolExecutor, port: int, ports: int
+    ) -> None:
+        self._log, self._sender = folder / f"log{port}", sender
+        self._ports = list(range(port, port + ports))
+        source = spark.readStream.format("network_lines").options(port=port, parallelism=ports)
+        self._query = start(source.load(str(self._log)), self._log.with_suffix(".checkpoint"))
+        wait_until(lambda: network_status(self._log).listening, 60, "listening")
 
     def burst(self, lines: int) -> float:
-        """Seconds from the first byte sent to the last row."""
         started = self._sender.submit(send_burst, self._ports, lines).result()
-        self.query.processAllAvailable()
+        self._query.processAllAvailable()
         return time.time() - started
 
-    def trickle(self) -> float:
-        """Seconds from sending one line to its row, beyond what the trigger itself took."""
+    def close(self) -> None:
+        self._query.stop()
+        wait_until(lambda: not network_status(self._log).listening, 30, "the listener's end")
+
+
+class SocketSource:
+    """The built-in source connects to its sender, so here the sender listens."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._server = socket.create_server((HOST, 0))
+        port = self._server.getsockname()[1]
+        source = spark.readStream.format("socket").options(host=HOST, port=port)
+        self._query = source.load().writeStream.format("noop").start()
+        self._client, _ = self._server.accept()
+        self._sent = 0
+
+    def burst(self, lines: int) -> float:
+        self._sent += lines
         started = time.time()
-        _send_blocks(self._ports[0], LINE % 0, 1)
-        self.query.processAllAvailable()
-        elapsed = time.time() - started
-        worked = [each for each in self.query.recentProgress if each["numInputRows"]]
-        return elapsed - worked[-1]["durationMs"]["triggerExecution"] / 1000
+        _send(self._client, lines)
+        wait_until(lambda: self._read() >= self._sent, 120, f"all rows of {lines}")
+        return time.time() - started
+
+    def close(self) -> None:
+        self._query.stop()
+        self._client.close()
+        self._server.close()
+
+    def _read(self) -> int:
+        """Rows so far: the offset of this source is the last row's number, from 0."""
+        progress = self._query.lastProgress
+        return int(progress["sources"][0]["endOffset"]) + 1 if progress else 0
+
+
+def start(lines: DataFrame, checkpoint: Path) -> StreamingQuery:
+    writer = lines.writeStream.format("noop")
+    return writer.option("checkpointLocation", str(checkpoint)).start()
+
+
+# ---- Measuring ---------------------------------------------------------------------------------
+
+
+def measure_bursts(
+    ours: NetworkLines, theirs: SocketSource, rounds: int, most: int, watch: Watch
+) -> Iterator[Series]:
+    """Growing bursts, in turns; the built-in source drops out when it would take too long."""
+    sources = {"network_lines": ours.burst, "socket": theirs.burst}
+    for lines in [size for size in BURSTS if size <= most]:
+        watch.phase = f"network_lines, {lines:,} lines in a burst"
+        runs = {name: partial(burst, lines) for name, burst in sources.items()}
+        found = series_of(
+            f"burst of {lines:,}", lines, in_turns(runs, rounds, WARM_UP_ROUNDS), base="socket"
+        )
+        # Three times the lines take it nine times as long.
+        if "socket" in sources and found[-1].median * 9 > PATIENCE_SECONDS:
+            del sources["socket"]
+        yield from found if len(runs) > 1 else [Series(**{**vars(found[0]), "base": None})]
+
+
+def measure_ports(one: NetworkLines, two: NetworkLines, lines: int, rounds: int) -> list[Series]:
+    runs: dict[str, Callable[[], float]] = {
+        "one port": lambda: one.burst(lines),
+        "two ports": lambda: two.burst(lines),
+    }
+    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS)
+    return series_of("network_lines, ports", lines, seconds, base="one port")
+
+
+class Trickle:
+    """A query that brings each row to this process, and a connection to send lines to it."""
+
+    def __init__(self, lines: DataFrame, connect: Callable[[], socket.socket]) -> None:
+        self.latencies: list[float] = []
+        self._query = lines.writeStream.foreachBatch(self._seen).start()
+        self._client = connect()
+
+    def run(self) -> None:
+        expected = len(self.latencies) + TRICKLE_LINES
+        for _ in range(TRICKLE_LINES):
+            self._client.sendall(b"%f\n" % time.time())
+            time.sleep(TRICKLE_SECONDS)
+        wait_until(lambda: len(self.latencies) >= expected, 30, "the last row")
+
+    def close(self) -> None:
+        self._query.stop()
+        self._client.close()
+
+    def _seen(self, batch: DataFrame, _: int) -> None:
+        sent = [float(row.value) for row in batch.select("value").collect()]
+        now = time.time()
+        self.latencies += [now - at for at in sent]
+
+
+def measure_trickle(spark: SparkSession, folder: Path, rounds: int) -> list[Series]:
+    """Each line's seconds from `send` to the row; the first round is the warm-up."""
+    log = folder / "trickle"
+    ours = spark.readStream.format("network_lines").option("port", PORT + 5).load(str(log))
+    server = socket.create_server((HOST, 0))
+    theirs = spark.readStream.format("socket")
+    theirs = theirs.options(host=HOST, port=server.getsockname()[1]).load()
+    trickles = {
+        "network_lines": Trickle(ours, lambda: _connected(log)),
+        "socket": Trickle(theirs, lambda: server.accept()[0]),
+    }
+    for _ in range(1 + rounds):
+        for trickle in trickles.values():
+            trickle.run()
+    for trickle in trickles.values():
+        trickle.close()
+    server.close()
+    seconds = {name: trickle.latencies[TRICKLE_LINES:] for name, trickle in trickles.items()}
+    return series_of("trickle, one line", 1, seconds, base="socket")
+
+
+def _connected(log: Path) -> socket.socket:
+    wait_until(lambda: network_status(log).listening, 60, "listening")
+    return socket.create_connection((HOST, PORT + 5))
 
 
 @contextmanager
-def running(spark: SparkSession, ports: int, work: Path) -> Iterator[Running]:
-    lines = spark.readStream.format("network_lines").options(port=PORT, parallelism=ports)
-    with tempfile.TemporaryDirectory(dir=work) as folder:
-        log, checkpoint = Path(folder, "log"), Path(folder, "checkpoint")
-        writer = lines.load(str(log)).writeStream.format("noop")
-        query = writer.option("checkpointLocation", str(checkpoint)).start()
-        wait_until(lambda: network_status(log).listening, 60, "listening")
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, mp_context=context) as sender:
-            yield Running(query, ports, sender)
-        query.stop()
-        wait_until(lambda: not network_status(log).listening, 30, "the listener's end")
-
-
-def measure_bursts(spark: SparkSession, work: Path, lines: int, rounds: int) -> None:
-    """One port and two in turns, each with a new query, and warm-up rounds that do not count."""
-    seconds: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(2):
-        for ports, found in seconds.items():
-            with running(spark, ports, work) as stream:
-                for number in range(WARM_UP_ROUNDS + rounds):
-                    elapsed = stream.burst(lines)
-                    if number >= WARM_UP_ROUNDS:
-                        found.append(elapsed)
-    for ports, found in seconds.items():
-        print(_row(f"network_lines, {ports} port(s)", lines, found))
-
-
-def measure_growth(spark: SparkSession, work: Path, lines: int, rounds: int) -> None:
-    """Ten times the lines: time, and what the memory of the reader process does."""
-    with running(spark, 1, work) as stream:
-        for _ in range(WARM_UP_ROUNDS):
-            stream.burst(lines)
-        [log] = work.glob("*/log")
-        reader = psutil.Process(network_status(log).process)
-        small = [stream.burst(lines) for _ in range(rounds)]
-        before = reader.memory_info().rss
-        large = [stream.burst(10 * lines) for _ in range(2)]
-        grown = (reader.memory_info().rss - before) / 2**20
-    print(_row("network_lines, 1 port, ten times", 10 * lines, large))
-    ratio = statistics.median(large) / statistics.median(small)
-    print(f"ten times the lines: {ratio:.1f} times the time, reader process {grown:+.0f} MiB")
-
-
-def measure_trickle(spark: SparkSession, work: Path) -> None:
-    with running(spark, 1, work) as stream:
-        stream.burst(BLOCK_LINES)
-        extra = [stream.trickle() * 1000 for _ in range(TRICKLE_LINES)]
-        median = statistics.median(extra)
-    print(f"one line by itself: {median:.0f} ms more than its trigger, at most {max(extra):.0f} ms")
-
-
-def measure_socket_source(spark: SparkSession, lines: int) -> None:
-    """The built-in source connects to the sender, so here the sender listens."""
-    with socket.create_server((HOST, 0)) as server:
-        source = spark.readStream.format("socket").options(host=HOST, port=server.getsockname()[1])
-        query = source.load().writeStream.format("noop").start()
-        client, _ = server.accept()
-        with client:
-            started = time.time()
-            client.sendall(b"".join(LINE % number for number in range(lines)))
-            wait_until(lambda: _rows(query) >= lines, 600, "the last row")
-        found = [time.time() - started]
-        query.stop()
-    print(_row("built-in socket source", lines, found))
-
-
-def _rows(query: StreamingQuery) -> int:
-    return sum(progress["numInputRows"] for progress in query.recentProgress)
-
-
-def _row(what: str, lines: int, seconds: list[float]) -> str:
-    median = statistics.median(seconds)
-    return (
-        f"{what:<34} {lines:>11,} lines {median:7.3f} s  {min(seconds):6.3f}..{max(seconds):.3f} s"
-        f"  {lines / median / 1e6:5.2f} million lines/s"
-    )
+def a_sender() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as sender:
+        yield sender
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lines", type=int, default=3_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--conf", nargs="*", default=[], metavar="KEY=VALUE")
-    given = parser.parse_args()
-    spark = start_spark("bench_network_lines", **dict(p.split("=", 1) for p in given.conf))
-    with tempfile.TemporaryDirectory() as folder:
-        measure_bursts(spark, Path(folder), given.lines, given.rounds)
-        measure_growth(spark, Path(folder), given.lines, given.rounds)
-        measure_trickle(spark, Path(folder))
-    measure_socket_source(spark, given.lines // 100)
-    spark.stop()
+    given = parse(__doc__)
+    most = given.lines * 10 // 3
+    with ExitStack() as opened:
+        watch = opened.enter_context(Watch("network_lines"))
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(dir=work_dir("bench"))))
+        sender = opened.enter_context(a_sender())
+        spark = start_spark("bench_network_lines", **given.conf)
+        one = NetworkLines(spark, folder, sender, PORT, 1)
+        two = NetworkLines(spark, folder, sender, PORT + 1, 2)
+        theirs = SocketSource(spark)
+        series = list(measure_bursts(one, theirs, given.rounds, most, watch))
+        watch.phase = "network_lines, two ports"
+        series += measure_ports(one, two, given.lines, given.rounds)
+        for contestant in (one, two, theirs):
+            contestant.close()
+        watch.phase = "network_lines, trickle"
+        series += measure_trickle(spark, folder, given.rounds)
+        spark.stop()
+    finish(given, Result("`network_lines` beside Spark's `socket`", series), watch)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
 """How long from the start of Python to the first row of a stream, and what each setting gives.
 
-    python benchmarks/bench_startup.py [ROUNDS]
+    python benchmarks/bench_startup.py [--rounds 5] [--all]
 
-Each variant is a process of its own; the variants take turns, so that a busy moment of the machine
-meets them all. The table shows medians of seconds and the least and most of the last column.
+Each variant is a process of its own; the variants take turns. A variant has all that the ones
+before it have. `--all` adds those that were tried and not taken.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import statistics
 import subprocess
 import sys
+from pathlib import Path
+
+from measure import Result, Series, Watch, finish
 
 from tutorial_pkg.class_archive import archive_path, make_archive
 from tutorial_pkg.java import find_java
@@ -27,6 +30,9 @@ NO_UI = {"spark.ui.enabled": "false"}
 FAST_LAUNCHER = {"launcher": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
+NOT_TAKEN = {"no UI", "the parallel collector", "only the first compiler"}
+
+
 def java(*options: str) -> dict[str, str]:
     return {"spark.driver.extraJavaOptions": " ".join(options)}
 
@@ -37,20 +43,12 @@ def variants() -> dict[str, dict[str, str]]:
     return {
         "Spark as it comes": PLAIN,
         "in-memory catalog, 2 shuffle partitions, loopback": LEAN,
-        "… and no UI": LEAN | NO_UI,
-        "… and a launcher that does not warm up": LEAN | NO_UI | FAST_LAUNCHER,
-        "… and the serial collector": LEAN | NO_UI | FAST_LAUNCHER | java(serial),
-        "… and the parallel collector instead": (
-            LEAN | NO_UI | FAST_LAUNCHER | java("-XX:+UseParallelGC")
-        ),
-        "… serial, and only the first compiler": (
-            LEAN | NO_UI | FAST_LAUNCHER | java(serial, client)
-        ),
-        "… serial, and the class archive": LEAN | NO_UI | FAST_LAUNCHER | java(serial, archive),
-        "… serial, archive, first compiler only": (
-            LEAN | NO_UI | FAST_LAUNCHER | java(serial, archive, client)
-        ),
-        "start_spark(): serial, archive, with UI": {"start_spark": "yes"},
+        "a launcher that does not warm up": LEAN | FAST_LAUNCHER,
+        "the parallel collector": LEAN | FAST_LAUNCHER | java("-XX:+UseParallelGC"),
+        "the serial collector": LEAN | FAST_LAUNCHER | java(serial),
+        "the class archive: start_spark()": {"start_spark": "yes"},
+        "only the first compiler": LEAN | FAST_LAUNCHER | java(serial, archive, client),
+        "no UI": LEAN | FAST_LAUNCHER | NO_UI | java(serial, archive),
     }
 
 
@@ -87,24 +85,37 @@ print(json.dumps([session - began, first_row - began]))
 
 
 def measure(settings: dict[str, str]) -> list[float]:
+    """Seconds to the session, and to the first row."""
     command = [sys.executable, "-c", MEASURED, json.dumps(settings)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def main(rounds: int) -> None:
-    make_archive()
-    seconds: dict[str, list[list[float]]] = {name: [] for name in variants()}
+def measure_all(chosen: dict[str, dict[str, str]], rounds: int) -> list[Series]:
+    found: dict[str, list[list[float]]] = {name: [] for name in chosen}
     for _ in range(rounds):
-        for name, settings in variants().items():
-            seconds[name].append(measure(settings))
-    print("| variant | session | first row | least – most |")
-    print("|---|---|---|---|")
-    for name, runs in seconds.items():
-        session, first = (statistics.median(run[i] for run in runs) for i in range(2))
-        spread = [run[1] for run in runs]
-        print(f"| {name} | {session:.1f} | {first:.1f} | {min(spread):.1f} – {max(spread):.1f} |")
+        for name, settings in chosen.items():
+            found[name].append(measure(settings))
+    base = next(iter(chosen))
+    return [
+        Series(group, name, 1, [run[at] for run in runs], None if name == base else base)
+        for at, group in enumerate(("process start to session", "process start to first row"))
+        for name, runs in found.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--all", action="store_true", help="also what was tried and not taken")
+    parser.add_argument("--json", type=Path, help="write the result there, too")
+    given = parser.parse_args()
+    make_archive()
+    chosen = {n: v for n, v in variants().items() if given.all or n not in NOT_TAKEN}
+    with Watch("start-up") as watch:
+        series = measure_all(chosen, given.rounds)
+    finish(given, Result("Start-up", series), watch)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main()

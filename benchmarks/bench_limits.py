@@ -1,0 +1,112 @@
+"""What this machine can do at best: the loopback, the disk, and Arrow batches made into rows.
+
+    python benchmarks/bench_limits.py [--lines 3000000] [--rounds 5] [--conf key=value ...]
+
+Nobody reads lines here. The bytes of the other benchmarks' lines are received and thrown away,
+written and synced, or handed to Spark as Arrow batches that were made before. No source can be
+faster than the slowest step on its way.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from measure import LINE, Result, Watch, finish, in_turns, parse, series_of, timed
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tutorial_pkg import start_spark
+from tutorial_pkg.core.places import work_dir
+
+BLOCK_LINES = 10_000
+RECEIVE_BYTES = 256 * 1024
+TASKS = 2
+WARM_UP_ROUNDS = 3
+
+
+class ReadyBatches(DataSource):
+    """The same Arrow batch again and again, from two tasks: the way into Spark and nothing else."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ready_batches"
+
+    def schema(self) -> str:
+        return "value STRING"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return ReadyBatchesReader(int(self.options["lines"]))
+
+
+class ReadyBatchesReader(DataSourceReader):
+    def __init__(self, lines: int) -> None:
+        self._batches_of_a_task = lines // BLOCK_LINES // TASKS
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(task) for task in range(TASKS)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        lines = [(LINE % number).decode().rstrip() for number in range(BLOCK_LINES)]
+        batch = pa.RecordBatch.from_pydict({"value": pa.array(lines)})
+        for _ in range(self._batches_of_a_task):
+            yield batch
+
+
+def arrow_to_rows(spark: SparkSession, lines: int) -> None:
+    rows = spark.read.format("ready_batches").option("lines", lines).load()
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def loopback(block: bytes, blocks: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = threading.Thread(target=_send, args=(server.getsockname(), block, blocks))
+        sender.start()
+        received = bytearray(RECEIVE_BYTES)
+        with server.accept()[0] as client:
+            while client.recv_into(received):
+                pass
+        sender.join()
+
+
+def _send(address: tuple[str, int], block: bytes, blocks: int) -> None:
+    with socket.create_connection(address) as connected:
+        for _ in range(blocks):
+            connected.sendall(block)
+
+
+def disk(folder: Path, block: bytes, blocks: int) -> None:
+    file = folder / "written"
+    with file.open("wb") as written:
+        for _ in range(blocks):
+            written.write(block)
+        written.flush()
+        os.fsync(written.fileno())
+
+
+def main() -> None:
+    given = parse(__doc__)
+    block = b"".join(LINE % number for number in range(BLOCK_LINES))
+    blocks = given.lines // BLOCK_LINES
+    with Watch("limits") as watch, tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
+        spark = start_spark("bench_limits", **given.conf)
+        spark.dataSource.register(ReadyBatches)
+        runs = {
+            "loopback: send and receive": lambda: timed(lambda: loopback(block, blocks)),
+            "disk: write and sync": lambda: timed(lambda: disk(Path(folder), block, blocks)),
+            "Arrow batches to rows": lambda: timed(lambda: arrow_to_rows(spark, given.lines)),
+        }
+        seconds = in_turns(runs, given.rounds, WARM_UP_ROUNDS)
+        spark.stop()
+    series = series_of("the way of the bytes", given.lines, seconds)
+    finish(given, Result("What the machine allows", series), watch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""What the benchmarks share: runs in turns, medians and ratios, memory, and who else was busy.
+
+A benchmark makes a `Result` of `Series`; `finish` prints it, and writes it as JSON for `run.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+
+LINE = b"1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence=%07d)\n"
+SAMPLE_SECONDS = 0.25
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Series:
+    """The counted runs of one contestant, in seconds for `lines` each.
+
+    Contestants of one `group` ran in turns; `base` is the one among them to compare with.
+    """
+
+    group: str
+    name: str
+    lines: int
+    seconds: list[float]
+    base: str | None = None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def rate(self) -> float:
+        """Lines per second."""
+        return self.lines / self.median
+
+
+@dataclass
+class Result:
+    """What a benchmark found; `memory` is the peak in MiB by phase and kind of process.
+
+    `others` is the share of the machine's CPU time that other programs took meanwhile.
+    """
+
+    title: str
+    series: list[Series]
+    memory: dict[str, dict[str, float]] = field(default_factory=dict)
+    others: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, path: Path) -> Result:
+        read = json.loads(path.read_text())
+        return cls(**{**read, "series": [Series(**each) for each in read["series"]]})
+
+    def find(self, group: str, name: str) -> Series:
+        return next(s for s in self.series if (s.group, s.name) == (group, name))
+
+    def ratio(self, series: Series) -> float | None:
+        """How many times as fast as its base: the median over the pairs of neighbouring runs."""
+        if series.base is None:
+            return None
+        base = self.find(series.group, series.base)
+        pairs = zip(base.seconds, series.seconds, strict=False)
+        return statistics.median(b / s for b, s in pairs) * series.lines / base.lines
+
+
+def in_turns(
+    contestants: Mapping[str, Callable[[], float]], rounds: int, warm_up: int
+) -> dict[str, list[float]]:
+    """Seconds of each contestant's counted runs: A B A B, so that a busy moment meets them all."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for number in range(warm_up + rounds):
+        for name, run in contestants.items():
+            elapsed = run()
+            if number >= warm_up:
+                seconds[name].append(elapsed)
+    return seconds
+
+
+def series_of(
+    group: str, lines: int, seconds: Mapping[str, list[float]], base: str | None = None
+) -> list[Series]:
+    return [
+        Series(group, name, lines, runs, None if name == base else base)
+        for name, runs in seconds.items()
+    ]
+
+
+def timed(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+class Watch:
+    """Samples the memory of this program, its JVM and its workers, and the CPU time of others.
+
+    A context manager. `phase` names what is being measured from now on.
+    """
+
+    def __init__(self, phase: str) -> None:
+        self.phase = phase
+        self.memory: dict[str, dict[str, float]] = {}
+        self._used: dict[int, float] = {}
+        self._ended = threading.Event()
+        self._sampler = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._sample()
+        self._started, self._own = _machine_seconds(), sum(self._used.values())
+        self._sampler.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._sampler.join()
+
+    def others(self) -> float:
+        """The share of all CPU time that went to programs outside of this one, 0..1."""
+        all_time, busy = (
+            now - before for now, before in zip(_machine_seconds(), self._started, strict=True)
+        )
+        own = sum(self._used.values()) - self._own
+        return max(0.0, busy - own) / all_time if all_time else 0.0
+
+    def _run(self) -> None:
+        while not self._ended.wait(SAMPLE_SECONDS):
+            self._sample()
+
+    def _sample(self) -> None:
+        peaks = self.memory.setdefault(self.phase, {})
+        now: dict[str, float] = {}
+        driver = psutil.Process()
+        for process in [driver, *driver.children(recursive=True)]:
+            try:
+                self._used[process.pid] = sum(process.cpu_times()[:2])
+                kind = "driver" if process.pid == driver.pid else _kind(process)
+                now[kind] = now.get(kind, 0.0) + _memory(process)
+            except psutil.NoSuchProcess:
+                continue  # it ended meanwhile
+        for kind, size in now.items():
+            peaks[kind] = max(size, peaks.get(kind, 0.0))
+
+
+def _machine_seconds() -> tuple[float, float]:
+    """CPU seconds of all cores since the machine's start: all, and those that were not idle."""
+    times = psutil.cpu_times()
+    total = sum(times) - getattr(times, "guest", 0) - getattr(times, "guest_nice", 0)
+    return total, total - times.idle - getattr(times, "iowait", 0)
+
+
+def _kind(process: psutil.Process) -> str:
+    if "java" in process.name():
+        return "JVM"
+    return "sender" if "spawn_main" in " ".join(process.cmdline()) else "Python workers"
+
+
+def _memory(process: psutil.Process) -> float:
+    """MiB; what workers share with the process that they were forked from counts once."""
+    memory = process.memory_full_info()
+    return getattr(memory, "pss", memory.uss) / MIB
+
+
+def parse(
+    doc: str, argv: Iterable[str] | None = None, *, lines: int = 3_000_000, rounds: int = 5
+) -> argparse.Namespace:
+    """The options that all benchmarks have; `conf` is a dictionary of Spark settings."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--lines", type=int, default=lines)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--conf", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--json", type=Path, help="write the result there, too")
+    given = parser.parse_args(argv)
+    given.conf = dict(pair.split("=", 1) for pair in given.conf)
+    return given
+
+
+def finish(given: argparse.Namespace, result: Result, watch: Watch) -> None:
+    """Print the result, and write it where `--json` says."""
+    result.memory, result.others = watch.memory, watch.others()
+    print("\n".join([*table(result), *result.notes]))
+    if given.json:
+        given.json.write_text(json.dumps(asdict(result)))
+
+
+def table(result: Result) -> list[str]:
+    """The series as lines of a Markdown table."""
+    rows = [
+        "| | lines | median s | least – most | million lines/s | ratio |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    group = None
+    for series in result.series:
+        if series.group != group:
+            group = series.group
+            rows.append(f"| **{group}** | | | | | |")
+        rows.append(_row(series, result.ratio(series)))
+    return rows
+
+
+def _row(series: Series, ratio: float | None) -> str:
+    spread = f"{min(series.seconds):.3f} – {max(series.seconds):.3f}"
+    rate = f"{series.rate / 1e6:.2f}" if series.lines > 1 else ""
+    compared = "" if ratio is None else f"{ratio:.2f} × {series.base}"
+    lines = f"{series.lines:,}" if series.lines > 1 else ""
+    return f"| {series.name} | {lines} | {series.median:.3f} | {spread} | {rate} | {compared} |"

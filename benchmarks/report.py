@@ -1,0 +1,338 @@
+"""The results of all benchmarks as one Markdown page with plots."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow
+import pyspark
+from matplotlib.figure import Figure
+from measure import Result, Series, table
+
+from tutorial_pkg.java import find_java
+
+Results = dict[str, Result]
+
+BUSY = 0.05  # the share of CPU time of other programs from which a run is called disturbed
+PERCENTILES = (50, 95, 99)
+FIRST_ROW = "process start to first row"
+OURS, THEIRS = "tab:blue", "tab:gray"
+
+
+def write_report(results: Results, folder: Path, load: float, minutes: float) -> None:
+    """Write `RESULTS.md` and its plots into `folder`."""
+    plot_bursts(results, folder / "bursts.png")
+    plot_latency(results, folder / "latency.png")
+    plot_rates(results, folder / "rates.png")
+    plot_startup(results, folder / "startup.png")
+    parts = [
+        *heading(results, load, minutes),
+        *targets(results),
+        *network(results["network_lines"]),
+        *section(results["file_lines"], "rates.png"),
+        *section(results["cpu_log"]),
+        *section(results["startup"], "startup.png"),
+        *(peers(results["peers"]) if "peers" in results else NO_PEERS),
+        *where_time_goes(results),
+        *memory(results),
+    ]
+    (folder / "RESULTS.md").write_text("\n".join(parts) + "\n")
+
+
+# ---- What was measured, where, and whether anybody disturbed it --------------------------------
+
+
+def heading(results: Results, load: float, minutes: float) -> list[str]:
+    memory = psutil.virtual_memory().total / 2**30
+    return [
+        "# Measured, side by side",
+        "",
+        f"Written by `make bench` on {time.strftime('%Y-%m-%d')}, in {minutes:.0f} minutes.",
+        "",
+        f"- Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB, {platform.system()}",
+        f"- Versions: Python {platform.python_version()}, PySpark {pyspark.__version__}, "
+        f"PyArrow {pyarrow.__version__}, Java {find_java().release}",
+        f"- Load average before the first run: {load:.2f}. {_disturbance(results)}",
+        "- Method: lines of 77 bytes; contestants take turns in one session (A B A B), after "
+        "rounds that do not count; medians; a ratio is the median over the pairs of neighbouring "
+        "runs, and above 1 means faster.",
+        "",
+    ]
+
+
+def _disturbance(results: Results) -> str:
+    others = {name: result.others for name, result in results.items()}
+    disturbed = [f"{name} ({share:.0%})" for name, share in others.items() if share > BUSY]
+    if not disturbed:
+        return f"The machine was quiet: other programs took at most {max(others.values()):.1%}."
+    return (
+        f"**Disturbed:** other programs took more than {BUSY:.0%} of the CPU time in "
+        f"{', '.join(disturbed)}; times are too long there, ratios less so."
+    )
+
+
+def _processor() -> str:
+    """The processor's name, as far as the system tells."""
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        names = [x for x in information.read_text().splitlines() if x.startswith("model name")]
+        return names[0].partition(": ")[2] if names else platform.machine()
+    done = subprocess.run(
+        ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or platform.machine()
+
+
+def targets(results: Results) -> list[str]:
+    network, files, sink = (results[n] for n in ("network_lines", "file_lines", "cpu_log"))
+    burst = _largest_up_to(network, 3_000_000)
+    first_row = results["startup"].find(FIRST_ROW, "the class archive: start_spark()").median
+    rows = [
+        ("`network_lines`, lines/s", 2e6, burst.rate, "{:,.0f}"),
+        *(
+            (f"`file_lines` of `text`, {group}", 0.6, _ratio(files, group, "file_lines"), "{:.2f}")
+            for group in ("batch", "streaming")
+        ),
+        ("`cpu_log` of `csv`", 0.75, _ratio(sink, "sinks", "cpu_log"), "{:.2f}"),
+    ]
+    if "peers" in results:
+        peer = results["peers"]
+        ratio = _ratio(peer, peer.series[0].group, "network_lines")
+        rows.append(("`network_lines` of Flink's socket stream", 1.0, ratio, "{:.2f}"))
+    told = [
+        f"| {what} | ≥ {form.format(least)} | {form.format(value)} | {_mark(value >= least)} |"
+        for what, least, value, form in rows
+    ]
+    told.append(f"| start to first row, s | ≤ 8 | {first_row:.1f} | {_mark(first_row <= 8)} |")
+    return ["| | aim | measured | |", "|---|--:|--:|---|", *told, ""]
+
+
+def _mark(reached: bool) -> str:
+    return "reached" if reached else "**not reached**"
+
+
+def _ratio(result: Result, group: str, name: str) -> float:
+    return result.ratio(result.find(group, name)) or 1.0
+
+
+def _bursts(network: Result, name: str) -> list[Series]:
+    return [s for s in network.series if s.group.startswith("burst") and s.name == name]
+
+
+def _largest_up_to(network: Result, lines: int) -> Series:
+    return [s for s in _bursts(network, "network_lines") if s.lines <= lines][-1]
+
+
+# ---- Sections ----------------------------------------------------------------------------------
+
+
+def section(result: Result, picture: str | None = None) -> list[str]:
+    shown = [f"![{result.title.replace('`', '')}]({picture})", ""] if picture else []
+    return [f"## {result.title}", "", *shown, *table(result), "", *result.notes, ""]
+
+
+def network(result: Result) -> list[str]:
+    series = [s for s in result.series if not s.group.startswith("trickle")]
+    return [
+        *section(Result(result.title, series), "bursts.png"),
+        f"{_cut_off(result)} It has no log and no replay; `network_lines` writes every line to "
+        "disk before Spark sees it.",
+        "",
+        "![send to row, percentiles](latency.png)",
+        "",
+        *latencies(result),
+        "",
+    ]
+
+
+def _cut_off(result: Result) -> str:
+    """Up to where the built-in source took part, and why no further."""
+    measured = _bursts(result, "socket")
+    lines, most = measured[-1].lines, _bursts(result, "network_lines")[-1].lines
+    if lines == most:
+        return "`socket` took part in all bursts."
+    growth = measured[-1].median / measured[-2].median if len(measured) > 1 else 0
+    times = measured[-1].lines / measured[-2].lines if len(measured) > 1 else 0
+    return (
+        f"`socket` took part up to {lines:,} lines, and was cut off there: its last step, "
+        f"{times:.1f} times the lines, took {growth:.1f} times as long, and it grows with the "
+        "square of a burst."
+    )
+
+
+def latencies(result: Result) -> list[str]:
+    told = [
+        "| one line, send to row, ms | " + " | ".join(f"{p}th" for p in PERCENTILES) + " |",
+        "|---|" + "--:|" * len(PERCENTILES),
+    ]
+    for trickle in _trickles(result):
+        values = np.percentile(trickle.seconds, PERCENTILES) * 1000
+        told.append(f"| {trickle.name} | " + " | ".join(f"{value:.0f}" for value in values) + " |")
+    return told
+
+
+def _trickles(result: Result) -> list[Series]:
+    return [s for s in result.series if s.group.startswith("trickle")]
+
+
+NO_PEERS = [
+    "## Peers",
+    "",
+    "Not measured in this run: `make bench-peers` adds Flink and Bytewax.",
+    "",
+]
+
+
+def peers(result: Result) -> list[str]:
+    return [
+        *section(result),
+        "| | durable log | replay | parallel | event time |",
+        "|---|---|---|---|---|",
+        "| `network_lines` | yes | from the log | slices of each port | option, vectorised |",
+        "| Spark `socket` | no | no | one reader, split by rows | no |",
+        "| Flink `socketTextStream` | no | no | no | to be assigned by the job |",
+        "| `file_lines` | the files | by byte | splits a file | option, vectorised |",
+        "| Spark `text` | the files | by whole file | splits a file | no |",
+        "| Flink `FileSource` | the files | by record | splits a file | by the job |",
+        "| Bytewax `FileSource` | the file | by byte | one worker for each file | by the job |",
+        "",
+    ]
+
+
+def where_time_goes(results: Results) -> list[str]:
+    return [
+        *section(results["limits"]),
+        "## Where the time goes",
+        "",
+        "In nanoseconds a line. These are steps measured by themselves; in a query they overlap in "
+        "part, since sender, listener, tasks and JVM share the cores.",
+        "",
+        *_time_of_sources(results),
+        *_time_of_the_sink(results["cpu_log"]),
+        *_time_of_the_start(results["startup"]),
+        "",
+    ]
+
+
+def _time_of_sources(results: Results) -> list[str]:
+    ways = {s.name.partition(":")[0]: s for s in results["limits"].series}
+    burst = _largest_up_to(results["network_lines"], 3_000_000)
+    read, text = (results["file_lines"].find("batch", n) for n in ("file_lines", "text"))
+    crossing = _nanos(ways["Arrow batches to rows"])
+    return [
+        f"- **`network_lines`**: {_nanos(burst)} in a burst of {burst.lines:,}. The same bytes "
+        f"cross the loopback in {_nanos(ways['loopback'])} and are on disk in "
+        f"{_nanos(ways['disk'])}; ready Arrow batches become Spark's rows in {crossing}.",
+        f"- **`file_lines`**: {_nanos(read)}, and `text` {_nanos(text)}. Ready Arrow batches "
+        f"alone take {crossing}: `text` never leaves the JVM, and that crossing is what a source "
+        "in Python pays. To come closer, Spark would have to take Arrow columns without making "
+        "rows of them.",
+    ]
+
+
+def _time_of_the_sink(sink: Result) -> list[str]:
+    names = ("cpu_log", "arrow_discard", "arrow_once")
+    ours, discard, once = (_nanos(sink.find("sinks", name)) for name in names)
+    return [
+        f"- **`cpu_log`**: {ours}. Handing rows to Python and throwing them away takes {discard}; "
+        f"formatting and writing them once as well, {once}. The rest is the price of exactly "
+        "once: a copy from the stage into the files, and the syncs.",
+    ]
+
+
+def _time_of_the_start(startup: Result) -> list[str]:
+    medians = {s.name: s.median for s in startup.series if s.group == FIRST_ROW}
+    (_, before), (_, after) = list(medians.items())[-2:]
+    return [
+        f"- **Start-up**: {after:.1f} s to the first row. The archive of loaded classes takes "
+        f"{before - after:.1f} s off.",
+    ]
+
+
+def _nanos(series: Series) -> str:
+    return f"{series.median / series.lines * 1e9:.0f} ns"
+
+
+def memory(results: Results) -> list[str]:
+    rows = [
+        f"| {phase} | " + " | ".join(f"{kinds.get(kind, 0):.0f}" for kind in KINDS) + " |"
+        for name, result in results.items()
+        if name not in ("startup", "limits")
+        for phase, kinds in result.memory.items()
+    ]
+    head = ["| peak, MiB | " + " | ".join(KINDS) + " |", "|---|" + "--:|" * len(KINDS)]
+    return ["## Memory", "", *head, *rows]
+
+
+KINDS = ("driver", "JVM", "Python workers")
+
+# ---- Plots -------------------------------------------------------------------------------------
+
+
+def plot_bursts(results: Results, path: Path) -> None:
+    def draw(axes) -> None:
+        for name, color in (("network_lines", OURS), ("socket", THEIRS)):
+            series = _bursts(results["network_lines"], name)
+            lines, medians = [s.lines for s in series], [s.median for s in series]
+            axes.loglog(lines, medians, "o-", color=color, label=name)
+        axes.set(xlabel="lines in a burst", ylabel="seconds", title="First byte to last row")
+        axes.legend()
+
+    _figure(path, draw)
+
+
+def plot_latency(results: Results, path: Path) -> None:
+    def draw(axes) -> None:
+        trickles = _trickles(results["network_lines"])
+        for trickle, color in zip(trickles, (OURS, THEIRS), strict=True):
+            millis = np.sort(trickle.seconds) * 1000
+            share = np.arange(1, len(millis) + 1) / len(millis)
+            axes.plot(millis, share, color=color, label=trickle.name)
+        axes.set(xlabel="milliseconds from send to row", ylabel="share of lines", ylim=(0, 1))
+        axes.set_xlim(left=0)
+        axes.legend()
+
+    _figure(path, draw)
+
+
+def plot_rates(results: Results, path: Path) -> None:
+    found = [
+        (f"{series.name} {series.group}" if name == "file_lines" else series.name, series)
+        for name in ("file_lines", "cpu_log")
+        for series in results[name].series
+        if name == "file_lines" or series.group == "sinks"
+    ]
+
+    def draw(axes) -> None:
+        colors = [OURS if s.name in ("file_lines", "cpu_log") else THEIRS for _, s in found]
+        rates = [series.rate / 1e6 for _, series in found]
+        bars = axes.barh([label for label, _ in found], rates, color=colors)
+        axes.bar_label(bars, fmt="%.2f", padding=3)
+        axes.invert_yaxis()
+        axes.set(xlabel="million lines per second")
+
+    _figure(path, draw)
+
+
+def plot_startup(results: Results, path: Path) -> None:
+    def draw(axes) -> None:
+        series = [s for s in results["startup"].series if s.group == FIRST_ROW]
+        bars = axes.barh([s.name for s in series], [s.median for s in series], color=OURS)
+        axes.bar_label(bars, fmt="%.1f", padding=3)
+        axes.invert_yaxis()
+        axes.set(xlabel="seconds to the first row")
+
+    _figure(path, draw)
+
+
+def _figure(path: Path, draw: Callable) -> None:
+    figure = Figure(figsize=(7, 3.2), layout="constrained")
+    draw(figure.subplots())
+    figure.savefig(path, dpi=110)
