@@ -19,7 +19,7 @@ from tutorial_pkg.workbook.drills import wait_until
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TOKEN = "a-test-is-reading"
-NOTEBOOKS = ["00_start_here", "01_cpu_log_sink"]
+NOTEBOOKS = ["00_start_here", "01_cpu_log_sink", "04_network_source", "07_fault_tolerance"]
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (`make chromium` installs it on Debian)"
