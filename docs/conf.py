@@ -6,7 +6,7 @@ copyright = "the authors of tutorial_pkg"
 
 extensions = ["myst_nb"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "notebooks/*.ipynb"]
+include_patterns = ["docs/*.md", "notebooks/*.ipynb", "data/*.md"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 
 nb_execution_mode = "off"
