@@ -111,7 +111,10 @@ def _ended(line: str | bytes) -> bytes:
 def _wait_until_received(sockets: list[socket.socket]) -> None:
     """Say on every connection that this is all, and wait for the receiver's close."""
     for connected in sockets:
-        connected.shutdown(socket.SHUT_WR)
+        try:
+            connected.shutdown(socket.SHUT_WR)
+        except OSError as error:  # "not connected": the receiver has reset it already
+            raise ConnectionResetError(error.errno, error.strerror) from error
     for connected in sockets:
         while connected.recv(4096):
             pass
