@@ -99,7 +99,7 @@ def _defaults(app_name: str, cores: int) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.local.dir": str(work_dir("spark")),
         "spark.sql.warehouse.dir": str(work_dir("warehouse")),
-        # The rest is for a quick start: see "Start-up" in benchmarks/RESULTS.md.
+        # The rest is for a quick start: benchmarks/bench_startup.py shows what each gives.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",
