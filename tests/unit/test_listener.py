@@ -285,7 +285,7 @@ def test_10_000_connections_leave_nothing_behind(start) -> None:
     process = psutil.Process(os.getpid())
     send_lines(HOST, running.port, ["warm"])
     wait_until(lambda: running.status.connections == 0, 5, "the close")
-    before = process.num_fds(), process.num_threads()
+    files, threads = process.num_fds(), process.num_threads()
     for number in range(10_000):
         client = running.connect()
         if number % 2:
@@ -294,7 +294,9 @@ def test_10_000_connections_leave_nothing_behind(start) -> None:
     assert len(running.wait_for_lines(5_001)) == 5_001
     wait_until(lambda: running.status.accepted == 10_001, 10, "all accepted")
     wait_until(lambda: running.status.connections == 0, 10, "all closed")
-    assert (process.num_fds(), process.num_threads()) == before
+    # Not "equal": what earlier tests have left to the garbage collector may go meanwhile.
+    wait_until(lambda: process.num_fds() <= files, 10, "no growth in files")
+    wait_until(lambda: process.num_threads() <= threads, 10, "no growth in threads")
 
 
 def test_port_in_use_is_named_and_the_others_are_released(tmp_path, free_ports) -> None:
