@@ -35,7 +35,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 from tutorial_pkg import CpuMonitor, start_spark
-from tutorial_pkg.core.cpu_log_lines import format_lines, text_bytes
+from tutorial_pkg.core.cpu_log_lines import format_lines
 from tutorial_pkg.core.places import work_dir
 
 WARM_UP_ROUNDS = 2
@@ -74,8 +74,7 @@ class Once(Unsafe, DataSourceStreamArrowWriter):
         monitor = CpuMonitor()
         with self.open() as file:
             for batch in iterator:
-                lines = format_lines(batch, int(time.time() * 1000), monitor.usage())
-                file.write(text_bytes(lines))
+                file.write(format_lines(batch, int(time.time() * 1000), monitor.usage()))
         return WriterCommitMessage()
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, StringType, StructType, TimestampType
 
-from tutorial_pkg.core.cpu_log_lines import LINE_SCHEMA, format_lines, parse_lines, text_bytes
+from tutorial_pkg.core.cpu_log_lines import LINE_SCHEMA, format_lines, parse_lines
 
 MILLIS, USAGE = 1583309377078, 0.502024
 AWKWARD = [
@@ -41,7 +41,7 @@ def rows(*items: str | None) -> pa.RecordBatch:
 
 
 def written(batch: pa.RecordBatch) -> str:
-    return text_bytes(format_lines(batch, MILLIS, USAGE)).to_pybytes().decode()
+    return format_lines(batch, MILLIS, USAGE).decode()
 
 
 def items_of(text: str) -> list[str | None]:
@@ -66,7 +66,7 @@ def test_the_line_of_the_contract() -> None:
 
 @pytest.mark.parametrize(("usage", "text"), [(0, "0.000000"), (1, "1.000000"), (1 / 3, "0.333333")])
 def test_usage_has_six_decimals(usage: float, text: str) -> None:
-    assert format_lines(rows("a"), 0, usage).to_pylist() == [f"0,{text},a\n"]
+    assert format_lines(rows("a"), 0, usage) == f"0,{text},a\n".encode()
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,20 @@ def test_a_mebibyte_comes_back() -> None:
 
 def test_a_slice_is_written_without_the_rest() -> None:
     assert items_of(written(rows(*AWKWARD).slice(3, 5))) == AWKWARD[3:8]
-    lines = format_lines(rows("a", "b", "c"), 0, 0).slice(1, 1)
-    assert text_bytes(lines).to_pybytes() == b"0,0.000000,b\n"
+
+
+def test_no_rows_are_no_bytes() -> None:
+    assert format_lines(rows(), MILLIS, USAGE) == b""
 
 
 def test_several_columns_become_a_row() -> None:
     batch = pa.record_batch(
         {"name": ["a\n", None], "count": pa.array([1, 2]), "is, it": [True, None]}
     )
-    assert format_lines(batch, 0, 0).to_pylist() == [
-        "0,0.000000,Row(name=a\\n, count=1, is, it=true)\n",
-        "0,0.000000,Row(name=null, count=2, is, it=null)\n",
-    ]
+    assert format_lines(batch, 0, 0) == (
+        b"0,0.000000,Row(name=a\\n, count=1, is, it=true)\n"
+        b"0,0.000000,Row(name=null, count=2, is, it=null)\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def staged(
     reports = []
     for partition, text in texts.items():
         stage = directory.stage(query, partition)
-        stage.write(memoryview(text.encode()))
+        stage.write(text.encode())
         reports += stage.finish()
     return reports
 
@@ -156,7 +156,7 @@ def test_one_task_that_writes_past_the_limit_fills_several_files(tmp_path: Path)
     directory = directory_at(tmp_path, max_file_bytes=5)
     stage = directory.stage(QUERY, 0)
     for text in ("aa\n", "bb\n", "c\n"):
-        stage.write(memoryview(text.encode()))
+        stage.write(text.encode())
     directory.commit(FIRST, 0, stage.finish())
     assert visible(tmp_path) == {"data.0.csv": "aa\n", "data.0.1.csv": "bb\nc\n"}
 
@@ -224,14 +224,42 @@ def test_abort_keeps_what_a_record_still_needs(
 ) -> None:
     """Spark aborts a batch whose commit failed, but a recorded batch cannot be taken back."""
     directory = directory_at(tmp_path)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n", 1: "b\n"}))
     with monkeypatch.context() as patch:
         FullDisk(patch, room=3)
         with pytest.raises(OSError, match="No space left on device"):
-            directory.commit(FIRST, 0, staged(directory, {0: "aaaa\n", 1: "bbbb\n"}))
+            directory.commit(FIRST, 1, staged(directory, {0: "aaaa\n", 1: "bbbb\n"}))
     directory.sweep(QUERY)
-    assert sum(map(len, visible(tmp_path).values())) == 3
+    assert sum(map(len, visible(tmp_path).values())) == 4 + 3
     directory.recover()
-    assert visible(tmp_path) == {"data.0.csv": "aaaa\n", "data.1.csv": "bbbb\n"}
+    assert visible(tmp_path) == {"data.0.csv": "a\naaaa\n", "data.1.csv": "b\nbbbb\n"}
+
+
+def test_a_crash_between_a_new_file_and_one_that_grows_is_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = directory_at(tmp_path)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    with monkeypatch.context() as patch:
+        FullDisk(patch, room=1)
+        with pytest.raises(OSError):
+            directory.commit(FIRST, 1, staged(directory, {0: "aa\n", 1: "bb\n"}))
+    assert visible(tmp_path) == {"data.0.csv": "a\na", "data.1.csv": "bb\n"}
+    new = (tmp_path / "data.1.csv").stat().st_ino
+    directory.recover()
+    assert visible(tmp_path) == {"data.0.csv": "a\naa\n", "data.1.csv": "bb\n"}
+    assert (tmp_path / "data.1.csv").stat().st_ino == new, "whoever follows it has lost it"
+    assert staged_names(tmp_path) == []
+
+
+def test_an_empty_file_that_is_being_followed_stays_the_same_file(tmp_path: Path) -> None:
+    followed = tmp_path / "data.0.csv"
+    followed.touch()
+    number = followed.stat().st_ino
+    directory = directory_at(tmp_path)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    assert followed.stat().st_ino == number
+    assert visible(tmp_path) == {"data.0.csv": "a\n"}
 
 
 def test_a_full_disk_names_the_file_and_the_next_commit_goes_on(
@@ -324,10 +352,11 @@ def test_recovery_refuses_staged_bytes_that_rotted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = directory_at(tmp_path)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
     with monkeypatch.context() as patch:
         FullDisk(patch, room=0)
         with pytest.raises(OSError):
-            directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+            directory.commit(FIRST, 1, staged(directory, {0: "a\n"}))
     [name] = staged_names(tmp_path)
     path = tmp_path / "_cpu_log" / "staged" / name
     path.write_text("b\n")
@@ -336,7 +365,7 @@ def test_recovery_refuses_staged_bytes_that_rotted(
     assert str(failed.value) == (
         f"the staged file {path} is damaged: its checksum does not match the record"
     )
-    assert visible(tmp_path) == {"data.0.csv": ""}
+    assert visible(tmp_path) == {"data.0.csv": "a\n"}
 
 
 def test_a_record_survives_its_json() -> None:

@@ -25,22 +25,20 @@ LINE_SCHEMA = pa.schema(
 _TEXT = pa.large_string()  # 64-bit offsets: a batch of long items may pass 2 GiB once escaped
 
 
-def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> pa.Array:
-    """One line per row of `batch`, each with its newline, all with the same time and usage.
+def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> bytes:
+    """The rows of `batch` as lines, each with its newline, all with the same time and usage.
 
     A single column is the item; several become `Row(name=value, ...)`, with `null` for nulls.
     Columns that are not text appear as Arrow's cast to string prints them.
     """
-    item = _escaped(_items(batch))
-    return _joined(f"{epoch_millis},{cpu_usage:.6f},", item, "\n", null=NULL_ITEM)
-
-
-def text_bytes(text: pa.Array) -> pa.Buffer:
-    """The bytes of all strings of a `format_lines` array, end to end, without a copy."""
-    _, offsets, data = text.buffers()
-    bounds = np.frombuffer(offsets, dtype=np.int64)
-    first, last = bounds[text.offset], bounds[text.offset + len(text)]
-    return data.slice(first, last - first)
+    if not batch.num_rows:
+        return b""
+    items = _escaped(_items(batch)).fill_null(NULL_ITEM)
+    # All lines begin alike, so one join over the batch, with that as separator, makes them.
+    begin = f"{epoch_millis},{cpu_usage:.6f},"
+    together = pa.LargeListArray.from_arrays([0, len(items)], items)
+    joined = pc.binary_join(together, pa.scalar(f"\n{begin}", _TEXT))
+    return b"".join((begin.encode(), joined.buffers()[2], b"\n"))
 
 
 def parse_lines(lines: pa.Array) -> pa.RecordBatch:
@@ -112,4 +110,4 @@ def _list_like(parts: pa.ListArray, values: pa.Array) -> pa.ListArray:
 def _occurs(character: str, text: pa.Array) -> bool:
     """Whether `character` may occur: one fast look at the bytes spares three slow searches."""
     data = text.buffers()[2]
-    return data is not None and ord(character) in np.frombuffer(data, dtype=np.uint8)
+    return data is not None and character.encode() in data.to_pybytes()

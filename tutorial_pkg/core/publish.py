@@ -12,9 +12,10 @@ Why no crash can lose or repeat a line:
 2. *Record.* The commit of a batch writes one record: which staged bytes go at which offset of which
    file, and that this batch of this query is done. The record is renamed into place: before the
    rename nothing has happened, after it everything has, and only step 3 remains.
-3. *Apply.* Each staged file is copied to its exact offset. The same bytes at the same place: doing
-   it twice, or half and then again, is doing it once. The files are synced, then the staged files
-   go. A file only grows, so whoever follows it never sees a line that is taken back.
+3. *Apply.* Each staged file is copied to its exact offset; one that begins a new file is renamed
+   to it, whole. The same bytes at the same place: doing it twice, or half and then again, is doing
+   it once. The files are synced, then the staged files go. A file only grows, so whoever follows
+   it never sees a line that is taken back.
 4. *Recover.* Every commit starts by applying the record that it finds. A batch that the record
    names as done is not recorded again, so Spark may replay it as often as it likes.
 
@@ -37,14 +38,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO
 
 from tutorial_pkg.core.query_owner import Owner, is_running
 
 STATE = "_cpu_log"
 DATA_FILES = "data.*.csv"
 READ_BYTES = 1 << 20
-COPY_THREADS = 4
+APPLY_THREADS = 4
 CRASH_AT = "TUTORIAL_PKG_CRASH_AT"  # for fault drills: `<point>@<file to make on arrival>`
 
 
@@ -224,18 +224,18 @@ class PublishedDirectory:
     def _apply(self, record: Record) -> None:
         """Several files at once, so that copying one overlaps with syncing another."""
         files = groupby(sorted(record.pieces, key=_place), key=lambda piece: piece.target)
-        with ThreadPoolExecutor(COPY_THREADS) as pool:
-            copies = []
+        with ThreadPoolExecutor(APPLY_THREADS) as pool:
+            applied = []
             for number, (target, pieces) in enumerate(files):
                 if number == 1:
                     _drill("half_applied")
-                copies.append(pool.submit(_copy, self._staged, self.path / target, list(pieces)))
-        for copy in copies:
-            copy.result()  # raises what the copy raised
-        if copies:
-            _sync_folder(self.path)
-        for piece in record.pieces:
-            (self._staged / piece.staged.name).unlink()
+                applied.append(pool.submit(_extend, self._staged, self.path / target, [*pieces]))
+            for file in applied:
+                file.result()  # raises what `_extend` raised
+            if applied:
+                _sync_folder(self.path)
+            for _ in pool.map(_remove, [self._staged / x.staged.name for x in record.pieces]):
+                pass
 
     def _read(self) -> Record:
         if not self._record_file.exists():
@@ -284,7 +284,7 @@ class Stage:
         self._limit = max_file_bytes
         self._files: list[_StagedFile] = []
 
-    def write(self, lines: memoryview) -> None:
+    def write(self, lines: bytes) -> None:
         """Append whole lines."""
         if not self._files or self._is_full(len(lines)):
             self._files.append(_StagedFile(self._folder, f"{self._query}.{uuid.uuid4().hex}"))
@@ -312,12 +312,13 @@ class _StagedFile:
         self._crc32 = 0
         self.length = 0
 
-    def write(self, lines: memoryview) -> None:
+    def write(self, lines: bytes) -> None:
         self._crc32 = zlib.crc32(lines, self._crc32)
         self.length += len(lines)
+        left = memoryview(lines)
         with _named_error(self._path, "while staging lines"):
-            while lines:
-                lines = lines[self._file.write(lines) :]
+            while left:
+                left = left[self._file.write(left) :]
 
     def finish(self, partition: int) -> Staged:
         with self._file, _named_error(self._path, "while staging lines"):
@@ -360,14 +361,22 @@ def _place(piece: Piece) -> tuple[str, int]:
     return piece.target, piece.offset
 
 
-def _copy(staged: Path, target: Path, pieces: Sequence[Piece]) -> None:
+def _extend(staged: Path, target: Path, pieces: Sequence[Piece]) -> None:
     """In the order of their offsets: a reader must never see a hole."""
-    when = "while publishing; the next commit finishes it"
-    with _to_patch(target) as writer, _named_error(target, when):
-        for piece in pieces:
-            with (staged / piece.staged.name).open("rb") as reader:
-                _copy_piece(reader.fileno(), writer.fileno(), piece)
-        os.fsync(writer.fileno())
+    with _named_error(target, "while publishing; the next commit finishes it"):
+        if not target.exists() and pieces[0].offset == 0:
+            first, *pieces = pieces
+            (staged / first.staged.name).rename(target)  # synced before; whole for every reader
+        if pieces:
+            with target.open("r+b", buffering=0) as writer:
+                for piece in pieces:
+                    with (staged / piece.staged.name).open("rb") as reader:
+                        _copy_piece(reader.fileno(), writer.fileno(), piece)
+                os.fsync(writer.fileno())
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)  # a file that was renamed is gone already
 
 
 def _copy_piece(reader: int, writer: int, piece: Piece) -> None:
@@ -386,11 +395,6 @@ def _copy_some(reader: int, writer: int, count: int, source: int, target: int) -
     if not copied:
         raise OSError(errno.EIO, "the staged file ends too early")
     return copied
-
-
-def _to_patch(path: Path) -> BinaryIO:
-    """Open for writing at any offset; no mode of `open` creates a file without emptying it."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tutorial_pkg.core.cpu_log_lines import LINE_PATTERN, format_lines, parse_lines, text_bytes
+from tutorial_pkg.core.cpu_log_lines import LINE_PATTERN, format_lines, parse_lines
 from tutorial_pkg.core.cpu_monitor import CpuMonitor
 from tutorial_pkg.core.file_search import local_path
 from tutorial_pkg.core.line_files import LineFile
@@ -185,8 +185,7 @@ def _stage(
     try:
         for batch in batches:
             if batch.num_rows:
-                lines = format_lines(batch, int(time.time() * 1000), _cpu_monitor().usage())
-                stage.write(memoryview(text_bytes(lines)))
+                stage.write(format_lines(batch, int(time.time() * 1000), _cpu_monitor().usage()))
         return stage.finish()
     except BaseException:
         stage.discard()
