@@ -23,9 +23,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 from measure import Result, Series, Watch, finish, in_turns, parse, series_of
 from pyspark import TaskContext
@@ -39,7 +40,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
-from tutorial_pkg import CpuMonitor, start_spark
+from tutorial_pkg import start_spark
 from tutorial_pkg.core.cpu_log_lines import format_lines
 from tutorial_pkg.core.places import work_dir
 
@@ -88,24 +89,18 @@ class Once(Unsafe, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         with self.open() as file:
             for batch in iterator:
-                file.write(format_lines(batch, int(time.time() * 1000), cpu_monitor().usage()))
+                file.write(format_lines(batch, int(time.time() * 1000), psutil.cpu_percent() / 100))
         return WriterCommitMessage()
 
 
 class RowByRow(Unsafe):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        usage = cpu_monitor().usage()  # once: a reading for every row would take most of the time
+        usage = psutil.cpu_percent() / 100  # once: a reading for every row would take most of it
         with self.open() as file:
             for row in iterator:
                 line = f"{int(time.time() * 1000)},{usage:.6f},{row[0]}\n"
                 file.write(line.encode())
         return WriterCommitMessage()
-
-
-@cache
-def cpu_monitor() -> CpuMonitor:
-    """One for a worker process, as the package has it: making one takes a tenth of a second."""
-    return CpuMonitor()
 
 
 class ArrowDiscard(DataSource):

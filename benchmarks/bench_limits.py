@@ -4,7 +4,8 @@
 
 Nobody reads lines here. The bytes of the other benchmarks' lines are received and thrown away,
 written and synced, or handed to Spark as Arrow batches that were made before. No source can be
-faster than the slowest step on its way.
+faster than the slowest step on its way. Spark's `rate` makes its rows in the JVM, without any
+bytes to read: what a stream costs that has no way at all.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.workbook.drills import wait_until
 
 BLOCK_LINES = 10_000
 RECEIVE_BYTES = 256 * 1024
@@ -64,6 +66,18 @@ def arrow_to_rows(spark: SparkSession, lines: int) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 
+def rate(spark: SparkSession, lines: int) -> float:
+    """One micro-batch of the `rate` source that makes so many rows a batch, thrown away."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", lines)
+    rows = source.option("numPartitions", TASKS).load()
+    with tempfile.TemporaryDirectory(dir=work_dir("bench")) as checkpoint:
+        writer = rows.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(processingTime="1 hour").start()
+        wait_until(lambda: query.lastProgress, 60, "the batch")
+        query.stop()
+    return query.lastProgress["durationMs"]["triggerExecution"] / 1000
+
+
 def loopback(block: bytes, blocks: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         sender = threading.Thread(target=_send, args=(server.getsockname(), block, blocks))
@@ -101,6 +115,7 @@ def main() -> None:
             "loopback: send and receive": lambda: timed(lambda: loopback(block, blocks)),
             "disk: write and sync": lambda: timed(lambda: disk(Path(folder), block, blocks)),
             "Arrow batches to rows": lambda: timed(lambda: arrow_to_rows(spark, given.lines)),
+            "Spark's `rate`, made in the JVM": lambda: rate(spark, given.lines),
         }
         seconds = in_turns(runs, given.rounds, WARM_UP_ROUNDS)
         spark.stop()

@@ -76,10 +76,13 @@ def _log() -> Path:
     return work_dir("bench") / "peers.log"
 
 
-def measure_sockets(ours: NetworkLines, flink: Peer, lines: int, rounds: int) -> list[Series]:
+def measure_sockets(
+    ours: NetworkLines, peers: dict[str, Peer], lines: int, rounds: int
+) -> list[Series]:
     runs = {
         "network_lines": lambda: ours.burst(lines),
-        "Flink socketTextStream": lambda: flink.run("socket", lines, Path()),
+        "Flink socketTextStream": lambda: peers["flink"].run("socket", lines, Path()),
+        "Bytewax, a source that listens": lambda: peers["bytewax"].run("socket", lines, Path()),
     }
     seconds = in_turns(runs, rounds, WARM_UP_ROUNDS)
     return series_of(f"a burst of {lines:,}", lines, seconds, base="Flink socketTextStream")
@@ -109,7 +112,7 @@ def main() -> None:
         file = folder / "lines.csv"
         write_lines(file, given.lines)
         ours = NetworkLines(spark, folder, sender, PORT, 1)
-        series = measure_sockets(ours, peers["flink"], given.lines, given.rounds)
+        series = measure_sockets(ours, peers, given.lines, given.rounds)
         ours.close()
         series += measure_files(spark, peers, file, given.lines, given.rounds)
         spark.stop()

@@ -1,13 +1,16 @@
 """Runs Bytewax flows on request, in Bytewax's own environment: see `bench_peers.py`.
 
 A request is a line of JSON on the standard input, [kind, lines, file]; the answer is a line with
-the seconds.
+the seconds. Bytewax has no source that listens, so here is one of a few lines, as its users write
+it: it keeps what it has not cut yet, and can neither replay nor tell how far it is.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,10 +18,13 @@ from typing import Any
 import bytewax.operators as op
 from bytewax.connectors.files import FileSource
 from bytewax.dataflow import Dataflow
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import run_main
 
+LINE = b"1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence=%07d)\n"
 BATCH_LINES = 10_000
+RECEIVE_BYTES = 256 * 1024
 
 
 class Discard(DynamicSink):
@@ -31,15 +37,61 @@ class DiscardPartition(StatelessSinkPartition):
         pass
 
 
+class Listening(DynamicSource):
+    def __init__(self, server: socket.socket) -> None:
+        self._server = server
+
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> StatelessSourcePartition:
+        return Connection(self._server.accept()[0])
+
+
+class Connection(StatelessSourcePartition):
+    """The lines of one sender, until it closes."""
+
+    def __init__(self, client: socket.socket) -> None:
+        self._client, self._rest = client, b""
+
+    def next_batch(self) -> list[str]:
+        received = self._client.recv(RECEIVE_BYTES)
+        if not received:
+            raise StopIteration
+        *lines, self._rest = (self._rest + received).split(b"\n")
+        return [line.decode() for line in lines]
+
+
+def from_file(_: int, file: str) -> float:
+    return run(FileSource(Path(file), batch_size=BATCH_LINES))
+
+
+def from_socket(lines: int, _: str) -> float:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = threading.Thread(target=send, args=(server.getsockname(), lines))
+        sender.start()
+        took = run(Listening(server))
+        sender.join()
+    return took
+
+
+def send(address: tuple[str, int], lines: int) -> None:
+    block = b"".join(LINE % number for number in range(BATCH_LINES))
+    with socket.create_connection(address) as client:
+        for _ in range(lines // BATCH_LINES):
+            client.sendall(block)
+
+
+def run(source: Any) -> float:
+    flow = Dataflow("lines")
+    op.output("discard", op.input("lines", flow, source), Discard())
+    started = time.perf_counter()
+    run_main(flow)
+    return time.perf_counter() - started
+
+
 def main() -> None:
     for request in sys.stdin:
-        _, _, file = json.loads(request)
-        flow = Dataflow("lines")
-        lines = op.input("lines", flow, FileSource(Path(file), batch_size=BATCH_LINES))
-        op.output("discard", lines, Discard())
-        started = time.perf_counter()
-        run_main(flow)
-        print(json.dumps(time.perf_counter() - started), flush=True)
+        kind, lines, file = json.loads(request)
+        took = {"socket": from_socket, "file": from_file}[kind](lines, file)
+        print(json.dumps(took), flush=True)
 
 
 if __name__ == "__main__":
