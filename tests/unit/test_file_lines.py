@@ -112,7 +112,7 @@ def test_a_big_file_gets_several_tasks_and_small_files_share_one(tmp_path, monke
 
 
 @pytest.mark.parametrize(
-    ("mebibytes", "cores", "tasks"), [(4, 8, 1), (40, 2, 2), (40, 64, 5), (1000, 2, 16)]
+    ("mebibytes", "cores", "tasks"), [(4, 8, 1), (40, 2, 2), (40, 64, 5), (1000, 2, 8)]
 )
 def test_all_cores_take_part_unless_the_parts_get_too_small(
     tmp_path, monkeypatch, mebibytes, cores, tasks

@@ -12,7 +12,7 @@ from tutorial_pkg.core.segment_log import Frame, SegmentWriter, WriterLock, fram
 
 # A slice is one task's work: small enough for all cores to have some, but worth starting a task.
 MIN_SLICE_BYTES = 1024 * 1024
-MAX_SLICE_BYTES = 16 * 1024 * 1024
+MAX_SLICE_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from tutorial_pkg.core.line_files import LineFile
 from tutorial_pkg.core.options import REQUIRED, Option, Options, documented, integer, not_empty
 from tutorial_pkg.core.publish import DATA_FILES, PublishedDirectory, Staged
 from tutorial_pkg.core.query_owner import this_owner
+from tutorial_pkg.core.worker import settle
 from tutorial_pkg.sources.file_lines import (
     FILE_OPTIONS,
     FileLinesReader,
@@ -142,6 +143,7 @@ class CpuLogStreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch: it is known by its query's id and its own, so replays are recognised."""
 
     def __init__(self, options: SimpleNamespace) -> None:
+        settle()
         self._directory = _directory(options)
         self._directory.check_record()
 
@@ -181,6 +183,7 @@ def _stage(
     directory: PublishedDirectory, query: str, batches: Iterator[pa.RecordBatch]
 ) -> list[Staged]:
     """The hot path: one pass per Arrow batch, no loop over rows."""
+    settle()
     stage = directory.stage(query, TaskContext.get().partitionId())
     try:
         for batch in batches:

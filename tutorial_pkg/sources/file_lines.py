@@ -39,10 +39,11 @@ from tutorial_pkg.core.options import (
     not_empty,
 )
 from tutorial_pkg.core.tailing import FileOffset, Limits, Tail, limited
+from tutorial_pkg.core.worker import settle
 
 # A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
 _LEAST_PART_BYTES = 8 << 20
-_MOST_PART_BYTES = 64 << 20
+_MOST_PART_BYTES = 128 << 20
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -199,6 +200,7 @@ def read_partition(
     partition: FilePartition, options: SimpleNamespace, to_batch: ToBatch
 ) -> Iterator[pa.RecordBatch]:
     """One record batch a chunk, so that memory stays flat however big the file is."""
+    settle()
     for part in partition.ranges:
         with open_range(part, options.maxLineBytes) as file:
             position = file.first_line_start(part.start, part.end)

@@ -33,6 +33,7 @@ from tutorial_pkg.core.options import (
 )
 from tutorial_pkg.core.port_logs import Offset, PortLogs, Slice
 from tutorial_pkg.core.segment_log import Frame, read_frames
+from tutorial_pkg.core.worker import settle
 
 __all__ = ["NetworkLinesDataSource", "NetworkStatus", "PortStatus", "network_status"]
 
@@ -208,6 +209,7 @@ class NetworkLinesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [PortSlice(*found) for found in self._logs().slices(begin, Offset.from_json(end))]
 
     def read(self, partition: PortSlice) -> Iterator[pa.RecordBatch]:
+        settle()
         part = partition.slice
         for group in _grouped(read_frames(part.directory, part.start, part.end)):
             yield _batch(group, partition.port, self._options)
