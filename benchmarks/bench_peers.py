@@ -27,7 +27,7 @@ from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.java import find_java
 
 VERSIONS = {"flink": "apache-flink==2.3.0", "bytewax": "bytewax==0.21.1"}
-WARM_UP_ROUNDS = 3
+WARM_UP_ROUNDS = 10  # the JVMs of both go on getting faster for some bursts
 
 
 def environment(peer: str) -> Path:

@@ -1,18 +1,21 @@
 """All benchmarks, one after the other; writes `RESULTS.md` and plots beside this file.
 
-    python benchmarks/run.py [--peers] [--smoke]
+    python benchmarks/run.py [--peers] [--smoke] [--report]
 
 `--peers` adds Flink and Bytewax. `--smoke` is for trying out: little work, and the results go to
-`.work/bench/`. Without peers it takes under 15 minutes on two cores, with them under 30.
+`.work/bench/`. `--report` measures nothing: it writes the last run's results again, for work on the
+page's text. Without peers it takes under 15 minutes on two cores, with them under 30.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -24,15 +27,21 @@ from tutorial_pkg.core.places import work_dir
 HERE = Path(__file__).parent
 SECTIONS = ("startup", "network_lines", "file_lines", "cpu_log", "limits")
 SMOKE = {"lines": 60_000, "rounds": 1}
+RUN = "run.json"  # when it ran, for how long, and how busy the machine was before
 
 
-def run(section: str, options: list[str], folder: Path) -> Result:
-    """Run a benchmark in a process of its own, so that none finds the memory of another."""
-    found = folder / f"{section}.json"
-    script = HERE / f"bench_{section}.py"
-    print(f"\n{section}", flush=True)
-    subprocess.run([sys.executable, script, "--json", found, *options], check=True)
-    return Result.from_json(found)
+def measure(sections: Sequence[str], smoke: bool, folder: Path) -> None:
+    """Run each benchmark in a process of its own, so that none finds the memory of another."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    run = {"load": psutil.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
+    started = time.time()
+    for section in sections:
+        print(f"\n{section}", flush=True)
+        command = [sys.executable, HERE / f"bench_{section}.py", *options_of(section, smoke)]
+        subprocess.run([*command, "--json", folder / f"{section}.json"], check=True)
+    run["minutes"] = (time.time() - started) / 60
+    (folder / RUN).write_text(json.dumps(run))
 
 
 def options_of(section: str, smoke: bool) -> list[str]:
@@ -42,20 +51,23 @@ def options_of(section: str, smoke: bool) -> list[str]:
     return [part for name, value in wanted.items() for part in (f"--{name}", str(value))]
 
 
+def report(folder: Path, target: Path) -> None:
+    files = [folder / f"{section}.json" for section in (*SECTIONS, "peers")]
+    results = {file.stem: Result.from_json(file) for file in files if file.exists()}
+    write_report(results, target, **json.loads((folder / RUN).read_text()))
+    print(f"\nwritten: {target / 'RESULTS.md'}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", action="store_true", help="Flink and Bytewax as well")
     parser.add_argument("--smoke", action="store_true", help="little work, only to try it out")
+    parser.add_argument("--report", action="store_true", help="only write the last results again")
     given = parser.parse_args()
-    sections = (*SECTIONS, "peers") if given.peers else SECTIONS
-    load, started = psutil.getloadavg()[0], time.time()
-    with tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
-        results = {
-            name: run(name, options_of(name, given.smoke), Path(folder)) for name in sections
-        }
-    target = work_dir("bench") if given.smoke else HERE
-    write_report(results, target, load=load, minutes=(time.time() - started) / 60)
-    print(f"\nwritten: {target / 'RESULTS.md'}")
+    folder = work_dir("bench") / ("smoke" if given.smoke else "results")
+    if not given.report:
+        measure((*SECTIONS, "peers") if given.peers else SECTIONS, given.smoke, folder)
+    report(folder, work_dir("bench") if given.smoke else HERE)
 
 
 if __name__ == "__main__":
