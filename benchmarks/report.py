@@ -243,8 +243,9 @@ def _time_of_sources(results: Results) -> list[str]:
         "in Python pays. In the JVM, two fifths of a task go into copying each line into a row, "
         "an eighth into metrics for each row; in Python, half of the time is the sending, with its "
         "waiting. To come closer, Spark would have to take Arrow columns without making rows of "
-        "them. Unix sockets between JVM and Python (`spark.python.unix.domain.socket.enabled`) make the sources some "
-        "tenth faster and the sinks some sixth slower here, so `start_spark` leaves them off.",
+        "them. Unix sockets between JVM and Python (`spark.python.unix.domain.socket.enabled`) "
+        "make the sources some tenth faster and the sinks some sixth slower here, so "
+        "`start_spark` leaves them off.",
     ]
 
 
