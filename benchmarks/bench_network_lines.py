@@ -34,6 +34,7 @@ HOST, PORT = "127.0.0.1", 21000
 BURSTS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 BLOCK_LINES = 10_000
 WARM_UP_ROUNDS = 2
+SHORT_BURST, SHORT_BURST_ROUNDS = 30_000, 3  # so short that one run says little: more rounds
 SOCKET_MOST = 100_000  # that takes `socket` many seconds; three times as much, minutes
 TRICKLE_LINES, TRICKLE_SECONDS = 60, 0.05
 
@@ -139,8 +140,9 @@ def measure_bursts(
         if lines > SOCKET_MOST:
             sources.pop("socket", None)
         runs = {name: partial(burst, lines) for name, burst in sources.items()}
+        counted = rounds * (SHORT_BURST_ROUNDS if lines <= SHORT_BURST else 1)
         found = series_of(
-            f"burst of {lines:,}", lines, in_turns(runs, rounds, WARM_UP_ROUNDS), base="socket"
+            f"burst of {lines:,}", lines, in_turns(runs, counted, WARM_UP_ROUNDS), base="socket"
         )
         yield from found if len(runs) > 1 else [Series(**{**vars(found[0]), "base": None})]
 

@@ -237,7 +237,8 @@ def _time_of_sources(results: Results) -> list[str]:
         f"{_nanos(ways['disk'])}; ready Arrow batches become Spark's rows in {crossing}. Of the "
         "CPU time of a burst, the JVM takes three fifths, the Python tasks a fifth (checksums, "
         "cutting lines, sending Arrow), the listener a sixth. A micro-batch costs 60 to 90 ms "
-        "besides, most of it for the files of the checkpoint; a burst of this size takes three.",
+        "besides: planning, and files of the checkpoint, for each of which Hadoop's local file "
+        "system starts a `chmod`; a burst of this size takes three.",
         f"- **`file_lines`**: {_nanos(read)}, and `text` {_nanos(text)}. Ready Arrow batches "
         f"alone take {crossing}: `text` never leaves the JVM, and that crossing is what a source "
         "in Python pays. In the JVM, two fifths of a task go into copying each line into a row, "
