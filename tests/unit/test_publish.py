@@ -252,6 +252,51 @@ def test_a_crash_between_a_new_file_and_one_that_grows_is_recovered(
     assert staged_names(tmp_path) == []
 
 
+def test_recovery_syncs_what_was_renamed_before_the_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power failure could undo the renames after the batch has been called done."""
+    directory = directory_at(tmp_path / "log")
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    with monkeypatch.context() as patch:
+
+        def crash(folder: Path) -> None:
+            if (tmp_path / "log" / "data.1.csv").exists():
+                raise OSError(errno.EIO, "the crash")
+
+        patch.setattr(publish, "_sync_folder", crash)
+        with pytest.raises(OSError, match="the crash"):
+            directory.commit(FIRST, 1, staged(directory, {1: "b\n"}))
+    synced = []
+    monkeypatch.setattr(publish, "_sync_folder", synced.append)
+    assert not directory.commit(FIRST, 1, staged(directory, {1: "b\n"}))
+    assert synced == [tmp_path / "log" / "_cpu_log", tmp_path / "log"]
+    assert visible(tmp_path / "log") == {"data.0.csv": "a\n", "data.1.csv": "b\n"}
+
+
+def test_recovery_notices_that_published_bytes_are_gone(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    (tmp_path / "data.0.csv").unlink()
+    with pytest.raises(RuntimeError, match="has 0 bytes instead of 2: somebody else has changed"):
+        directory.commit(FIRST, 1, staged(directory, {1: "b\n"}))
+
+
+@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.EXDEV, None])
+def test_where_the_kernel_does_not_copy_python_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int | None
+) -> None:
+    def refuse(*_: int) -> int:
+        raise OSError(refusal, "not here") if refusal else AttributeError
+
+    monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
+    directory = directory_at(tmp_path)
+    long = "x" * (3 << 20) + "\n"
+    for batch, text in enumerate(["a\n", long, "b\n"]):
+        directory.commit(FIRST, batch, staged(directory, {0: text}))
+    assert visible(tmp_path) == {"data.0.csv": f"a\n{long}b\n"}
+
+
 def test_an_empty_file_that_is_being_followed_stays_the_same_file(tmp_path: Path) -> None:
     followed = tmp_path / "data.0.csv"
     followed.touch()
@@ -342,9 +387,7 @@ def test_a_damaged_record_is_an_error_and_nothing_is_written(
     with pytest.raises(RuntimeError) as failed:
         directory.commit(FIRST, 1, staged(directory, {0: "b\n"}))
     assert str(failed.value).startswith(f"the commit record {record} is damaged ({reason}")
-    assert str(failed.value).endswith(
-        f"restore it from a backup, or move {tmp_path} away and begin a new directory"
-    )
+    assert str(failed.value).endswith(f"move {tmp_path} away and begin a new directory")
     assert visible(tmp_path) == {"data.0.csv": "a\n"}
 
 

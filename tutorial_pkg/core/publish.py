@@ -1,6 +1,6 @@
 """Publish what many tasks wrote into files that grow, exactly once, whatever crashes.
 
-    data.0.csv, data.1.csv …     what readers see: published bytes, never taken back
+    data.0.csv, data.1.csv …     what readers see: bytes that are never taken back
     _cpu_log/record.json         the last commit
     _cpu_log/staged/             what tasks have written and no commit has published yet
     _cpu_log/lock                held by the process that commits; dies with it
@@ -14,13 +14,18 @@ Why no crash can lose or repeat a line:
    rename nothing has happened, after it everything has, and only step 3 remains.
 3. *Apply.* Each staged file is copied to its exact offset; one that begins a new file is renamed
    to it, whole. The same bytes at the same place: doing it twice, or half and then again, is doing
-   it once. The files are synced, then the staged files go. A file only grows, so whoever follows
-   it never sees a line that is taken back.
-4. *Recover.* Every commit starts by applying the record that it finds. A batch that the record
-   names as done is not recorded again, so Spark may replay it as often as it likes.
+   it once. When files and folder are synced, the staged files go. So a staged file that a record
+   names and that is not there any more has been applied.
+4. *Recover.* Every commit starts by applying what is left of the record that it finds. A batch
+   that the record names as done is not recorded again, so Spark may replay it as often as it likes.
 
 One record is enough, because a batch is applied before the next one is recorded; so its size does
 not grow with the number of batches. The idea is the redo log of databases, kept to one entry.
+
+What it asks for: ids of queries that are never used again, batches numbered in order, and a caller
+that commits a batch again until it hears that it is done. A job without batches (`batch=None`) that
+fails may have published all the same: only its caller can tell whether to run it again. A reader
+sees the bytes of a batch come in pieces, and must wait for a line's newline.
 """
 
 from __future__ import annotations
@@ -132,7 +137,7 @@ class PublishedDirectory:
         self._record_file = self.path / STATE / "record.json"
 
     def stage(self, query: str, partition: int) -> Stage:
-        """Where one task attempt of `query` writes the bytes of `partition`."""
+        """Where one task attempt of `query` (an id without wildcards) writes for `partition`."""
         return Stage(self._staged, query, partition, self._max_file_bytes)
 
     def commit(self, owner: Owner, batch: int | None, staged: Sequence[Staged]) -> bool:
@@ -140,7 +145,7 @@ class PublishedDirectory:
 
         `batch` is None for a job that is never repeated. Raises `RuntimeError` when another owner
         is running, when somebody else has changed a file, or when the record is damaged; `OSError`
-        when the disk refuses. Whatever it raises, the next commit goes on from a whole state.
+        when the disk refuses: the next commit then goes on from a whole state.
         """
         if not staged and not self._record_file.exists():
             return False
@@ -179,7 +184,7 @@ class PublishedDirectory:
         _drill("staged")
         self._write(record)
         _drill("recorded")
-        self._apply(record)
+        self._apply(record.pieces)
 
     def _next(
         self, record: Record, owner: Owner, batch: int | None, staged: Sequence[Staged]
@@ -216,26 +221,29 @@ class PublishedDirectory:
 
     def _recovered(self) -> Record:
         record = self._read()
+        if record.pieces:
+            _sync_folder(self._record_file.parent)  # a crash may lie between rename and sync
         left = [piece for piece in record.pieces if (self._staged / piece.staged.name).exists()]
         for piece in left:  # a crash of the machine, not only of Spark, may lie behind us
             _check_checksum(self._staged / piece.staged.name, piece.staged)
-        self._apply(replace(record, pieces=tuple(left)))
+        self._apply(left)
+        for target, end in {x.target: x.offset + x.staged.length for x in record.pieces}.items():
+            _check_length(self.path / target, end, _CHANGED)
         return record
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, pieces: Sequence[Piece]) -> None:
         """Several files at once, so that copying one overlaps with syncing another."""
-        files = groupby(sorted(record.pieces, key=_place), key=lambda piece: piece.target)
+        files = groupby(sorted(pieces, key=_place), key=lambda piece: piece.target)
         with ThreadPoolExecutor(APPLY_THREADS) as pool:
             applied = []
-            for number, (target, pieces) in enumerate(files):
+            for number, (target, parts) in enumerate(files):
                 if number == 1:
                     _drill("half_applied")
-                applied.append(pool.submit(_extend, self._staged, self.path / target, [*pieces]))
+                applied.append(pool.submit(_extend, self._staged, self.path / target, [*parts]))
             for file in applied:
                 file.result()  # raises what `_extend` raised
-            if applied:
-                _sync_folder(self.path)
-            for _ in pool.map(_remove, [self._staged / x.staged.name for x in record.pieces]):
+            _sync_folder(self.path)  # also what was renamed before a crash
+            for _ in pool.map(_remove, [self._staged / piece.staged.name for piece in pieces]):
                 pass
 
     def _read(self) -> Record:
@@ -245,11 +253,14 @@ class PublishedDirectory:
             return Record.from_json(self._record_file.read_text())
         except (ValueError, KeyError, TypeError) as error:
             raise RuntimeError(
-                f"the commit record {self._record_file} is damaged ({error}): restore it from a "
-                f"backup, or move {self.path} away and begin a new directory"
+                f"the commit record {self._record_file} is damaged ({error}): move {self.path} "
+                "away and begin a new directory"
             ) from error
 
     def _write(self, record: Record) -> None:
+        if not self._record_file.exists():  # the folders may be new, too
+            for folder in (self.path.parent, self.path):
+                _sync_folder(folder)
         _sync_folder(self._staged)
         draft = self._record_file.with_suffix(".draft")
         with draft.open("w") as file:
@@ -391,14 +402,21 @@ def _copy_piece(reader: int, writer: int, piece: Piece) -> None:
 
 
 def _copy_some(reader: int, writer: int, count: int, source: int, target: int) -> int:
-    """Copy up to `count` bytes between two offsets; in the kernel, where it can do that."""
-    if hasattr(os, "copy_file_range"):
+    """Copy up to `count` bytes between two offsets; in the kernel, if it can do that here."""
+    try:
         copied = os.copy_file_range(reader, writer, count, source, target)
-    else:
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", errno.ENOSYS) not in _NOT_IN_KERNEL:
+            raise
         copied = os.pwrite(writer, os.pread(reader, min(count, READ_BYTES), source), target)
     if not copied:
         raise OSError(errno.EIO, "the staged file ends too early")
     return copied
+
+
+# What a kernel, a file system or a container says that does not copy; Python elsewhere has not
+# even the function.
+_NOT_IN_KERNEL = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
 
 
 @contextlib.contextmanager
