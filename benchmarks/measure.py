@@ -75,12 +75,16 @@ class Result:
 
 
 def in_turns(
-    contestants: Mapping[str, Callable[[], float]], rounds: int, warm_up: int
+    contestants: Mapping[str, Callable[[], float]], rounds: int, warm_up: int, pause: float = 0.0
 ) -> dict[str, list[float]]:
-    """Seconds of each contestant's counted runs: A B A B, so that a busy moment meets them all."""
+    """Seconds of each contestant's counted runs: A B A B, so that a busy moment meets them all.
+
+    A `pause` (seconds) before each run lets the one before tidy up what it used.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(warm_up + rounds):
         for name, run in contestants.items():
+            time.sleep(pause)
             elapsed = run()
             if number >= warm_up:
                 seconds[name].append(elapsed)
