@@ -27,14 +27,16 @@ OUR_NAMES = ("file_lines", "cpu_log")
 OURS, THEIRS = "tab:blue", "tab:gray"
 
 
-def write_report(results: Results, folder: Path, date: str, load: float, minutes: float) -> None:
+def write_report(
+    results: Results, folder: Path, date: str, load: float, minutes: float, again: list[str]
+) -> None:
     """Write `RESULTS.md` and its plots into `folder`."""
     plot_bursts(results, folder / "bursts.png")
     plot_latency(results, folder / "latency.png")
     plot_rates(results, folder / "rates.png")
     plot_startup(results, folder / "startup.png")
     parts = [
-        *heading(results, date, load, minutes),
+        *heading(results, date, load, minutes, again),
         *targets(results),
         *network(results["network_lines"]),
         *section(results["file_lines"], "rates.png"),
@@ -50,12 +52,15 @@ def write_report(results: Results, folder: Path, date: str, load: float, minutes
 # ---- What was measured, where, and whether anybody disturbed it --------------------------------
 
 
-def heading(results: Results, date: str, load: float, minutes: float) -> list[str]:
+def heading(
+    results: Results, date: str, load: float, minutes: float, again: list[str]
+) -> list[str]:
     memory = psutil.virtual_memory().total / 2**30
     return [
         "# Measured, side by side",
         "",
-        f"Written by `make bench` on {date}, in {minutes:.0f} minutes.",
+        f"Written by `make bench` on {date}, in {minutes:.0f} minutes."
+        + (f" Measured again afterwards, by itself: {', '.join(again)}." if again else ""),
         "",
         f"- Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB, {platform.system()}",
         f"- Versions: Python {platform.python_version()}, PySpark {pyspark.__version__}, "

@@ -1,9 +1,10 @@
 """All benchmarks, one after the other; writes `RESULTS.md` and plots beside this file.
 
-    python benchmarks/run.py [--peers] [--smoke] [--report]
+    python benchmarks/run.py [--peers] [--smoke] [--again SECTION ...] [--report]
 
 `--peers` adds Flink and Bytewax. `--smoke` is for trying out: little work, and the results go to
-`.work/bench/`. `--report` measures nothing: it writes the last run's results again, for work on the
+`.work/bench/`. `--again` measures single sections anew and keeps the rest of the last run; the
+page says so. `--report` measures nothing: it writes the last run's results again, for work on the
 page's text. Without peers it takes under 15 minutes on two cores, with them under 30.
 """
 
@@ -34,13 +35,25 @@ def measure(sections: Sequence[str], smoke: bool, folder: Path) -> None:
     """Run each benchmark in a process of its own, so that none finds the memory of another."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    run = {"load": psutil.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
+    run = {"load": psutil.getloadavg()[0], "date": time.strftime("%Y-%m-%d"), "again": []}
     started = time.time()
     for section in sections:
-        print(f"\n{section}", flush=True)
-        command = [sys.executable, HERE / f"bench_{section}.py", *options_of(section, smoke)]
-        subprocess.run([*command, "--json", folder / f"{section}.json"], check=True)
+        measure_one(section, smoke, folder)
     run["minutes"] = (time.time() - started) / 60
+    (folder / RUN).write_text(json.dumps(run))
+
+
+def measure_one(section: str, smoke: bool, folder: Path) -> None:
+    print(f"\n{section}", flush=True)
+    command = [sys.executable, HERE / f"bench_{section}.py", *options_of(section, smoke)]
+    subprocess.run([*command, "--json", folder / f"{section}.json"], check=True)
+
+
+def measure_again(sections: Sequence[str], smoke: bool, folder: Path) -> None:
+    run = json.loads((folder / RUN).read_text())
+    for section in sections:
+        measure_one(section, smoke, folder)
+    run["again"] = sorted({*run["again"], *sections})
     (folder / RUN).write_text(json.dumps(run))
 
 
@@ -62,10 +75,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", action="store_true", help="Flink and Bytewax as well")
     parser.add_argument("--smoke", action="store_true", help="little work, only to try it out")
+    parser.add_argument("--again", nargs="+", choices=(*SECTIONS, "peers"), help="only these")
     parser.add_argument("--report", action="store_true", help="only write the last results again")
     given = parser.parse_args()
     folder = work_dir("bench") / ("smoke" if given.smoke else "results")
-    if not given.report:
+    if given.again:
+        measure_again(given.again, given.smoke, folder)
+    elif not given.report:
         measure((*SECTIONS, "peers") if given.peers else SECTIONS, given.smoke, folder)
     report(folder, work_dir("bench") if given.smoke else HERE)
 
