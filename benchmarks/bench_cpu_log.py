@@ -17,7 +17,6 @@ Then one and four partitions, smaller and larger batches, and `cpu_log` for 1,00
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import tempfile
 import time
@@ -49,14 +48,14 @@ ROW_BY_ROW_SHARE = 10  # that sink gets a tenth of the rows: it is slow, and lin
 TINY_BATCHES = 1_000
 TINY_BATCHES_COMPARED = 200  # of the first and of the last ones, after as many to warm up
 NO_BYTE_LIMIT = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-SINKS: dict[str, dict[str, str]] = {  # with the settings of their queries
-    "csv": {},
-    "cpu_log": {},
-    "cpu_log, no byte limit": NO_BYTE_LIMIT,
-    "arrow_discard": {},
-    "arrow_discard, no byte limit": NO_BYTE_LIMIT,
-    "arrow_once": {},
-    "row_by_row": {},
+SINKS: dict[str, tuple[str, dict[str, str]]] = {  # a format, and settings of its query
+    "csv": ("csv", {}),
+    "cpu_log": ("cpu_log", {}),
+    "cpu_log, no byte limit": ("cpu_log", NO_BYTE_LIMIT),
+    "arrow_discard": ("arrow_discard", {}),
+    "arrow_discard, no byte limit": ("arrow_discard", NO_BYTE_LIMIT),
+    "arrow_once": ("arrow_once", {}),
+    "row_by_row": ("row_by_row", {}),
 }
 
 # ---- The sinks that stand for a limit ----------------------------------------------------------
@@ -141,20 +140,24 @@ def start(
 ) -> StreamingQuery:
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
     items = source.option("numPartitions", partitions).load().selectExpr(ITEM)
-    writer = items.writeStream.format(sink.partition(",")[0]).trigger(processingTime=trigger)
+    sink_format, conf = SINKS[sink]
+    writer = items.writeStream.format(sink_format).trigger(processingTime=trigger)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    with settings(spark, SINKS[sink]):
+    with settings(spark, conf):
         return writer.start(str(folder / "out"))
 
 
 @contextmanager
 def settings(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
     """A query keeps the settings that the session has when it starts."""
+    before = {name: spark.conf.get(name) for name in conf}
     for name, value in conf.items():
         spark.conf.set(name, value)
-    yield
-    for name in conf:
-        spark.conf.unset(name)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def wait_for_batches(query: StreamingQuery, count: int) -> None:
@@ -168,12 +171,12 @@ def seconds(
     spark: SparkSession, sink: str, rows: int, partitions: int = 2, batch: int = 1
 ) -> float:
     """What a micro-batch takes, the second one (1) or the first (0), by a query of its own."""
-    folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
-    query = start(spark, sink, rows, partitions, folder, "1 second" if batch else "1 hour")
-    wait_for_batches(query, batch + 1)
-    took = next(p for p in query.recentProgress if p["batchId"] == batch)["durationMs"]
-    query.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
+        trigger = "1 second" if batch else "1 hour"
+        query = start(spark, sink, rows, partitions, Path(folder), trigger)
+        wait_for_batches(query, batch + 1)
+        took = next(p for p in query.recentProgress if p["batchId"] == batch)["durationMs"]
+        query.stop()
     return took["triggerExecution"] / 1000
 
 
@@ -209,14 +212,13 @@ def measure_sizes(spark: SparkSession, rows: int, rounds: int) -> list[Series]:
 
 def tiny_batches(spark: SparkSession, count: int) -> str:
     """Says whether the last of many batches of 20 rows costs what the first ones cost."""
-    folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", count)
-    query = start(spark, "cpu_log", 20, 2, folder, "0 seconds")
-    wait_for_batches(query, count)
-    millis = [progress["durationMs"]["addBatch"] for progress in query.recentProgress]
-    query.stop()
-    files = len(list((folder / "out").glob("data.*.csv")))
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
+        query = start(spark, "cpu_log", 20, 2, Path(folder), "0 seconds")
+        wait_for_batches(query, count)
+        millis = [progress["durationMs"]["addBatch"] for progress in query.recentProgress]
+        query.stop()
+        files = len(list(Path(folder, "out").glob("data.*.csv")))
     some = min(TINY_BATCHES_COMPARED, count // 5)
     early, late = statistics.median(millis[some : 2 * some]), statistics.median(millis[-some:])
     return (

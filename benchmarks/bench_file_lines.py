@@ -13,7 +13,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from measure import LINE, Result, Series, Watch, finish, in_turns, parse, series_of, timed
+from lines import LINE
+from measure import Result, Series, Watch, finish, in_turns, parse, series_of, timed
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark

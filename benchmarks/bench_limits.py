@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-from measure import LINE, Result, Watch, finish, in_turns, parse, series_of, timed
+from lines import BLOCK, BLOCK_LINES, LINE, connect_and_send
+from measure import Result, Watch, finish, in_turns, parse, series_of, timed
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -27,7 +28,6 @@ from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.workbook.drills import wait_until
 
-BLOCK_LINES = 10_000
 RECEIVE_BYTES = 256 * 1024
 TASKS = 2
 WARM_UP_ROUNDS = 3
@@ -78,9 +78,9 @@ def rate(spark: SparkSession, lines: int) -> float:
     return query.lastProgress["durationMs"]["triggerExecution"] / 1000
 
 
-def loopback(block: bytes, blocks: int) -> None:
+def loopback(lines: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        sender = threading.Thread(target=_send, args=(server.getsockname(), block, blocks))
+        sender = threading.Thread(target=connect_and_send, args=(server.getsockname(), lines))
         sender.start()
         received = bytearray(RECEIVE_BYTES)
         with server.accept()[0] as client:
@@ -89,31 +89,23 @@ def loopback(block: bytes, blocks: int) -> None:
         sender.join()
 
 
-def _send(address: tuple[str, int], block: bytes, blocks: int) -> None:
-    with socket.create_connection(address) as connected:
-        for _ in range(blocks):
-            connected.sendall(block)
-
-
-def disk(folder: Path, block: bytes, blocks: int) -> None:
+def disk(folder: Path, lines: int) -> None:
     file = folder / "written"
     with file.open("wb") as written:
-        for _ in range(blocks):
-            written.write(block)
+        for _ in range(lines // BLOCK_LINES):
+            written.write(BLOCK)
         written.flush()
         os.fsync(written.fileno())
 
 
 def main() -> None:
     given = parse(__doc__)
-    block = b"".join(LINE % number for number in range(BLOCK_LINES))
-    blocks = given.lines // BLOCK_LINES
     with Watch("limits") as watch, tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
         spark = start_spark("bench_limits", **given.conf)
         spark.dataSource.register(ReadyBatches)
         runs = {
-            "loopback: send and receive": lambda: timed(lambda: loopback(block, blocks)),
-            "disk: write and sync": lambda: timed(lambda: disk(Path(folder), block, blocks)),
+            "loopback: send and receive": lambda: timed(lambda: loopback(given.lines)),
+            "disk: write and sync": lambda: timed(lambda: disk(Path(folder), given.lines)),
             "Arrow batches to rows": lambda: timed(lambda: arrow_to_rows(spark, given.lines)),
             "Spark's `rate`, made in the JVM": lambda: rate(spark, given.lines),
         }

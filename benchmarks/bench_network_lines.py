@@ -22,7 +22,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from measure import LINE, Result, Series, Watch, finish, in_turns, parse, series_of
+from lines import connect_and_send, send
+from measure import Result, Series, Watch, finish, in_turns, parse, series_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -32,7 +33,6 @@ from tutorial_pkg.workbook.drills import wait_until
 
 HOST, PORT = "127.0.0.1", 21000
 BURSTS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-BLOCK_LINES = 10_000
 WARM_UP_ROUNDS = 2
 SHORT_BURST, SHORT_BURST_ROUNDS = 30_000, 3  # so short that one run says little: more rounds
 SOCKET_MOST = 100_000  # that takes `socket` many seconds; three times as much, minutes
@@ -44,7 +44,7 @@ TRICKLE_LINES, TRICKLE_SECONDS = 60, 0.05
 def send_burst(ports: list[int], lines: int) -> float:
     """Send `lines` to `ports` in equal parts, until all are in the log; the time it began."""
     threads = [
-        threading.Thread(target=_connect_and_send, args=(port, lines // len(ports)))
+        threading.Thread(target=connect_and_send, args=((HOST, port), lines // len(ports)))
         for port in ports
     ]
     started = time.time()
@@ -53,19 +53,6 @@ def send_burst(ports: list[int], lines: int) -> float:
     for thread in threads:
         thread.join()
     return started
-
-
-def _connect_and_send(port: int, lines: int) -> None:
-    with socket.create_connection((HOST, port)) as client:
-        _send(client, lines)
-        client.shutdown(socket.SHUT_WR)
-        client.recv(1)
-
-
-def _send(client: socket.socket, lines: int) -> None:
-    block = b"".join(LINE % number for number in range(BLOCK_LINES))
-    for _ in range(lines // BLOCK_LINES):
-        client.sendall(block)
 
 
 # ---- Contestants -------------------------------------------------------------------------------
@@ -107,7 +94,7 @@ class SocketSource:
     def burst(self, lines: int) -> float:
         self._sent += lines
         started = time.time()
-        _send(self._client, lines)
+        send(self._client, lines)
         wait_until(lambda: self._read() >= self._sent, 120, f"all rows of {lines}")
         return time.time() - started
 

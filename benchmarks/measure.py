@@ -16,7 +16,6 @@ from pathlib import Path
 
 import psutil
 
-LINE = b"1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence=%07d)\n"
 SAMPLE_SECONDS = 0.25
 MIB = 2**20
 

@@ -21,8 +21,8 @@ from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import run_main
+from lines import connect_and_send
 
-LINE = b"1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence=%07d)\n"
 BATCH_LINES = 10_000
 RECEIVE_BYTES = 256 * 1024
 
@@ -54,6 +54,7 @@ class Connection(StatelessSourcePartition):
     def next_batch(self) -> list[str]:
         received = self._client.recv(RECEIVE_BYTES)
         if not received:
+            self._client.close()  # the sender waits for this
             raise StopIteration
         *lines, self._rest = (self._rest + received).split(b"\n")
         return [line.decode() for line in lines]
@@ -65,18 +66,11 @@ def from_file(_: int, file: str) -> float:
 
 def from_socket(lines: int, _: str) -> float:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        sender = threading.Thread(target=send, args=(server.getsockname(), lines))
+        sender = threading.Thread(target=connect_and_send, args=(server.getsockname(), lines))
         sender.start()
         took = run(Listening(server))
         sender.join()
     return took
-
-
-def send(address: tuple[str, int], lines: int) -> None:
-    block = b"".join(LINE % number for number in range(BATCH_LINES))
-    with socket.create_connection(address) as client:
-        for _ in range(lines // BATCH_LINES):
-            client.sendall(block)
 
 
 def run(source: Any) -> float:

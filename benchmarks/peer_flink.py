@@ -12,13 +12,12 @@ import sys
 import threading
 import time
 
+from lines import send
 from pyflink.common import WatermarkStrategy
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflink.java_gateway import get_gateway
 
-LINE = b"1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence=%07d)\n"
-BLOCK_LINES = 10_000
 CORES = 2
 
 
@@ -59,11 +58,9 @@ def _run(environment: StreamExecutionEnvironment, stream: DataStream) -> float:
 
 
 def _send(server: socket.socket, lines: int, started: list[float]) -> None:
-    block = b"".join(LINE % number for number in range(BLOCK_LINES))
     with server.accept()[0] as client:
         started.append(time.time())
-        for _ in range(lines // BLOCK_LINES):
-            client.sendall(block)
+        send(client, lines)
 
 
 def main() -> None:

@@ -19,10 +19,11 @@ from tutorial_pkg.java import find_java
 
 Results = dict[str, Result]
 
+PROFILED = "2026-11-21"  # when what the text says of shares was found
 BUSY = 0.05  # the share of CPU time of other programs from which a run is called disturbed
 PERCENTILES = (50, 95, 99)
 FIRST_ROW = "process start to first row"
-NO_BYTE_LIMIT = "cpu_log, no byte limit"
+UNLIMITED_SINK = "cpu_log, no byte limit"
 OUR_NAMES = ("file_lines", "cpu_log")
 OURS, THEIRS = "tab:blue", "tab:gray"
 
@@ -108,7 +109,7 @@ def targets(results: Results) -> list[str]:
         ),
         *(
             (f"`cpu_log` of `csv`{setting}", 0.75, _ratio(sink, "sinks", name), "{:.2f}")
-            for name, setting in (("cpu_log", ""), (NO_BYTE_LIMIT, ", no byte limit"))
+            for name, setting in (("cpu_log", ""), (UNLIMITED_SINK, ", no byte limit"))
         ),
     ]
     if "peers" in results:
@@ -222,7 +223,9 @@ def where_time_goes(results: Results) -> list[str]:
         "## Where the time goes",
         "",
         "In nanoseconds a line. These are steps measured by themselves; in a query they overlap in "
-        "part, since sender, listener, tasks and JVM share the cores.",
+        "part, since sender, listener, tasks and JVM share the cores. Shares of time, and what is "
+        "said of settings that were tried, are not of this run: they come from profiles (py-spy, "
+        f"JFR) and runs in turns of {PROFILED}.",
         "",
         *_time_of_sources(results),
         *_time_of_the_sink(results["cpu_log"]),
@@ -256,7 +259,7 @@ def _time_of_sources(results: Results) -> list[str]:
 
 
 def _time_of_the_sink(sink: Result) -> list[str]:
-    names = ("cpu_log", "arrow_discard", "arrow_once", NO_BYTE_LIMIT)
+    names = ("cpu_log", "arrow_discard", "arrow_once", UNLIMITED_SINK)
     ours, discard, once, unlimited = (_nanos(sink.find("sinks", name)) for name in names)
     first = _nanos(sink.find("the first batch: new files", "cpu_log"))
     return [

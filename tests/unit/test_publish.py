@@ -15,7 +15,7 @@ from threading import Lock
 import psutil
 import pytest
 
-from tutorial_pkg.core import publish
+from tutorial_pkg.core import disk, publish
 from tutorial_pkg.core.publish import (
     CRASH_AT,
     FileEnd,
@@ -60,8 +60,8 @@ class FullDisk:
     """The kernel's answer when a disk is full, after some of the bytes have gone in."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-        self._room, self._copy, self._one_at_a_time = room, publish._copy_some, Lock()
-        monkeypatch.setattr(publish, "_copy_some", self)
+        self._room, self._copy, self._one_at_a_time = room, publish.copy_some, Lock()
+        monkeypatch.setattr(publish, "copy_some", self)
 
     def __call__(self, reader: int, writer: int, count: int, source: int, target: int) -> int:
         with self._one_at_a_time:
@@ -70,6 +70,16 @@ class FullDisk:
             copied = self._copy(reader, writer, min(count, self._room), source, target)
             self._room -= copied
             return copied
+
+
+def commit_to_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch, directory: PublishedDirectory, texts: dict[int, str], room: int
+) -> None:
+    """The second batch, which is recorded, but of whose bytes only `room` are copied."""
+    with monkeypatch.context() as patch:
+        FullDisk(patch, room)
+        with pytest.raises(OSError, match="No space left on device"):
+            directory.commit(FIRST, 1, staged(directory, texts))
 
 
 # ---- publishing ------------------------------------------------------------------------------
@@ -161,17 +171,6 @@ def test_one_task_that_writes_past_the_limit_fills_several_files(tmp_path: Path)
     assert visible(tmp_path) == {"data.0.csv": "aa\n", "data.0.1.csv": "bb\nc\n"}
 
 
-def test_without_the_kernels_copy_it_publishes_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "copy_file_range", raising=False)
-    monkeypatch.setattr(publish, "READ_BYTES", 7)
-    directory = directory_at(tmp_path)
-    text = "".join(f"{i}\n" for i in range(100))
-    directory.commit(FIRST, 0, staged(directory, {0: text}))
-    assert visible(tmp_path) == {"data.0.csv": text}
-
-
 # ---- attempts that fail, lose or come late ---------------------------------------------------
 
 
@@ -225,10 +224,7 @@ def test_abort_keeps_what_a_record_still_needs(
     """Spark aborts a batch whose commit failed, but a recorded batch cannot be taken back."""
     directory = directory_at(tmp_path)
     directory.commit(FIRST, 0, staged(directory, {0: "a\n", 1: "b\n"}))
-    with monkeypatch.context() as patch:
-        FullDisk(patch, room=3)
-        with pytest.raises(OSError, match="No space left on device"):
-            directory.commit(FIRST, 1, staged(directory, {0: "aaaa\n", 1: "bbbb\n"}))
+    commit_to_a_full_disk(monkeypatch, directory, {0: "aaaa\n", 1: "bbbb\n"}, room=3)
     directory.sweep(QUERY)
     assert sum(map(len, visible(tmp_path).values())) == 4 + 3
     directory.recover()
@@ -240,10 +236,7 @@ def test_a_crash_between_a_new_file_and_one_that_grows_is_recovered(
 ) -> None:
     directory = directory_at(tmp_path)
     directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
-    with monkeypatch.context() as patch:
-        FullDisk(patch, room=1)
-        with pytest.raises(OSError):
-            directory.commit(FIRST, 1, staged(directory, {0: "aa\n", 1: "bb\n"}))
+    commit_to_a_full_disk(monkeypatch, directory, {0: "aa\n", 1: "bb\n"}, room=1)
     assert visible(tmp_path) == {"data.0.csv": "a\na", "data.1.csv": "bb\n"}
     new = (tmp_path / "data.1.csv").stat().st_ino
     directory.recover()
@@ -264,11 +257,11 @@ def test_recovery_syncs_what_was_renamed_before_the_crash(
             if (tmp_path / "log" / "data.1.csv").exists():
                 raise OSError(errno.EIO, "the crash")
 
-        patch.setattr(publish, "_sync_folder", crash)
+        patch.setattr(publish, "sync_directory", crash)
         with pytest.raises(OSError, match="the crash"):
             directory.commit(FIRST, 1, staged(directory, {1: "b\n"}))
     synced = []
-    monkeypatch.setattr(publish, "_sync_folder", synced.append)
+    monkeypatch.setattr(publish, "sync_directory", synced.append)
     assert not directory.commit(FIRST, 1, staged(directory, {1: "b\n"}))
     assert synced == [tmp_path / "log" / "_cpu_log", tmp_path / "log"]
     assert visible(tmp_path / "log") == {"data.0.csv": "a\n", "data.1.csv": "b\n"}
@@ -287,14 +280,34 @@ def test_where_the_kernel_does_not_copy_python_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int | None
 ) -> None:
     def refuse(*_: int) -> int:
-        raise OSError(refusal, "not here") if refusal else AttributeError
+        raise OSError(refusal, "not here")
 
     monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
+    if refusal is None:
+        monkeypatch.delattr(os, "copy_file_range")
+    monkeypatch.setattr(disk, "READ_BYTES", 7)
     directory = directory_at(tmp_path)
-    long = "x" * (3 << 20) + "\n"
-    for batch, text in enumerate(["a\n", long, "b\n"]):
+    long = "".join(f"{i}\n" for i in range(100))
+    for batch, text in enumerate(["a\n", long, "b\n"]):  # only what extends a file is copied
         directory.commit(FIRST, batch, staged(directory, {0: text}))
     assert visible(tmp_path) == {"data.0.csv": f"a\n{long}b\n"}
+
+
+def test_what_the_kernel_cannot_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own copy is no way around a broken disk."""
+
+    def refuse(*_: int) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    directory = directory_at(tmp_path)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "copy_file_range", refuse, raising=False)
+        with pytest.raises(OSError, match="Input/output error while publishing"):
+            directory.commit(FIRST, 1, staged(directory, {0: "b\n"}))
+    assert visible(tmp_path) == {"data.0.csv": "a\n"}
 
 
 def test_an_empty_file_that_is_being_followed_stays_the_same_file(tmp_path: Path) -> None:
@@ -396,10 +409,7 @@ def test_recovery_refuses_staged_bytes_that_rotted(
 ) -> None:
     directory = directory_at(tmp_path)
     directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
-    with monkeypatch.context() as patch:
-        FullDisk(patch, room=0)
-        with pytest.raises(OSError):
-            directory.commit(FIRST, 1, staged(directory, {0: "a\n"}))
+    commit_to_a_full_disk(monkeypatch, directory, {0: "a\n"}, room=0)
     [name] = staged_names(tmp_path)
     path = tmp_path / "_cpu_log" / "staged" / name
     path.write_text("b\n")

@@ -44,12 +44,12 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
+from tutorial_pkg.core.disk import READ_BYTES, begin_sync, copy_some, sync_directory
 from tutorial_pkg.core.query_owner import Owner, is_running
 
 STATE = "_cpu_log"
 DATA_FILES = "data.*.csv"
-READ_BYTES = 1 << 20
-COPY_BYTES = 1 << 23
+COPY_BYTES = 1 << 23  # at once, before the disk is told of them
 APPLY_THREADS = 4
 CRASH_AT = "TUTORIAL_PKG_CRASH_AT"  # for fault drills: `<point>@<file to make on arrival>`
 
@@ -222,7 +222,7 @@ class PublishedDirectory:
     def _recovered(self) -> Record:
         record = self._read()
         if record.pieces:
-            _sync_folder(self._record_file.parent)  # a crash may lie between rename and sync
+            sync_directory(self._record_file.parent)  # a crash may lie between rename and sync
         left = [piece for piece in record.pieces if (self._staged / piece.staged.name).exists()]
         for piece in left:  # a crash of the machine, not only of Spark, may lie behind us
             _check_checksum(self._staged / piece.staged.name, piece.staged)
@@ -242,7 +242,7 @@ class PublishedDirectory:
                 applied.append(pool.submit(_extend, self._staged, self.path / target, [*parts]))
             for file in applied:
                 file.result()  # raises what `_extend` raised
-            _sync_folder(self.path)  # also what was renamed before a crash
+            sync_directory(self.path)  # also what was renamed before a crash
             for _ in pool.map(_remove, [self._staged / piece.staged.name for piece in pieces]):
                 pass
 
@@ -260,15 +260,15 @@ class PublishedDirectory:
     def _write(self, record: Record) -> None:
         if not self._record_file.exists():  # the folders may be new, too
             for folder in (self.path.parent, self.path):
-                _sync_folder(folder)
-        _sync_folder(self._staged)
+                sync_directory(folder)
+        sync_directory(self._staged)
         draft = self._record_file.with_suffix(".draft")
         with draft.open("w") as file:
             file.write(record.to_json())
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._record_file)  # the commit point
-        _sync_folder(self._record_file.parent)
+        sync_directory(self._record_file.parent)
 
     def _sweep(self, query: str) -> None:
         needed = {piece.staged.name for piece in self._read().pieces}
@@ -330,7 +330,7 @@ class _StagedFile:
         with _named_error(self._path, "while staging lines"):
             while left:
                 left = left[self._file.write(left) :]
-            _begin_sync(self._file.fileno(), self.length, len(lines))
+            begin_sync(self._file.fileno(), self.length, len(lines))
         self.length += len(lines)
 
     def finish(self, partition: int) -> Staged:
@@ -396,27 +396,11 @@ def _copy_piece(reader: int, writer: int, piece: Piece) -> None:
     done = 0
     while done < piece.staged.length:
         count, target = min(COPY_BYTES, piece.staged.length - done), piece.offset + done
-        copied = _copy_some(reader, writer, count, done, target)
-        _begin_sync(writer, target, copied)
+        copied = copy_some(reader, writer, count, done, target)
+        if not copied:
+            raise OSError(errno.EIO, "the staged file ends too early")
+        begin_sync(writer, target, copied)
         done += copied
-
-
-def _copy_some(reader: int, writer: int, count: int, source: int, target: int) -> int:
-    """Copy up to `count` bytes between two offsets; in the kernel, if it can do that here."""
-    try:
-        copied = os.copy_file_range(reader, writer, count, source, target)
-    except (AttributeError, OSError) as error:
-        if getattr(error, "errno", errno.ENOSYS) not in _NOT_IN_KERNEL:
-            raise
-        copied = os.pwrite(writer, os.pread(reader, min(count, READ_BYTES), source), target)
-    if not copied:
-        raise OSError(errno.EIO, "the staged file ends too early")
-    return copied
-
-
-# What a kernel, a file system or a container says that does not copy; Python elsewhere has not
-# even the function.
-_NOT_IN_KERNEL = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
 
 
 @contextlib.contextmanager
@@ -426,20 +410,6 @@ def _named_error(path: Path, when: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror} {when}", str(path)) from error
-
-
-def _begin_sync(file: int, offset: int, length: int) -> None:
-    """Have the kernel begin to write to the disk: `fsync` has less to wait for in the end."""
-    if hasattr(os, "posix_fadvise"):  # not on macOS
-        os.posix_fadvise(file, offset, length, os.POSIX_FADV_DONTNEED)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _drill(point: str) -> None:

@@ -29,6 +29,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from tutorial_pkg.core.disk import sync_directory
+
 SEGMENT_BYTES = 64 * 1024 * 1024
 PATIENCE_SECONDS = 10.0  # a killed driver's reader process lives for some seconds more
 RETRY_SECONDS = 0.1
@@ -218,7 +220,7 @@ class SegmentWriter:
         """Repair and open the newest segment, or start the first; the position of its end."""
         segments = _segments(self._directory)
         if not segments:
-            _sync_directory(self._directory.parent)
+            sync_directory(self._directory.parent)
             self._start_segment(0)
             return 0
         end = self._cut_torn_tail(segments[-1])
@@ -248,7 +250,7 @@ class SegmentWriter:
         self._base = base
         name = self._directory / f"{base:020d}.segment"
         self._file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
 
 
 def _end_of_whole_frames(segment: _Segment) -> int:
@@ -268,15 +270,6 @@ def _end_of_whole_frames(segment: _Segment) -> int:
             raise segment.damaged(position, _WRONG_PAYLOAD)
         position = frame.end
     return position
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make new names in `directory` survive a power failure."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class WriterLock:

@@ -20,8 +20,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -40,6 +38,7 @@ from tutorial_pkg.core.options import (
 )
 from tutorial_pkg.core.tailing import FileOffset, Limits, Tail, limited
 from tutorial_pkg.core.worker import settle
+from tutorial_pkg.sources.read_limit import read_limit
 
 # A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
 _LEAST_PART_BYTES = 8 << 20
@@ -267,11 +266,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._advance(nothing_read).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        if self.options.maxRowsPerTrigger:
-            return ReadMaxRows(self.options.maxRowsPerTrigger)
-        if self.options.maxBytesPerTrigger:
-            return ReadMaxBytes(self.options.maxBytesPerTrigger)
-        return ReadAllAvailable()
+        return read_limit(self.options)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = {file.id: file.size for file in find_files(self.options.path)}

@@ -13,8 +13,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -34,6 +32,7 @@ from tutorial_pkg.core.options import (
 from tutorial_pkg.core.port_logs import Offset, PortLogs, Slice
 from tutorial_pkg.core.segment_log import Frame, read_frames
 from tutorial_pkg.core.worker import settle
+from tutorial_pkg.sources.read_limit import read_limit
 
 __all__ = ["NetworkLinesDataSource", "NetworkStatus", "PortStatus", "network_status"]
 
@@ -179,11 +178,7 @@ class NetworkLinesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logs().first().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        if self._options.maxRowsPerTrigger:
-            return ReadMaxRows(self._options.maxRowsPerTrigger)
-        if self._options.maxBytesPerTrigger:
-            return ReadMaxBytes(self._options.maxBytesPerTrigger)
-        return ReadAllAvailable()
+        return read_limit(self._options)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         begin = self._logs().with_all_ports(Offset.from_json(start))

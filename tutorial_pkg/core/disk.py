@@ -1,0 +1,46 @@
+"""What must survive a power failure, and bytes that are copied: thin layers over the kernel."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+READ_BYTES = 1 << 20
+
+# What a kernel, a file system or a container answers that does not copy by itself.
+_NOT_IN_KERNEL = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make new names in `directory` survive a power failure."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def begin_sync(file: int, offset: int, length: int) -> None:
+    """Have the kernel begin to write to the disk: `fsync` has less to wait for in the end."""
+    if hasattr(os, "posix_fadvise"):  # not on macOS
+        os.posix_fadvise(file, offset, length, os.POSIX_FADV_DONTNEED)
+
+
+def copy_some(reader: int, writer: int, count: int, source: int, target: int) -> int:
+    """Copy up to `count` bytes between two offsets; how many there were, 0 at the file's end.
+
+    The kernel copies, where it can: the bytes then do not pass through this process.
+    """
+    if not hasattr(os, "copy_file_range"):  # macOS
+        return _copy_here(reader, writer, count, source, target)
+    try:
+        return os.copy_file_range(reader, writer, count, source, target)
+    except OSError as error:
+        if error.errno not in _NOT_IN_KERNEL:
+            raise
+        return _copy_here(reader, writer, count, source, target)
+
+
+def _copy_here(reader: int, writer: int, count: int, source: int, target: int) -> int:
+    return os.pwrite(writer, os.pread(reader, min(count, READ_BYTES), source), target)
