@@ -17,6 +17,7 @@ Then one and four partitions, smaller and larger batches, and `cpu_log` for 1,00
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import tempfile
 import time
@@ -42,6 +43,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.cpu_log_lines import format_lines
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.workbook.drills import wait_until
 
 WARM_UP_ROUNDS = 2
 ROW_BY_ROW_SHARE = 10  # that sink gets a tenth of the rows: it is slow, and linear
@@ -160,6 +162,21 @@ def settings(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
+@contextmanager
+def a_folder() -> Iterator[Path]:
+    """A temporary one; tasks of a further batch, cancelled, may write there for a moment."""
+    folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
+    try:
+        yield folder
+    finally:
+        wait_until(lambda: _removed(folder), 30, f"the removal of {folder}")
+
+
+def _removed(folder: Path) -> bool:
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
 def wait_for_batches(query: StreamingQuery, count: int) -> None:
     while not query.lastProgress or query.lastProgress["batchId"] < count - 1:
         if query.exception():
@@ -171,9 +188,9 @@ def seconds(
     spark: SparkSession, sink: str, rows: int, partitions: int = 2, batch: int = 1
 ) -> float:
     """What a micro-batch takes, the second one (1) or the first (0), by a query of its own."""
-    with tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
+    with a_folder() as folder:
         trigger = "1 second" if batch else "1 hour"
-        query = start(spark, sink, rows, partitions, Path(folder), trigger)
+        query = start(spark, sink, rows, partitions, folder, trigger)
         wait_for_batches(query, batch + 1)
         took = next(p for p in query.recentProgress if p["batchId"] == batch)["durationMs"]
         query.stop()
@@ -213,12 +230,12 @@ def measure_sizes(spark: SparkSession, rows: int, rounds: int) -> list[Series]:
 def tiny_batches(spark: SparkSession, count: int) -> str:
     """Says whether the last of many batches of 20 rows costs what the first ones cost."""
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", count)
-    with tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
-        query = start(spark, "cpu_log", 20, 2, Path(folder), "0 seconds")
+    with a_folder() as folder:
+        query = start(spark, "cpu_log", 20, 2, folder, "0 seconds")
         wait_for_batches(query, count)
         millis = [progress["durationMs"]["addBatch"] for progress in query.recentProgress]
         query.stop()
-        files = len(list(Path(folder, "out").glob("data.*.csv")))
+        files = len(list((folder / "out").glob("data.*.csv")))
     some = min(TINY_BATCHES_COMPARED, count // 5)
     early, late = statistics.median(millis[some : 2 * some]), statistics.median(millis[-some:])
     return (
