@@ -151,7 +151,7 @@ def section(result: Result, picture: str | None = None) -> list[str]:
 def network(result: Result) -> list[str]:
     series = [s for s in result.series if not s.group.startswith("trickle")]
     return [
-        *section(Result(result.title, series), "bursts.png"),
+        *section(Result(result.title, series, notes=result.notes), "bursts.png"),
         f"{_cut_off(result)} It has no log and no replay; `network_lines` writes every line to "
         "disk before Spark sees it.",
         "",
