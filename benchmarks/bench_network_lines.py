@@ -12,7 +12,9 @@ The trickle is a line every 50 ms; what counts is the time until the row is in t
 from __future__ import annotations
 
 import multiprocessing
+import random
 import socket
+import statistics
 import tempfile
 import threading
 import time
@@ -39,6 +41,7 @@ WARM_UP_ROUNDS = 1
 SHORT_BURST = 100_000
 BURSTS_OF_A_RUN = {"network_lines": 10, "socket": 3}
 PORT_BURSTS_OF_A_RUN = 3
+MOST_DELAY = 0.1
 MEANS = (
     f"Up to {SHORT_BURST:,} lines, a run is several bursts and their mean: chance decides whether "
     "a burst meets one micro-batch or two."
@@ -145,7 +148,12 @@ def measure_bursts(
 
 
 def mean_of(times: int, burst: Callable[[int], float], lines: int) -> float:
-    return sum(burst(lines) for _ in range(times)) / times
+    """Seconds of one burst of `times`, each at a random moment of the query's own rhythm."""
+    seconds = []
+    for _ in range(times):
+        time.sleep(random.uniform(0, MOST_DELAY))
+        seconds.append(burst(lines))
+    return statistics.mean(seconds)
 
 
 def measure_ports(one: NetworkLines, two: NetworkLines, lines: int, rounds: int) -> list[Series]:

@@ -28,6 +28,7 @@ from tutorial_pkg.java import find_java
 
 VERSIONS = {"flink": "apache-flink==2.3.0", "bytewax": "bytewax==0.21.1"}
 PAUSE = 1.0  # ending a Flink job goes on in its JVM after its answer
+MORE_ROUNDS = 2  # than asked for: processes of several programs disturb each other
 WARM_UP_ROUNDS = 10  # the JVMs of both go on getting faster for some bursts
 
 
@@ -85,7 +86,7 @@ def measure_sockets(
         "Flink socketTextStream": lambda: peers["flink"].run("socket", lines, Path()),
         "Bytewax, a source that listens": lambda: peers["bytewax"].run("socket", lines, Path()),
     }
-    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS, PAUSE)
+    seconds = in_turns(runs, rounds * MORE_ROUNDS, WARM_UP_ROUNDS, PAUSE)
     return series_of(f"a burst of {lines:,}", lines, seconds, base="Flink socketTextStream")
 
 
@@ -98,7 +99,7 @@ def measure_files(
         "Flink FileSource": lambda: peers["flink"].run("file", lines, file),
         "Bytewax FileSource": lambda: peers["bytewax"].run("file", lines, file),
     }
-    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS, PAUSE)
+    seconds = in_turns(runs, rounds * MORE_ROUNDS, WARM_UP_ROUNDS, PAUSE)
     return series_of(f"a file of {lines:,}", lines, seconds, base="Flink FileSource")
 
 

@@ -10,6 +10,7 @@ import json
 import statistics
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from pathlib import Path
 import psutil
 
 SAMPLE_SECONDS = 0.25
+PROBE_BYTES = 64 * 2**20
+PROBES = 9
 MIB = 2**20
 
 
@@ -47,13 +50,15 @@ class Series:
 class Result:
     """What a benchmark found; `memory` is the peak in MiB by phase and kind of process.
 
-    `others` is the share of the machine's CPU time that other programs took meanwhile.
+    `others` is the share of the machine's CPU time that other programs took meanwhile; `probes`
+    are the seconds of the same piece of work before and after.
     """
 
     title: str
     series: list[Series]
     memory: dict[str, dict[str, float]] = field(default_factory=dict)
     others: float = 0.0
+    probes: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @classmethod
@@ -105,6 +110,12 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
+def probe() -> float:
+    """Seconds of a fixed piece of work: no program sees a neighbour on the same host, this does."""
+    data = b"x" * PROBE_BYTES
+    return statistics.median(timed(lambda: zlib.crc32(data)) for _ in range(PROBES))
+
+
 class Watch:
     """Samples the memory of this program, its JVM and its workers, and the CPU time of others.
 
@@ -114,11 +125,13 @@ class Watch:
     def __init__(self, phase: str) -> None:
         self.phase = phase
         self.memory: dict[str, dict[str, float]] = {}
+        self.probes: list[float] = []
         self._used: dict[int, float] = {}
         self._ended = threading.Event()
         self._sampler = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Watch:
+        self.probes.append(probe())
         self._sample()
         self._started, self._own = _machine_seconds(), sum(self._used.values())
         self._sampler.start()
@@ -127,6 +140,8 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._sampler.join()
+        self.probes.append(probe())
+        self._sample()
 
     def others(self) -> float:
         """The share of all CPU time that went to programs outside of this one, 0..1."""
@@ -190,7 +205,7 @@ def parse(
 
 def finish(given: argparse.Namespace, result: Result, watch: Watch) -> None:
     """Print the result, and write it where `--json` says."""
-    result.memory, result.others = watch.memory, watch.others()
+    result.memory, result.others, result.probes = watch.memory, watch.others(), watch.probes
     print("\n".join([*table(result), *result.notes]))
     if given.json:
         given.json.write_text(json.dumps(asdict(result)))

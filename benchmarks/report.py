@@ -21,6 +21,7 @@ Results = dict[str, Result]
 
 PROFILED = "2026-11-21"  # when what the text says of shares was found
 BUSY = 0.05  # the share of CPU time of other programs from which a run is called disturbed
+SLOW = 1.15  # times the best time of the same work
 PERCENTILES = (50, 95, 99)
 FIRST_ROW = "process start to first row"
 UNLIMITED_SINK = "cpu_log, no byte limit"
@@ -67,6 +68,7 @@ def heading(
         f"- Versions: Python {platform.python_version()}, PySpark {pyspark.__version__}, "
         f"PyArrow {pyarrow.__version__}, Java {find_java().release}",
         f"- Load average before the first run: {load:.2f}. {_disturbance(results)}",
+        f"- {_evenness(results)}",
         "- Method: lines of 77 bytes; contestants take turns in one session (A B A B), after "
         "rounds that do not count; medians; a ratio is the median over the pairs of neighbouring "
         "runs, and above 1 means faster.",
@@ -82,6 +84,20 @@ def _disturbance(results: Results) -> str:
     return (
         f"**Disturbed:** other programs took more than {BUSY:.0%} of the CPU time in "
         f"{', '.join(disturbed)}; times are too long there, ratios less so."
+    )
+
+
+def _evenness(results: Results) -> str:
+    """Whether the machine was as fast at all times: it may share its host with others."""
+    probes = {name: max(result.probes) for name, result in results.items()}
+    least = min(probe for result in results.values() for probe in result.probes)
+    slow = [f"{name} ({most / least:.2f})" for name, most in probes.items() if most > SLOW * least]
+    told = f"The same checksum took {least * 1000:.0f} to {max(probes.values()) * 1000:.0f} ms"
+    if not slow:
+        return f"{told} before and after the parts: the machine was evenly fast."
+    return (
+        f"{told} before and after the parts. **The machine was slower at times**, as it is when it "
+        f"shares its host; times its best: {', '.join(slow)}."
     )
 
 
