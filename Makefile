@@ -41,7 +41,7 @@ notebooks: $(READY) ## run all notebooks from clean kernels and store their outp
 bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/RESULTS.md (15 minutes)
 	$(BIN)/python benchmarks/run.py
 
-bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (30 minutes)
+bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (20 minutes)
 	$(BIN)/python benchmarks/run.py --peers
 
 book: $(READY) ## the notebooks as a static book in .work/book

@@ -1,17 +1,16 @@
 """A driver made to be killed: it writes the lines of a folder's files, one file a batch, as a log.
 
-Arguments: folder of the lines, log directory, checkpoint, partitions, Spark master, file to make
-when Spark is up, file to wait for before the query starts, `forever` or `drain`.
+Arguments: the two files of a spare driver, folder of the lines, log directory, checkpoint,
+partitions, Spark master, `forever` or `drain`.
 """
 
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from tests.faults.spare_driver import wait_for_go
 from tutorial_pkg import start_spark
 
 
@@ -22,11 +21,9 @@ def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         raise RuntimeError("this attempt was told to fail")
 
 
-folder, out, checkpoint, partitions, master, ready, go, until = sys.argv[1:]
+ready, go, folder, out, checkpoint, partitions, master, until = sys.argv[1:]
 spark = start_spark("drill", **{"spark.master": master, "spark.ui.enabled": "false"})
-Path(ready).touch()
-while not Path(go).exists():
-    time.sleep(0.01)
+wait_for_go(ready, go)
 
 lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder).repartition(int(partitions))
 if master == "local[2,3]":

@@ -18,13 +18,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from tests.faults.spare_driver import SECONDS, SpareDriver
 from tutorial_pkg.core.publish import CRASH_AT
-from tutorial_pkg.workbook.drills import QueryProcess, wait_until
+from tutorial_pkg.workbook.drills import wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "6"))
 BATCH_BYTES = 60_000  # a little less than the 2000 lines of a batch take
-SECONDS = 120  # until something that must happen counts as not happening
 
 
 class Feed:
@@ -58,9 +58,9 @@ class Drill:
         self, until: str, crash_at: str = "", master: str = "local[2]", query: str = "query"
     ) -> Driver:
         """A driver whose Spark starts now and whose query waits for `go`."""
-        name = f"driver-{len(self._drivers) + 1}"
-        words = [self.feed.folder, self.out, self.path / query, 2, master]
-        driver = self._cleanup.enter_context(Driver(self.path / name, words, until, crash_at))
+        path = self.path / f"driver-{len(self._drivers) + 1}"
+        words = (self.feed.folder, self.out, self.path / query, 2, master, until)
+        driver = self._cleanup.enter_context(Driver(path, *words, crash_at=crash_at))
         self._drivers.append(driver)
         return driver
 
@@ -83,19 +83,12 @@ class Drill:
         return [file.name for file in (self.out / "_cpu_log" / "staged").iterdir()]
 
 
-class Driver(QueryProcess):
-    """`cpu_log_driver.py` in a process; `path` is where its signals and its output go."""
+class Driver(SpareDriver):
+    """`cpu_log_driver.py`; `arrived` is made when it comes to the point where it is to crash."""
 
-    def __init__(self, path: Path, words: list[object], until: str, crash_at: str) -> None:
-        self._ready, self._go, self.arrived, log = (
-            path.with_suffix(f".{what}") for what in ("ready", "go", "arrived", "log")
-        )
-        env = {CRASH_AT: f"{crash_at}@{self.arrived}"}
-        super().__init__(DRIVER, *words, self._ready, self._go, until, output=log, env=env)
-
-    def go(self) -> None:
-        wait_until(self._ready.exists, SECONDS, "Spark's start")
-        self._go.touch()
+    def __init__(self, path: Path, *words: object, crash_at: str) -> None:
+        self.arrived = path.with_suffix(".arrived")
+        super().__init__(DRIVER, path, *words, env={CRASH_AT: f"{crash_at}@{self.arrived}"})
 
     def finish(self) -> None:
         """Let it write all that there is."""

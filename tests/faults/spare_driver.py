@@ -1,0 +1,36 @@
+"""Drivers made to be killed, whose Spark is up before they are needed: a restart without the wait.
+
+Their scripts get two files as their first arguments, and hand them to `wait_for_go`.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tutorial_pkg.workbook.drills import QueryProcess, wait_until
+
+PROJECT = Path(__file__).parents[2]
+SECONDS = 120  # until something that must happen counts as not happening
+
+
+class SpareDriver(QueryProcess):
+    """Starts its Spark now, and its query at `go`; `path` is where its signals and output go."""
+
+    def __init__(self, script: Path, path: Path, *words: object, env: dict[str, str]) -> None:
+        self._ready, self._go = path.with_suffix(".ready"), path.with_suffix(".go")
+        env = {"PYTHONPATH": str(PROJECT), **env}
+        output = path.with_suffix(".log")
+        super().__init__(script, self._ready, self._go, *words, output=output, env=env)
+
+    def go(self) -> None:
+        wait_until(lambda: self._ready.exists() or not self.running, SECONDS, "Spark's start")
+        assert self.running, self.output.read_text()
+        self._go.touch()
+
+
+def wait_for_go(ready: str, go: str) -> None:
+    """In the script, when its Spark is up."""
+    Path(ready).touch()
+    while not Path(go).exists():
+        time.sleep(0.01)
