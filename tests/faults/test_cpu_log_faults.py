@@ -88,7 +88,7 @@ class Driver(SpareDriver):
 
     def __init__(self, path: Path, *words: object, crash_at: str) -> None:
         self.arrived = path.with_suffix(".arrived")
-        super().__init__(DRIVER, path, *words, env={CRASH_AT: f"{crash_at}@{self.arrived}"})
+        super().__init__(DRIVER, path, *words, **{CRASH_AT: f"{crash_at}@{self.arrived}"})
 
     def finish(self) -> None:
         """Let it write all that there is."""

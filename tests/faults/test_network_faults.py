@@ -139,7 +139,7 @@ def _drivers(directory: Path, port: int, opened: ExitStack) -> Iterator[SpareDri
 
     def spare(number: int) -> SpareDriver:
         path = directory / f"driver-{number}"
-        return opened.enter_context(SpareDriver(DRIVER, path, directory, port, 2, env={}))
+        return opened.enter_context(SpareDriver(DRIVER, path, directory, port, 2))
 
     following = spare(0)
     for number in range(1, ROUNDS + 1):
@@ -147,8 +147,7 @@ def _drivers(directory: Path, port: int, opened: ExitStack) -> Iterator[SpareDri
         if number < ROUNDS:
             following = spare(number)
         _go_and_listen(driver, directory)
-        yield driver
-        driver.close()
+        yield driver  # killed; what it leaves behind, the next one has to cope with
 
 
 def _go_and_listen(driver: SpareDriver, directory: Path) -> None:
