@@ -1,6 +1,6 @@
 """How fast `file_lines` is beside Spark's built-in `text` source: batch and streaming, noop sink.
 
-    python benchmarks/bench_file_lines.py [--lines 3000000] [--rounds 5] [--conf key=value ...]
+    python benchmarks/bench_file_lines.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
 
 Both sources read the same lines in turns in one session, after rounds that are not counted. A
 streaming query runs already when a file is moved into its directory; what counts is the time
@@ -21,8 +21,8 @@ from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
 
 FORMATS = ("text", "file_lines")
-WARM_UP_ROUNDS = 4
-MORE_ROUNDS = 3  # than asked for: a run takes a second at most
+WARM_UP_ROUNDS = 2
+RUN_SECONDS = 1.5  # a run is as many readings as take this long, and counts as their mean
 
 
 class Batch:
@@ -71,7 +71,7 @@ class Streaming:
 def measure(kind: type, spark: SparkSession, file: Path, lines: int, rounds: int) -> list[Series]:
     contestants = {source: kind(spark, source, file, file.parent) for source in FORMATS}
     runs = {source: contestant.run for source, contestant in contestants.items()}
-    seconds = in_turns(runs, rounds * MORE_ROUNDS, WARM_UP_ROUNDS)
+    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS, at_least=RUN_SECONDS)
     for contestant in contestants.values():
         contestant.close()
     return series_of(kind.__name__.lower(), lines, seconds, base="text")

@@ -1,6 +1,6 @@
 """How fast `network_lines` is beside Spark's built-in `socket` source: bursts, ports, a trickle.
 
-    python benchmarks/bench_network_lines.py [--lines 3000000] [--rounds 5] [--conf key=value ...]
+    python benchmarks/bench_network_lines.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
 
 A process of its own sends lines of 77 bytes to running queries with the noop sink. What counts is
 the time from the first byte until the last row has passed. `socket` takes part in bursts
@@ -14,7 +14,6 @@ from __future__ import annotations
 import multiprocessing
 import random
 import socket
-import statistics
 import tempfile
 import threading
 import time
@@ -35,16 +34,13 @@ from tutorial_pkg.workbook.drills import wait_until
 
 HOST, PORT = "127.0.0.1", 21000
 BURSTS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-WARM_UP_ROUNDS = 1
 # Whether a burst falls into one micro-batch or two is chance, and for a short one it doubles the
-# time. So a run of those is several bursts, one after the other, and counts as their mean.
-SHORT_BURST = 100_000
-BURSTS_OF_A_RUN = {"network_lines": 10, "socket": 3}
-PORT_BURSTS_OF_A_RUN = 3
+# time. So a run is as many bursts as take this long, one after the other, and counts as their mean.
+RUN_SECONDS = 1.5
 MOST_DELAY = 0.1
 MEANS = (
-    f"Up to {SHORT_BURST:,} lines, a run is several bursts and their mean: chance decides whether "
-    "a burst meets one micro-batch or two."
+    f"A run is as many bursts as take {RUN_SECONDS} s, and counts as their mean: chance decides "
+    "whether a burst meets one micro-batch or two."
 )
 SOCKET_MOST = 100_000  # that takes `socket` many seconds; three times as much, minutes
 TRICKLE_LINES, TRICKLE_SECONDS = 60, 0.05
@@ -137,31 +133,22 @@ def measure_bursts(
         watch.phase = f"network_lines, {lines:,} lines in a burst"
         if lines > SOCKET_MOST:
             sources.pop("socket", None)
-        times = BURSTS_OF_A_RUN if lines <= SHORT_BURST else {}
-        runs = {
-            name: partial(mean_of, times.get(name, 1), burst, lines)
-            for name, burst in sources.items()
-        }
-        seconds = in_turns(runs, rounds, WARM_UP_ROUNDS)
+        runs = {name: partial(at_random, burst, lines) for name, burst in sources.items()}
+        seconds = in_turns(runs, rounds, at_least=RUN_SECONDS)
         base = "socket" if "socket" in sources else None
         yield from series_of(f"burst of {lines:,}", lines, seconds, base)
 
 
-def mean_of(times: int, burst: Callable[[int], float], lines: int) -> float:
-    """Seconds of one burst of `times`, each at a random moment of the query's own rhythm."""
-    seconds = []
-    for _ in range(times):
-        time.sleep(random.uniform(0, MOST_DELAY))
-        seconds.append(burst(lines))
-    return statistics.mean(seconds)
+def at_random(burst: Callable[[int], float], lines: int) -> float:
+    """Seconds of a burst at a random moment of the query's own rhythm."""
+    time.sleep(random.uniform(0, MOST_DELAY))
+    return burst(lines)
 
 
 def measure_ports(one: NetworkLines, two: NetworkLines, lines: int, rounds: int) -> list[Series]:
     ports = {"one port": one.burst, "two ports": two.burst}
-    runs = {
-        name: partial(mean_of, PORT_BURSTS_OF_A_RUN, burst, lines) for name, burst in ports.items()
-    }
-    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS)
+    runs = {name: partial(at_random, burst, lines) for name, burst in ports.items()}
+    seconds = in_turns(runs, rounds, at_least=RUN_SECONDS)
     return series_of("network_lines, ports", lines, seconds, base="one port")
 
 

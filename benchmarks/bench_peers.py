@@ -1,6 +1,6 @@
 """The line sources beside those of Flink and Bytewax, in turns, in one run.
 
-    python benchmarks/bench_peers.py [--lines 3000000] [--rounds 5] [--conf key=value ...]
+    python benchmarks/bench_peers.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
 
 Each peer gets a virtual environment of its own under `.work/peers/`, made when it is missing; this
 needs the network once. A peer stays running between its jobs, so its JVM is as warm as Spark's.
@@ -86,7 +86,7 @@ def measure_sockets(
         "Flink socketTextStream": lambda: peers["flink"].run("socket", lines, Path()),
         "Bytewax, a source that listens": lambda: peers["bytewax"].run("socket", lines, Path()),
     }
-    seconds = in_turns(runs, rounds * MORE_ROUNDS, WARM_UP_ROUNDS, PAUSE)
+    seconds = in_turns(runs, rounds * MORE_ROUNDS, WARM_UP_ROUNDS, pause=PAUSE)
     return series_of(f"a burst of {lines:,}", lines, seconds, base="Flink socketTextStream")
 
 
@@ -99,7 +99,7 @@ def measure_files(
         "Flink FileSource": lambda: peers["flink"].run("file", lines, file),
         "Bytewax FileSource": lambda: peers["bytewax"].run("file", lines, file),
     }
-    seconds = in_turns(runs, rounds * MORE_ROUNDS, WARM_UP_ROUNDS, PAUSE)
+    seconds = in_turns(runs, rounds * MORE_ROUNDS, WARM_UP_ROUNDS, pause=PAUSE)
     return series_of(f"a file of {lines:,}", lines, seconds, base="Flink FileSource")
 
 

@@ -1,9 +1,10 @@
 """How long from the start of Python to the first row of a stream, and what each setting gives.
 
-    python benchmarks/bench_startup.py [--rounds 5] [--all]
+    python benchmarks/bench_startup.py [--rounds 7] [--all]
 
-Each variant is a process of its own; the variants take turns. A variant has all that the ones
-before it have. `--all` adds those that were tried and not taken.
+Each variant is a process of its own; the variants take turns, after a round that does not count.
+`--all` adds what lies between Spark as it comes and `start_spark()`, each with all that the ones
+before it have, and what was tried and not taken.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from measure import Result, Series, Watch, finish
+from measure import ROUNDS, Result, Series, Watch, finish
 
 from tutorial_pkg.class_archive import archive_path, make_archive
 from tutorial_pkg.java import find_java
 
+WARM_UP_ROUNDS = 1
 PLAIN = {"spark.ui.enabled": "true"}
 LEAN = {
     "spark.driver.host": "127.0.0.1",
@@ -29,8 +31,7 @@ LEAN = {
 NO_UI = {"spark.ui.enabled": "false"}
 FAST_LAUNCHER = {"launcher": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
-
-NOT_TAKEN = {"no UI", "the parallel collector", "only the first compiler"}
+AS_IT_COMES, START_SPARK = "Spark as it comes", "start_spark()"
 
 
 def java(*options: str) -> dict[str, str]:
@@ -41,12 +42,12 @@ def variants() -> dict[str, dict[str, str]]:
     archive = f'-XX:SharedArchiveFile="{archive_path(find_java())}"'
     serial, client = "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"
     return {
-        "Spark as it comes": PLAIN,
+        AS_IT_COMES: PLAIN,
         "in-memory catalog, 2 shuffle partitions, loopback": LEAN,
         "a launcher that does not warm up": LEAN | FAST_LAUNCHER,
         "the parallel collector": LEAN | FAST_LAUNCHER | java("-XX:+UseParallelGC"),
         "the serial collector": LEAN | FAST_LAUNCHER | java(serial),
-        "the class archive: start_spark()": {"start_spark": "yes"},
+        START_SPARK: {"start_spark": "yes"},  # the serial collector and an archive of classes
         "only the first compiler": LEAN | FAST_LAUNCHER | java(serial, archive, client),
         "no UI": LEAN | FAST_LAUNCHER | NO_UI | java(serial, archive),
     }
@@ -93,9 +94,11 @@ def measure(settings: dict[str, str]) -> list[float]:
 
 def measure_all(chosen: dict[str, dict[str, str]], rounds: int) -> list[Series]:
     found: dict[str, list[list[float]]] = {name: [] for name in chosen}
-    for _ in range(rounds):
+    for number in range(WARM_UP_ROUNDS + rounds):
         for name, settings in chosen.items():
-            found[name].append(measure(settings))
+            seconds = measure(settings)
+            if number >= WARM_UP_ROUNDS:
+                found[name].append(seconds)
     base = next(iter(chosen))
     return [
         Series(group, name, 1, [run[at] for run in runs], None if name == base else base)
@@ -106,12 +109,12 @@ def measure_all(chosen: dict[str, dict[str, str]], rounds: int) -> list[Series]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--all", action="store_true", help="also what was tried and not taken")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--all", action="store_true", help="also single settings")
     parser.add_argument("--json", type=Path, help="write the result there, too")
     given = parser.parse_args()
     make_archive()
-    chosen = {n: v for n, v in variants().items() if given.all or n not in NOT_TAKEN}
+    chosen = {n: v for n, v in variants().items() if given.all or n in (AS_IT_COMES, START_SPARK)}
     with Watch("start-up") as watch:
         series = measure_all(chosen, given.rounds)
     finish(given, Result("Start-up", series), watch)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+ROUNDS = 7
 SAMPLE_SECONDS = 0.25
 PROBE_BYTES = 64 * 2**20
 PROBES = 9
@@ -79,20 +80,32 @@ class Result:
 
 
 def in_turns(
-    contestants: Mapping[str, Callable[[], float]], rounds: int, warm_up: int, pause: float = 0.0
+    contestants: Mapping[str, Callable[[], float]],
+    rounds: int,
+    warm_up: int = 1,
+    at_least: float = 0.0,
+    pause: float = 0.0,
 ) -> dict[str, list[float]]:
     """Seconds of each contestant's counted runs: A B A B, so that a busy moment meets them all.
 
-    A `pause` (seconds) before each run lets the one before tidy up what it used.
+    A run is repeated until it has taken `at_least` so many seconds, and counts as their mean. A
+    `pause` (seconds) before each run lets the one before tidy up what it used.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(warm_up + rounds):
         for name, run in contestants.items():
             time.sleep(pause)
-            elapsed = run()
+            elapsed = _mean_of_runs(run, at_least)
             if number >= warm_up:
                 seconds[name].append(elapsed)
     return seconds
+
+
+def _mean_of_runs(run: Callable[[], float], at_least: float) -> float:
+    seconds = [run()]
+    while sum(seconds) < at_least:
+        seconds.append(run())
+    return statistics.mean(seconds)
 
 
 def series_of(
@@ -190,7 +203,7 @@ def _memory(process: psutil.Process) -> float:
 
 
 def parse(
-    doc: str, argv: Iterable[str] | None = None, *, lines: int = 3_000_000, rounds: int = 5
+    doc: str, argv: Iterable[str] | None = None, *, lines: int = 3_000_000, rounds: int = ROUNDS
 ) -> argparse.Namespace:
     """The options that all benchmarks have; `conf` is a dictionary of Spark settings."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
