@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from lines import LINE
-from measure import Result, Series, Watch, finish, in_turns, parse, series_of, timed
+from measure import Result, Series, Watch, finish, in_turns, mean_over, parse, series_of, timed
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
@@ -70,8 +71,8 @@ class Streaming:
 
 def measure(kind: type, spark: SparkSession, file: Path, lines: int, rounds: int) -> list[Series]:
     contestants = {source: kind(spark, source, file, file.parent) for source in FORMATS}
-    runs = {source: contestant.run for source, contestant in contestants.items()}
-    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS, at_least=RUN_SECONDS)
+    runs = {source: partial(mean_over, RUN_SECONDS, contestants[source].run) for source in FORMATS}
+    seconds = in_turns(runs, rounds, WARM_UP_ROUNDS)
     for contestant in contestants.values():
         contestant.close()
     return series_of(kind.__name__.lower(), lines, seconds, base="text")

@@ -13,14 +13,14 @@ import argparse
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-from measure import ROUNDS, Result, Series, Watch, finish
+from measure import ROUNDS, Result, Series, Watch, finish, in_turns
 
 from tutorial_pkg.class_archive import archive_path, make_archive
 from tutorial_pkg.java import find_java
 
-WARM_UP_ROUNDS = 1
 PLAIN = {"spark.ui.enabled": "true"}
 LEAN = {
     "spark.driver.host": "127.0.0.1",
@@ -93,12 +93,8 @@ def measure(settings: dict[str, str]) -> list[float]:
 
 
 def measure_all(chosen: dict[str, dict[str, str]], rounds: int) -> list[Series]:
-    found: dict[str, list[list[float]]] = {name: [] for name in chosen}
-    for number in range(WARM_UP_ROUNDS + rounds):
-        for name, settings in chosen.items():
-            seconds = measure(settings)
-            if number >= WARM_UP_ROUNDS:
-                found[name].append(seconds)
+    runs = {name: partial(measure, settings) for name, settings in chosen.items()}
+    found = in_turns(runs, rounds)
     base = next(iter(chosen))
     return [
         Series(group, name, 1, [run[at] for run in runs], None if name == base else base)

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -22,6 +23,8 @@ SAMPLE_SECONDS = 0.25
 PROBE_BYTES = 64 * 2**20
 PROBES = 9
 MIB = 2**20
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -80,28 +83,27 @@ class Result:
 
 
 def in_turns(
-    contestants: Mapping[str, Callable[[], float]],
+    contestants: Mapping[str, Callable[[], Found]],
     rounds: int,
     warm_up: int = 1,
-    at_least: float = 0.0,
     pause: float = 0.0,
-) -> dict[str, list[float]]:
-    """Seconds of each contestant's counted runs: A B A B, so that a busy moment meets them all.
+) -> dict[str, list[Found]]:
+    """What each contestant's counted runs found: A B A B, so that a busy moment meets them all.
 
-    A run is repeated until it has taken `at_least` so many seconds, and counts as their mean. A
-    `pause` (seconds) before each run lets the one before tidy up what it used.
+    A `pause` (seconds) before each run lets the one before tidy up what it used.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    found: dict[str, list[Found]] = {name: [] for name in contestants}
     for number in range(warm_up + rounds):
         for name, run in contestants.items():
             time.sleep(pause)
-            elapsed = _mean_of_runs(run, at_least)
+            result = run()
             if number >= warm_up:
-                seconds[name].append(elapsed)
-    return seconds
+                found[name].append(result)
+    return found
 
 
-def _mean_of_runs(run: Callable[[], float], at_least: float) -> float:
+def mean_over(at_least: float, run: Callable[[], float]) -> float:
+    """`run`, repeated until it has taken so many seconds; in their mean, chance weighs less."""
     seconds = [run()]
     while sum(seconds) < at_least:
         seconds.append(run())

@@ -189,7 +189,7 @@ def _cut_off(result: Result) -> str:
     return (
         f"`socket` took part up to {lines:,} lines, and was cut off there: its last step, "
         f"{times:.1f} times the lines, took {growth:.1f} times as long, and it grows with the "
-        "square of a burst."
+        "square of a burst. There, its runs differ too much from each other for a ratio."
     )
 
 
