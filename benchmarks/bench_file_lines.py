@@ -1,6 +1,6 @@
 """How fast `file_lines` is beside Spark's built-in `text` source: batch and streaming, noop sink.
 
-    python benchmarks/bench_file_lines.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
+    python benchmarks/bench_file_lines.py [--lines 3000000] [--rounds 3] [--conf key=value ...]
 
 Both sources read the same lines in turns in one session, after rounds that are not counted. A
 streaming query runs already when a file is moved into its directory; what counts is the time
@@ -22,7 +22,7 @@ from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
 
 FORMATS = ("text", "file_lines")
-WARM_UP_ROUNDS = 2
+WARM_UP_ROUNDS = 3
 RUN_SECONDS = 1.5  # a run is as many readings as take this long, and counts as their mean
 
 

@@ -1,6 +1,6 @@
 """What this machine can do at best: the loopback, the disk, and Arrow batches made into rows.
 
-    python benchmarks/bench_limits.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
+    python benchmarks/bench_limits.py [--lines 3000000] [--rounds 3] [--conf key=value ...]
 
 Nobody reads lines here. The bytes of the other benchmarks' lines are received and thrown away,
 written and synced, or handed to Spark as Arrow batches that were made before. No source can be

@@ -1,6 +1,6 @@
 """The line sources beside those of Flink and Bytewax, in turns, in one run.
 
-    python benchmarks/bench_peers.py [--lines 3000000] [--rounds 7] [--conf key=value ...]
+    python benchmarks/bench_peers.py [--lines 3000000] [--rounds 3] [--conf key=value ...]
 
 Each peer gets a virtual environment of its own under `.work/peers/`, made when it is missing; this
 needs the network once. A peer stays running between its jobs, so its JVM is as warm as Spark's.

@@ -1,6 +1,6 @@
 """How long from the start of Python to the first row of a stream, and what each setting gives.
 
-    python benchmarks/bench_startup.py [--rounds 7] [--all]
+    python benchmarks/bench_startup.py [--rounds 3] [--all]
 
 Each variant is a process of its own; the variants take turns, after a round that does not count.
 `--all` adds what lies between Spark as it comes and `start_spark()`, each with all that the ones

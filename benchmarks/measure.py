@@ -12,13 +12,13 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 import psutil
 
-ROUNDS = 7
+ROUNDS = 3  # of a part in one pass; `run.py` makes two
 SAMPLE_SECONDS = 0.25
 PROBE_BYTES = 64 * 2**20
 PROBES = 9
@@ -69,6 +69,20 @@ class Result:
     def from_json(cls, path: Path) -> Result:
         read = json.loads(path.read_text())
         return cls(**{**read, "series": [Series(**each) for each in read["series"]]})
+
+    def joined(self, later: Result) -> Result:
+        """Both passes of the same benchmark as one: all runs, the highest peaks, later notes."""
+        pairs = zip(self.series, later.series, strict=True)
+        series = [replace(one, seconds=one.seconds + other.seconds) for one, other in pairs]
+        memory = {
+            phase: {
+                kind: max(kinds.get(kind, 0.0), later.memory[phase].get(kind, 0.0))
+                for kind in {**kinds, **later.memory[phase]}
+            }
+            for phase, kinds in self.memory.items()
+        }
+        others = max(self.others, later.others)
+        return Result(self.title, series, memory, others, self.probes + later.probes, later.notes)
 
     def find(self, group: str, name: str) -> Series:
         return next(s for s in self.series if (s.group, s.name) == (group, name))

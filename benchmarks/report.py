@@ -70,8 +70,9 @@ def heading(
         f"- Load average before the first run: {load:.2f}. {_disturbance(results)}",
         f"- {_evenness(results)}",
         "- Method: lines of 77 bytes; contestants take turns in one session (A B A B), after "
-        "rounds that do not count; medians; a ratio is the median over the pairs of neighbouring "
-        "runs, and above 1 means faster.",
+        "rounds that do not count; all parts run twice, some time apart, in new processes, since "
+        "no two JVMs compile the same code alike; medians over the runs of both; a ratio is the "
+        "median over the pairs of neighbouring runs, and above 1 means faster.",
         "",
     ]
 

@@ -1,11 +1,15 @@
-"""All benchmarks, one after the other; writes `RESULTS.md` and plots beside this file.
+"""All benchmarks, one after the other, twice; writes `RESULTS.md` and plots beside this file.
 
     python benchmarks/run.py [--peers] [--smoke] [--again SECTION ...] [--report]
 
 `--peers` adds Flink and Bytewax. `--smoke` is for trying out: little work, and the results go to
 `.work/bench/`. `--again` measures single sections anew and keeps the rest of the last run; the
 page says so. `--report` measures nothing: it writes the last run's results again, for work on the
-page's text. Without peers it takes under 15 minutes on two cores, with them under 30.
+page's text.
+
+Twice, because no two JVMs compile the same code in the same way, and because a machine may be
+slower for some minutes: with one pass, ratios of two runs differed by up to a fifth. Without peers
+it takes under 15 minutes on two cores, with them under 30.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 import psutil
@@ -27,6 +32,7 @@ from tutorial_pkg.core.places import work_dir
 
 HERE = Path(__file__).parent
 SECTIONS = ("startup", "network_lines", "file_lines", "cpu_log", "limits")
+PASSES = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}
 RUN = "run.json"  # when it ran, for how long, and how busy the machine was before
 
@@ -37,22 +43,22 @@ def measure(sections: Sequence[str], smoke: bool, folder: Path) -> None:
     folder.mkdir()
     run = {"load": psutil.getloadavg()[0], "date": time.strftime("%Y-%m-%d"), "again": []}
     started = time.time()
-    for section in sections:
-        measure_one(section, smoke, folder)
+    measure_passes(sections, smoke, folder)
     run["minutes"] = (time.time() - started) / 60
     (folder / RUN).write_text(json.dumps(run))
 
 
-def measure_one(section: str, smoke: bool, folder: Path) -> None:
-    print(f"\n{section}", flush=True)
-    command = [sys.executable, HERE / f"bench_{section}.py", *options_of(section, smoke)]
-    subprocess.run([*command, "--json", folder / f"{section}.json"], check=True)
+def measure_passes(sections: Sequence[str], smoke: bool, folder: Path) -> None:
+    for number in PASSES:
+        for section in sections:
+            print(f"\n{section}, pass {number}", flush=True)
+            command = [sys.executable, HERE / f"bench_{section}.py", *options_of(section, smoke)]
+            subprocess.run([*command, "--json", folder / f"{section}.{number}.json"], check=True)
 
 
 def measure_again(sections: Sequence[str], smoke: bool, folder: Path) -> None:
     run = json.loads((folder / RUN).read_text())
-    for section in sections:
-        measure_one(section, smoke, folder)
+    measure_passes(sections, smoke, folder)
     run["again"] = sorted({*run["again"], *sections})
     (folder / RUN).write_text(json.dumps(run))
 
@@ -64,10 +70,16 @@ def options_of(section: str, smoke: bool) -> list[str]:
     return [part for name, value in wanted.items() for part in (f"--{name}", str(value))]
 
 
+def result_of(section: str, folder: Path) -> Result | None:
+    """All passes of a section as one result, if it was measured."""
+    passes = [Result.from_json(file) for file in sorted(folder.glob(f"{section}.*.json"))]
+    return reduce(Result.joined, passes) if passes else None
+
+
 def report(folder: Path, target: Path) -> None:
-    files = [folder / f"{section}.json" for section in (*SECTIONS, "peers")]
-    results = {file.stem: Result.from_json(file) for file in files if file.exists()}
-    write_report(results, target, **json.loads((folder / RUN).read_text()))
+    results = {name: result_of(name, folder) for name in (*SECTIONS, "peers")}
+    measured = {name: result for name, result in results.items() if result}
+    write_report(measured, target, **json.loads((folder / RUN).read_text()))
     print(f"\nwritten: {target / 'RESULTS.md'}")
 
 
