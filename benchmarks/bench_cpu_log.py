@@ -12,7 +12,7 @@ formats and writes each line once, where a crash may leave anything (no staging)
 `no byte limit` is the same sink with `spark.sql.execution.arrow.maxBytesPerBatch` at its largest:
 Spark then does not ask the size of an Arrow batch anew for each row that it adds.
 
-Then one and four partitions, and `cpu_log` for 250 tiny batches.
+Then one and four partitions.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.cpu_log_lines import format_lines
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.drills import wait_until
 
-TINY_BATCHES = 250
-TINY_BATCHES_COMPARED = 50  # of the first and of the last ones, after as many to warm up
 NO_BYTE_LIMIT = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 SINKS: dict[str, tuple[str, dict[str, str]]] = {  # a format, and settings of its query
     "csv": ("csv", {}),
@@ -180,41 +177,17 @@ def measure_partitions(
     return series_of(group, rows, in_turns(runs, rounds), base="csv")
 
 
-def tiny_batches(spark: SparkSession, count: int, folder: Path) -> str:
-    """Says whether the last of many batches of 20 rows costs what the first ones cost."""
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", count)
-    query = start(spark, "cpu_log", 20, 2, folder, processingTime="0 seconds")
-    wait_until(lambda: has_done(query, count), 300, f"{count} micro-batches")
-    millis = [progress["durationMs"]["addBatch"] for progress in query.recentProgress]
-    query.stop()
-    files = len(list((folder / "out").glob("data.*.csv")))
-    some = min(TINY_BATCHES_COMPARED, count // 5)
-    early, late = statistics.median(millis[some : 2 * some]), statistics.median(millis[-some:])
-    return (
-        f"`cpu_log`, {count:,} tiny batches on 2 partitions: {files} files; {early:.0f} ms a batch "
-        f"at first, {late:.0f} ms at last."
-    )
-
-
-def has_done(query: StreamingQuery, count: int) -> bool:
-    """Whether so many micro-batches are done. Raises the query's own error, if it has one."""
-    if query.exception():
-        raise query.exception()
-    return bool(query.lastProgress) and query.lastProgress["batchId"] >= count - 1
-
-
 def main() -> None:
     given = parse(__doc__)
-    with Watch("cpu_log") as watch, tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
+    with Watch("cpu_log") as watch:
         spark = start_spark("bench_cpu_log", cores=2, **given.conf)
         for source in (ArrowDiscard, ArrowOnce):
             spark.dataSource.register(source)
         series = measure_sinks(spark, given.lines, given.rounds)
         for partitions in (1, 4):
             series += measure_partitions(spark, given.lines, partitions, given.rounds)
-        notes = [tiny_batches(spark, min(TINY_BATCHES, given.lines // 1_000), Path(folder))]
         spark.stop()
-    finish(given, Result("`cpu_log` beside Spark's `csv`", series, notes=notes), watch)
+    finish(given, Result("`cpu_log` beside Spark's `csv`", series), watch)
 
 
 if __name__ == "__main__":
