@@ -36,14 +36,13 @@ def write_report(
     plot_bursts(results, folder / "bursts.png")
     plot_latency(results, folder / "latency.png")
     plot_rates(results, folder / "rates.png")
-    plot_startup(results, folder / "startup.png")
     parts = [
         *heading(results, date, load, minutes, again),
         *targets(results),
         *network(results["network_lines"]),
         *section(results["file_lines"], "rates.png"),
         *section(results["cpu_log"]),
-        *section(results["startup"], "startup.png"),
+        *section(results["startup"]),
         *(peers(results["peers"]) if "peers" in results else NO_PEERS),
         *where_time_goes(results),
         *memory(results),
@@ -376,19 +375,6 @@ def plot_rates(results: Results, path: Path) -> None:
         axes.bar_label(bars, fmt="%.2f", padding=3)
         axes.invert_yaxis()
         axes.set(xlabel="million lines per second", xlim=(0, 1.12 * max(rates)))
-
-    _figure(path, draw)
-
-
-def plot_startup(results: Results, path: Path) -> None:
-    def draw(axes) -> None:
-        series = [s for s in results["startup"].series if s.group == FIRST_ROW]
-        medians = [s.median for s in series]
-        colors = [THEIRS] * (len(series) - 1) + [OURS]
-        bars = axes.barh([s.name for s in series], medians, color=colors)
-        axes.bar_label(bars, fmt="%.1f", padding=3)
-        axes.invert_yaxis()
-        axes.set(xlabel="seconds to the first row", xlim=(0, 1.12 * max(medians)))
 
     _figure(path, draw)
 
