@@ -32,6 +32,7 @@ NO_UI = {"spark.ui.enabled": "false"}
 FAST_LAUNCHER = {"launcher": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 AS_IT_COMES, START_SPARK = "Spark as it comes", "start_spark()"
+SESSION, FIRST_ROW = "process start to session", "process start to first row"
 
 
 def java(*options: str) -> dict[str, str]:
@@ -98,7 +99,7 @@ def measure_all(chosen: dict[str, dict[str, str]], rounds: int) -> list[Series]:
     base = next(iter(chosen))
     return [
         Series(group, name, 1, [run[at] for run in runs], None if name == base else base)
-        for at, group in enumerate(("process start to session", "process start to first row"))
+        for at, group in enumerate((SESSION, FIRST_ROW))
         for name, runs in found.items()
     ]
 

@@ -11,6 +11,7 @@ import statistics
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -74,12 +75,9 @@ class Result:
         """Both passes of the same benchmark as one: all runs, the highest peaks, later notes."""
         pairs = zip(self.series, later.series, strict=True)
         series = [replace(one, seconds=one.seconds + other.seconds) for one, other in pairs]
-        memory = {
-            phase: {
-                kind: max(kinds.get(kind, 0.0), later.memory[phase].get(kind, 0.0))
-                for kind in {**kinds, **later.memory[phase]}
-            }
-            for phase, kinds in self.memory.items()
+        memory = {  # | of two counters takes the larger one
+            phase: dict(Counter(peaks) | Counter(later.memory[phase]))
+            for phase, peaks in self.memory.items()
         }
         others = max(self.others, later.others)
         return Result(self.title, series, memory, others, self.probes + later.probes, later.notes)

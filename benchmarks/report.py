@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pyarrow
 import pyspark
+from bench_startup import AS_IT_COMES, FIRST_ROW, START_SPARK
 from matplotlib.figure import Figure
 from measure import Result, Series, table
 
@@ -23,7 +24,6 @@ PROFILED = "2026-11-21"  # when what the text says of shares was found
 BUSY = 0.05  # the share of CPU time of other programs from which a run is called disturbed
 SLOW = 1.15  # times the best time of the same work
 PERCENTILES = (50, 95, 99)
-FIRST_ROW = "process start to first row"
 UNLIMITED_SINK = "cpu_log, no byte limit"
 OUR_NAMES = ("file_lines", "cpu_log")
 OURS, THEIRS = "tab:blue", "tab:gray"
@@ -116,7 +116,7 @@ def _processor() -> str:
 def targets(results: Results) -> list[str]:
     network, files, sink = (results[n] for n in ("network_lines", "file_lines", "cpu_log"))
     burst = _largest_up_to(network, 3_000_000)
-    first_row = results["startup"].find(FIRST_ROW, "start_spark()").median
+    first_row = results["startup"].find(FIRST_ROW, START_SPARK).median
     rows = [
         ("`network_lines`, lines/s", 2e6, burst.rate, "{:,.0f}"),
         *(
@@ -292,8 +292,7 @@ def _time_of_the_sink(sink: Result) -> list[str]:
 
 
 def _time_of_the_start(startup: Result) -> list[str]:
-    medians = {s.name: s.median for s in startup.series if s.group == FIRST_ROW}
-    before, after = medians["Spark as it comes"], medians["start_spark()"]
+    before, after = (startup.find(FIRST_ROW, n).median for n in (AS_IT_COMES, START_SPARK))
     return [
         f"- **Start-up**: {after:.1f} s to the first row, {before - after:.1f} s less than Spark "
         "as it comes. Most of that is the archive of loaded classes; the settings between them "
