@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,24 @@ def to_parquet(lines: DataFrame, directory: Path) -> Any:
 def wait_for_ports(query: StreamingQuery, directory: Path, before: int | None = None) -> None:
     """Wait until another process than `before` listens, or raise what ended the query."""
 
-    def listening() -> bool:
+    def check() -> None:
         if query.exception():
             raise query.exception()
+
+    wait_for_listener(directory, before, check, 30)
+
+
+def wait_for_listener(
+    directory: Path, before: int | None, check: Callable[[], None], seconds: float
+) -> None:
+    """Wait until another process than `before` listens; `check` raises when that will not be."""
+
+    def listening() -> bool:
+        check()
         status = network_status(directory / "log")
         return status.listening and status.process != before
 
-    wait_until(listening, 30, "listening")
+    wait_until(listening, seconds, "listening")
 
 
 def rows(spark: SparkSession, directory: Path) -> list[str]:

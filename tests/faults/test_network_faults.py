@@ -22,7 +22,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tests.network_queries import HOST, network_lines, offsets, rows, start_query, to_parquet
+from tests.network_queries import (
+    HOST,
+    network_lines,
+    offsets,
+    rows,
+    start_query,
+    to_parquet,
+    wait_for_listener,
+)
 from tutorial_pkg.core.network_status import PortStatus
 from tutorial_pkg.core.port_logs import PortLogs
 from tutorial_pkg.core.segment_log import frames, read_frames
@@ -154,13 +162,10 @@ def _go_and_listen(driver: SpareDriver, directory: Path) -> None:
     before = network_status(directory / "log").process
     driver.go()
 
-    def listening() -> bool:
-        if not driver.running:
-            raise RuntimeError(driver.output.read_text())
-        status = network_status(directory / "log")
-        return status.listening and status.process != before
+    def check() -> None:
+        assert driver.running, driver.output.read_text()
 
-    wait_until(listening, SECONDS, "listening")
+    wait_for_listener(directory, before, check, SECONDS)
 
 
 def _drain(spark: SparkSession, directory: Path, port: int) -> None:
