@@ -18,8 +18,8 @@ from pathlib import Path
 
 from measure import ROUNDS, Result, Series, Watch, finish, in_turns
 
-from tutorial_pkg.class_archive import archive_path, make_archive
-from tutorial_pkg.java import find_java
+from tutorial_pkg.class_archive import make_archive
+from tutorial_pkg.java import archive_path, find_java
 
 PLAIN = {"spark.ui.enabled": "true"}
 LEAN = {

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.sources.network_lines import network_status
+from tutorial_pkg.connectors.network_lines import network_status
 from tutorial_pkg.workbook.drills import wait_until
 
 HOST = "127.0.0.1"

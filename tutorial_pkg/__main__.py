@@ -63,7 +63,7 @@ def _prepare(_: argparse.Namespace) -> int:
 
 
 def _send(given: argparse.Namespace) -> int:
-    from tutorial_pkg.core.sender import send_file
+    from tutorial_pkg.connectors.network_lines.sender import send_file
 
     try:
         sent = send_file(given.file, given.host, given.port, given.rate, given.connections)

@@ -10,17 +10,11 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.java import Java, find_java
-
-
-def archive_path(java: Java) -> Path:
-    """Where the archive for this Java and this Spark is, or would be."""
-    return work_dir("java") / f"spark-{spark_version}-java-{java.release}.jsa"
+from tutorial_pkg.java import archive_path, find_java
+from tutorial_pkg.session import start_spark, stop_spark
 
 
 def make_archive() -> Path:
@@ -28,8 +22,6 @@ def make_archive() -> Path:
 
     Does nothing when the archive is there already.
     """
-    from tutorial_pkg.session import start_spark, stop_spark  # the session reads archive_path
-
     archive = archive_path(find_java())
     if archive.is_file():
         return archive

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 from tqdm import tqdm
 
+from tutorial_pkg.connectors.item_stream import item_stream
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.session import last_error, start_spark, stop_spark
-from tutorial_pkg.sources.item_stream import item_stream
 
 ITEMS_PER_SECOND = 20
 

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutorial_pkg.core.places import project_dir
+from pyspark import __version__ as spark_version
+
+from tutorial_pkg.core.places import project_dir, work_dir
 
 SUPPORTED = (17, 21)
 APT_PACKAGE = "openjdk-17-jre-headless"
@@ -39,6 +41,11 @@ class Java:
         """The main version: 17, 21 …; 8 for a release 1.8."""
         first, _, rest = self.release.partition(".")
         return int(rest.partition(".")[0]) if first == "1" else int(first)
+
+
+def archive_path(java: Java) -> Path:
+    """Where the class-data archive for this Java and this Spark is, or would be."""
+    return work_dir("java") / f"spark-{spark_version}-java-{java.release}.jsa"
 
 
 def find_java() -> Java:

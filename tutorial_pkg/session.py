@@ -19,12 +19,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.class_archive import archive_path
+from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
+from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.java import Java, find_java
-from tutorial_pkg.sinks.cpu_log import CpuLogDataSource
-from tutorial_pkg.sources.file_lines import FileLinesDataSource
-from tutorial_pkg.sources.network_lines import NetworkLinesDataSource
+from tutorial_pkg.java import Java, archive_path, find_java
 
 KEPT_LOGS = 20
 CHECKPOINT_FILES = (

@@ -19,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tutorial_pkg.core.publish import CRASH_AT
+from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT
 from tutorial_pkg.workbook.drills import wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")

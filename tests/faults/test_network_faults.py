@@ -31,11 +31,11 @@ from tests.network_queries import (
     to_parquet,
     wait_for_listener,
 )
-from tutorial_pkg.core.network_status import PortStatus
-from tutorial_pkg.core.port_logs import PortLogs
+from tutorial_pkg.connectors.network_lines import network_status
+from tutorial_pkg.connectors.network_lines.port_logs import PortLogs
+from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.core.segment_log import frames, read_frames
-from tutorial_pkg.core.sender import send_lines
-from tutorial_pkg.sources.network_lines import network_status
 from tutorial_pkg.workbook.drills import wait_until
 
 ROUNDS = 20
@@ -110,8 +110,8 @@ def test_killed_drivers_lose_and_repeat_nothing_of_the_log(spark, tmp_path, free
 LISTENING = """
 import sys, time
 from pathlib import Path
-from tutorial_pkg.core.listener import Backlog, Limits, Listener
-from tutorial_pkg.core.port_logs import PortLogs
+from tutorial_pkg.connectors.network_lines.listener import Backlog, Limits, Listener
+from tutorial_pkg.connectors.network_lines.port_logs import PortLogs
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 logs = PortLogs(directory, [port])
 limits = Limits(line_bytes=1000, connections=9, idle_seconds=9)

@@ -16,7 +16,7 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.sinks.cpu_log import parse_cpu_log
+from tutorial_pkg.connectors.cpu_log.data_source import parse_cpu_log
 
 LINE = re.compile(r"[0-9]{13},[01]\.[0-9]{6},item [0-9]+")
 AWKWARD = ["", None, "a,b,,", "\"q\" 'q'", "a\nb", "\r\n", "\\", "\\n", "\\\\", "\\N", "\0", "😀 é"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from tutorial_pkg.sources.item_stream import item_stream
+from tutorial_pkg.connectors.item_stream import item_stream
 from tutorial_pkg.workbook.drills import wait_until
 
 ITEM = re.compile(r"SimpleEvent\(timestamp=(\d\d:\d\d:\d\d\.\d\d\d), sequence=(\d+)\)")

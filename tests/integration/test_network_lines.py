@@ -20,12 +20,12 @@ from tests.network_queries import (
     start_query,
     to_parquet,
 )
-from tutorial_pkg.core.sender import send_lines
-from tutorial_pkg.sources.network_lines import (
+from tutorial_pkg.connectors.network_lines.data_source import (
     NetworkLinesDataSource,
     NetworkLinesReader,
     network_status,
 )
+from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.workbook.drills import wait_until
 
 LINE = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence={:07d})"

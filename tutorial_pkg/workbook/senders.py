@@ -9,7 +9,7 @@ from pathlib import Path
 
 from IPython.display import DisplayHandle
 
-from tutorial_pkg.core.sender import send_lines
+from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.workbook.drills import wait_until
 
 HOST = "127.0.0.1"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.core.network_status import network_status
+from tutorial_pkg.connectors.network_lines.status import network_status
 from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
 
 TEXT = "first\n\nGrüße\rfrom\u2028afar\nlast"

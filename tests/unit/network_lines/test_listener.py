@@ -1,0 +1,424 @@
+"""The listener with real sockets and no Spark: what reaches the log, and what it counts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from tutorial_pkg.connectors.network_lines import listener as listener_module
+from tutorial_pkg.connectors.network_lines.listener import (
+    Backlog,
+    Limits,
+    Listener,
+    _Connection,
+    _LineBuffer,
+)
+from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.connectors.network_lines.status import PortStatus, network_status
+from tutorial_pkg.core.segment_log import SegmentWriter, WriterLock, frames, read_frames
+from tutorial_pkg.workbook.drills import wait_until
+
+HOST = "127.0.0.1"
+RESET_ON_CLOSE = b"\1\0\0\0\0\0\0\0"
+
+
+class Running:
+    """A listener on one port, its log, and what it has written there."""
+
+    def __init__(self, directory: Path, port: int, limits: Limits, max_backlog: int) -> None:
+        self.directory, self.port = directory, port
+        self.lock = WriterLock(directory)
+        self.log = SegmentWriter(directory / str(port))
+        self.backlog = Backlog({port: self.log}, max_backlog)
+        self.now = 1_000.0
+        clock: Callable[[], float] = lambda: self.now  # noqa: E731
+        self.listener = Listener(directory, HOST, [port], self.backlog, limits, clock, patience=0)
+
+    @property
+    def status(self) -> PortStatus:
+        return self.listener._ports[self.port].status
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((HOST, self.port))
+
+    def lines(self) -> list[bytes]:
+        found = read_frames(self.directory / str(self.port), self.log.first, self.log.end)
+        return b"".join(payload for _, payload in found).split(b"\n")[:-1]
+
+    def wait_for_lines(self, count: int) -> list[bytes]:
+        wait_until(lambda: self.status.lines >= count, 10, f"{count} lines in the log")
+        return self.lines()
+
+
+@pytest.fixture
+def start(tmp_path, free_ports) -> Iterator[Callable[..., Running]]:
+    opened: list[Running] = []
+
+    def _start(max_backlog: int = 1 << 40, **limits: float) -> Running:
+        given = {"line_bytes": 1 << 20, "connections": 256, "idle_seconds": 300, **limits}
+        opened.append(Running(tmp_path, free_ports(1), Limits(**given), max_backlog))
+        return opened[-1]
+
+    yield _start
+    for running in opened:
+        running.listener.close()
+        running.log.close()
+        running.lock.release()
+
+
+@contextmanager
+def reset_when_done(client: socket.socket) -> Iterator[None]:
+    """Close with a reset instead of in good order."""
+    yield
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    client.close()
+
+
+def test_lines_of_many_senders_are_complete_and_in_order(start) -> None:
+    running = start()
+    senders, each = 20, 5_000
+
+    def send(sender: int) -> None:
+        send_lines(HOST, running.port, (f"{sender},{number}" for number in range(each)))
+
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(senders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    received = [tuple(map(int, line.split(b","))) for line in running.lines()]
+    for sender in range(senders):
+        assert [number for who, number in received if who == sender] == list(range(each))
+    assert len(received) == senders * each == running.status.lines
+    assert running.status.accepted == senders
+
+
+def test_a_sender_is_answered_only_after_its_lines_are_in_the_log(start) -> None:
+    running = start()
+    for number in range(50):
+        send_lines(HOST, running.port, [str(number)])
+        assert len(running.lines()) == number + 1
+
+
+class Packets:
+    """A socket whose every read gives one packet."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self._left = [data[place : place + size] for place in range(0, len(data), size)]
+
+    def recv_into(self, room: memoryview) -> int:
+        packet = self._left.pop(0) if self._left else b""
+        room[: len(packet)] = packet
+        return len(packet)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1_000])
+def test_exact_bytes_however_they_are_cut_into_packets(size: int) -> None:
+    text = b"crlf\r\n\n\r\n\xef\xbb\xbfbom\nnul\0nul\n\xff\xfe bad\n\xe2\x82\xac euro\nend"
+    buffer = _LineBuffer(Limits(line_bytes=1_000, connections=1, idle_seconds=1), {})
+    connection = _Connection(Packets(text, size))
+    while buffer.receive(connection):
+        pass
+    buffer.end(connection)
+    [(payload, rows)] = buffer.frames()
+    assert bytes(payload) == text + b"\n"
+    assert rows == 8
+
+
+def test_half_lines_are_never_joined_to_those_of_others(start) -> None:
+    running = start()
+    with running.connect() as one, running.connect() as two:
+        one.sendall(b"first ")
+        wait_until(lambda: running.status.connections == 2, 5, "both connections")
+        two.sendall(b"other\nsecond ")
+        running.wait_for_lines(1)
+        one.sendall(b"half\n")
+        running.wait_for_lines(2)
+        two.sendall(b"half\n")
+        assert running.wait_for_lines(3) == [b"other", b"first half", b"second half"]
+
+
+def test_last_line_without_newline_counts_when_the_sender_closes(start) -> None:
+    running = start()
+    with running.connect() as client:
+        client.sendall(b"a\nlast")
+    assert running.wait_for_lines(2) == [b"a", b"last"]
+    assert running.status.dropped == {"too_long": 0, "unterminated": 0}
+
+
+def test_half_line_of_a_broken_connection_is_dropped_and_counted(start) -> None:
+    running = start()
+    client = running.connect()
+    with reset_when_done(client):
+        client.sendall(b"whole\nhalf")
+        running.wait_for_lines(1)
+    wait_until(lambda: running.status.dropped["unterminated"] == 1, 5, "the count")
+    send_lines(HOST, running.port, ["next"])
+    assert running.lines() == [b"whole", b"next"]
+
+
+@pytest.mark.parametrize("extra", [0, 1, 700, 5_000])
+@pytest.mark.parametrize("ended_at_once", [True, False])
+def test_too_long_line_is_dropped_and_counted_once(start, extra: int, ended_at_once: bool) -> None:
+    running = start(line_bytes=1_000)
+    longest, line = b"x" * 1_000, b"y" * (1_000 + extra)
+    with running.connect() as client:
+        client.sendall(b"before\n" + longest + b"\n" + line)
+        if not ended_at_once:
+            running.wait_for_lines(2)
+        client.sendall(b"\nafter\n")
+    kept = [line] if extra == 0 else []
+    assert running.wait_for_lines(3 + len(kept)) == [b"before", longest, *kept, b"after"]
+    assert running.status.dropped["too_long"] == 1 - len(kept)
+
+
+def test_several_too_long_lines_in_a_row(start) -> None:
+    running = start(line_bytes=10)
+    lines = [b"z" * length for length in (11, 10, 200, 25, 9, 11, 0, 3_000)]
+    send_lines(HOST, running.port, lines)
+    assert running.lines() == [line for line in lines if len(line) <= 10]
+    assert running.status.dropped["too_long"] == 5
+
+
+def test_endless_line_needs_no_memory(start) -> None:
+    running = start()
+    block = b"x" * (1 << 20)
+    process = psutil.Process(os.getpid())
+    with running.connect() as client:
+        client.sendall(block)
+        before = process.memory_info().rss
+        for _ in range(200):
+            client.sendall(block)
+        client.sendall(b"\nnext\n")
+        assert running.wait_for_lines(1) == [b"next"]
+        assert process.memory_info().rss - before < 16 << 20
+    assert running.status.dropped["too_long"] == 1
+
+
+def test_frames_stay_within_the_limits(start) -> None:
+    running = start(frame_rows=100, frame_bytes=1_000)
+    lines = [b"%d" % number for number in range(5_000)] + [b"long" * 1_000]
+    send_lines(HOST, running.port, lines)
+    assert running.lines() == lines
+    found = list(frames(running.directory / str(running.port), 0, running.log.end))
+    assert sum(frame.rows for frame in found) == len(lines)
+    assert max(frame.rows for frame in found) <= 100
+    assert [frame.payload_bytes for frame in found if frame.payload_bytes > 1_000] == [4_001]
+
+
+def test_a_clock_that_steps_back_changes_no_position(start) -> None:
+    running = start()
+    send_lines(HOST, running.port, ["a"])
+    running.now -= 3_600
+    send_lines(HOST, running.port, ["b"])
+    assert running.lines() == [b"a", b"b"]
+    found = list(frames(running.directory / str(running.port), 0, running.log.end))
+    assert [frame.received_at for frame in found] == [1_000_000_000, -2_600_000_000]
+
+
+def test_cap_of_connections_makes_others_wait(start) -> None:
+    running = start(connections=3)
+    clients = [running.connect() for _ in range(5)]
+    for number, client in enumerate(clients):
+        client.sendall(b"%d\n" % number)
+    assert running.wait_for_lines(3) == [b"0", b"1", b"2"]
+    assert (running.status.connections, running.status.accepted) == (3, 3)
+    clients[1].close()
+    assert running.wait_for_lines(4)[3:] == [b"3"]
+    assert running.status.connections == 3
+    for client in clients:
+        client.close()
+    assert running.wait_for_lines(5)[4:] == [b"4"]
+    wait_until(lambda: running.status.connections == 0, 5, "all closed")
+
+
+def test_idle_connection_gives_its_slot_back(start) -> None:
+    running = start(connections=1, idle_seconds=0.3)
+    with running.connect() as idle:
+        idle.sendall(b"half")
+        send_lines(HOST, running.port, ["other"])
+        with pytest.raises(ConnectionResetError):
+            idle.recv(1)
+    assert running.lines() == [b"other"]
+    assert (running.status.idle_closed, running.status.dropped["unterminated"]) == (1, 1)
+
+
+def test_single_bytes_do_not_keep_a_slot(start) -> None:
+    running = start(connections=1, idle_seconds=0.5)
+    with running.connect() as slow:
+        waiting = threading.Thread(target=send_lines, args=(HOST, running.port, ["other"]))
+        waiting.start()
+        with pytest.raises(ConnectionError):
+            while True:
+                slow.sendall(b"x")
+                waiting.join(0.05)
+        waiting.join(10)
+    assert running.lines() == [b"other"]
+
+
+def test_full_backlog_stops_reading_until_the_query_has_processed_some(start) -> None:
+    running = start(max_backlog=100_000)
+    lines = [b"%07d" % number for number in range(2_000_000)]
+    sending = threading.Thread(target=send_lines, args=(HOST, running.port, lines))
+    sending.start()
+    wait_until(lambda: running.backlog.full, 10, "a full backlog")
+    stopped_at = running.log.end
+    sending.join(0.5)
+    assert sending.is_alive()
+    assert running.log.end == stopped_at < 100_000 + 4 * listener_module.FRAME_BYTES
+
+    def all_sent() -> bool:
+        running.backlog.processed({running.port: running.log.end})
+        return not sending.is_alive()
+
+    wait_until(all_sent, 30, "the sender's end")
+    assert running.lines() == lines
+
+
+def test_10_000_connections_leave_nothing_behind(start) -> None:
+    running = start()
+    process = psutil.Process(os.getpid())
+    send_lines(HOST, running.port, ["warm"])
+    wait_until(lambda: running.status.connections == 0, 5, "the close")
+    files, threads = process.num_fds(), process.num_threads()
+    for number in range(10_000):
+        client = running.connect()
+        if number % 2:
+            client.sendall(b"x\n")
+        client.close()
+    assert len(running.wait_for_lines(5_001)) == 5_001
+    wait_until(lambda: running.status.accepted == 10_001, 10, "all accepted")
+    wait_until(lambda: running.status.connections == 0, 10, "all closed")
+    # Not "equal": what earlier tests have left to the garbage collector may go meanwhile.
+    wait_until(lambda: process.num_fds() <= files, 10, "no growth in files")
+    wait_until(lambda: process.num_threads() <= threads, 10, "no growth in threads")
+
+
+def test_port_in_use_is_named_and_the_others_are_released(tmp_path, free_ports) -> None:
+    port = free_ports(2)
+    logs = {each: SegmentWriter(tmp_path / str(each)) for each in (port, port + 1)}
+    limits = Limits(line_bytes=100, connections=1, idle_seconds=1)
+    with socket.create_server((HOST, port + 1)):
+        with pytest.raises(OSError, match="cannot listen") as error:
+            Listener(tmp_path, HOST, list(logs), Backlog(logs, 1), limits, patience=0.2)
+        assert error.value.strerror == (
+            f"cannot listen on 127.0.0.1:{port + 1}: Address already in use. If another program or "
+            "query uses it, stop that one or choose another option `port`; `host` must be an "
+            "address of this machine"
+        )
+        socket.create_server((HOST, port)).close()
+    for log in logs.values():
+        log.close()
+
+
+def test_foreign_host_is_refused_at_once(tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    log = SegmentWriter(tmp_path / "log")
+    limits = Limits(line_bytes=100, connections=1, idle_seconds=1)
+    with pytest.raises(OSError, match=rf"cannot listen on 192\.0\.2\.1:{port}: "):
+        Listener(tmp_path, "192.0.2.1", [port], Backlog({port: log}, 1), limits)
+    log.close()
+
+
+def test_waits_for_a_port_that_comes_free(tmp_path, free_ports, monkeypatch) -> None:
+    port = free_ports(1)
+    log = SegmentWriter(tmp_path / "log")
+    holder = socket.create_server((HOST, port))
+    waiting = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: holder.close())
+    monkeypatch.setattr(listener_module, "time", waiting)
+    listener_module._bind(HOST, port, time.monotonic() + 10).close()
+    log.close()
+
+
+def test_failure_of_the_log_reaches_the_query(start, monkeypatch) -> None:
+    running = start()
+    running.listener.raise_failure()
+
+    def no_room(*_: object) -> None:
+        raise OSError("no room for a frame of 2 bytes")
+
+    monkeypatch.setattr(running.log, "append", no_room)
+    with pytest.raises(ConnectionError):
+        send_lines(HOST, running.port, ["not written, so not confirmed"])
+    wait_until(lambda: running.listener._ports[running.port].failure, 5, "the failure")
+    with pytest.raises(OSError, match="no room for a frame of 2 bytes"):
+        running.listener.raise_failure()
+
+
+def test_stopping_resets_a_connection_that_has_not_ended(start) -> None:
+    running = start()
+    with running.connect() as client:
+        client.sendall(b"whole\nhalf")
+        running.wait_for_lines(1)
+        running.listener.close()
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    assert running.lines() == [b"whole"]
+    assert running.status.dropped["unterminated"] == 1
+
+
+LISTENING = """
+import os, sys, time
+from pathlib import Path
+from tutorial_pkg.connectors.network_lines.listener import Backlog, Limits, Listener
+from tutorial_pkg.core.segment_log import SegmentWriter
+directory, port = Path(sys.argv[1]), int(sys.argv[2])
+log = SegmentWriter(directory / "log")
+log.append = lambda *_: os.kill(os.getpid(), 9)
+limits = Limits(line_bytes=100, connections=1, idle_seconds=9)
+Listener(directory, "127.0.0.1", [port], Backlog({port: log}, 1), limits)
+print("listening", flush=True)
+time.sleep(60)
+"""
+
+
+def test_process_killed_before_it_writes_confirms_nothing(tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    command = [sys.executable, "-c", LISTENING, str(tmp_path), str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"listening\n"
+        with pytest.raises(ConnectionError, match="broke after about 1 lines"):
+            send_lines(HOST, port, ["received, but never written"])
+    assert process.returncode == -9
+
+
+def test_status_is_published_for_others(start) -> None:
+    running = start(line_bytes=5)
+    path = running.directory
+    waiting = f"Waiting for connection on port {running.port} ..."
+    wait_until(lambda: str(network_status(path)) == waiting, 5, "the waiting")
+    assert network_status(path).listening
+    assert network_status(path).process == os.getpid()
+    send_lines(HOST, running.port, ["12345", "123456", ""])
+    expected = (
+        f"Port {running.port}: 0 connections, 2 lines, 7 bytes, backlog 31 bytes, "
+        "dropped: 1 too_long"
+    )
+    wait_until(lambda: str(network_status(path)) == expected, 5, expected)
+    running.backlog.processed({running.port: running.log.end})
+    wait_until(lambda: network_status(path).ports[running.port].backlog_bytes == 0, 5, "backlog 0")
+    running.lock.release()
+    assert not network_status(path).listening
+    running.lock = WriterLock(path)
+    running.listener.close()
+    assert not network_status(path).listening
+    assert str(network_status(path)) == (
+        f"Port {running.port}: not listening; 2 lines, 7 bytes received"
+    )
+
+
+def test_status_before_any_query(tmp_path) -> None:
+    status = network_status(tmp_path / "log")
+    assert (status.listening, status.process, status.ports) == (False, None, {})
+    assert str(status) == f"No query has listened for the log {tmp_path}/log yet."

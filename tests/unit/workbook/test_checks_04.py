@@ -1,0 +1,107 @@
+"""The checks of notebook 04: a right answer passes, typical wrong ones get the hint they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tutorial_pkg.connectors.network_lines.status import PortStatus, publish
+from tutorial_pkg.workbook.checks import check_04_1, check_04_2
+
+
+def right_cut(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    *lines, rest = (rest + received).split(b"\n")
+    return [line.decode() for line in lines], rest
+
+
+def emits_half_lines(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    return [line.decode(errors="replace") for line in received.split(b"\n")], b""
+
+
+def forgets_the_rest(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    *lines, rest = received.split(b"\n")
+    return [line.decode(errors="replace") for line in lines], rest
+
+
+def decodes_too_early(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    *lines, rest = (rest.decode() + received.decode()).split("\n")
+    return lines, rest.encode()
+
+
+def uses_splitlines(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    complete, _, rest = (rest + received).rpartition(b"\n")
+    return complete.decode().splitlines(), rest
+
+
+def drops_empty_lines(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    lines, rest = right_cut(rest, received)
+    return [line for line in lines if line], rest
+
+
+def returns_text_as_rest(rest: bytes, received: bytes) -> tuple[list[str], str]:
+    lines, rest = right_cut(rest, received)
+    return lines, rest.decode(errors="replace")
+
+
+def keeps_newlines(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    lines, rest = right_cut(rest, received)
+    return [f"{line}\n" for line in lines], rest
+
+
+def test_04_1_right() -> None:
+    assert check_04_1(right_cut).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (None, "A function is wanted"),
+        (emits_half_lines, "'last' has no newline yet"),
+        (forgets_the_rest, "put the rest before received"),
+        (decodes_too_early, "decode lines only when complete"),
+        (uses_splitlines, "cuts at more than newlines"),
+        (drops_empty_lines, "An empty line is a line"),
+        (returns_text_as_rest, "must take and return bytes as the rest"),
+        (keeps_newlines, "it made the lines"),
+        (lambda rest, received: None, "raised TypeError"),
+    ],
+)
+def test_04_1_wrong(answer: Callable, hint: str) -> None:
+    verdict = check_04_1(answer)
+    assert not verdict.passed
+    assert hint in verdict.message
+
+
+def log_with(folder: Path, lines: int, too_long: int) -> Path:
+    """What a listener leaves behind that has stopped."""
+    port = PortStatus(listening=False, lines=lines, dropped={"too_long": too_long})
+    publish(folder, {11000: port}, [])
+    return folder
+
+
+def test_04_2_right(tmp_path: Path) -> None:
+    verdict = check_04_2(log_with(tmp_path, lines=2, too_long=1))
+    assert verdict.passed
+    assert "2 lines kept, 1 dropped" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("lines", "too_long", "hint"),
+    [
+        (0, 0, "Nothing was received"),
+        (3, 0, "set maxLineBytes=100"),
+        (0, 3, "send some of at most 100 bytes"),
+    ],
+)
+def test_04_2_wrong(tmp_path: Path, lines: int, too_long: int, hint: str) -> None:
+    verdict = check_04_2(log_with(tmp_path, lines, too_long))
+    assert not verdict.passed
+    assert hint in verdict.message
+
+
+def test_04_2_without_a_query(tmp_path: Path) -> None:
+    verdict = check_04_2(tmp_path / "nothing")
+    assert not verdict.passed
+    assert "No query has listened for the log nothing" in verdict.message

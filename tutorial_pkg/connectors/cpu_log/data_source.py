@@ -1,0 +1,289 @@
+"""Format `cpu_log`: one line per row, with the time and the machine's CPU usage."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from tutorial_pkg.connectors.cpu_log.line_format import LINE_PATTERN, format_lines, parse_lines
+from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor
+from tutorial_pkg.connectors.cpu_log.publish import DATA_FILES, PublishedDirectory, Staged
+from tutorial_pkg.connectors.cpu_log.query_owner import this_owner
+from tutorial_pkg.connectors.file_lines import (
+    FILE_OPTIONS,
+    FileLinesReader,
+    FileLinesStreamReader,
+    local_path,
+)
+from tutorial_pkg.core.options import REQUIRED, Option, Options, documented, integer, not_empty
+from tutorial_pkg.core.worker import settle
+
+# ---- Options ---------------------------------------------------------------------------------
+
+
+def local_directory(text: str) -> str:
+    """An absolute path; `file:` may stand before it, but no other file system's name."""
+    path = re.sub(r"^file:(//)?(?=/)", "", not_empty(text))
+    if re.match(r"[A-Za-z][\w+.-]*:/", path):
+        raise ValueError
+    return str(Path(path).absolute())
+
+
+PATH = Option(
+    "path", local_directory, REQUIRED, "a local directory", "where the `data.<i>.csv` files are"
+)
+MAX_FILE_BYTES = Option(
+    "maxFileBytes",
+    integer(1),
+    None,
+    "a number of bytes from 1",
+    "writing: a file that would grow past it is followed by `data.<i>.1.csv` and so on; "
+    "the cut falls between Arrow batches, so one of these may be longer",
+)
+WRITE_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES))
+READ_OPTIONS = Options("cpu_log", (PATH, *FILE_OPTIONS[1:]))  # the files' own path is ours to say
+ALL_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES, *FILE_OPTIONS[1:]))
+
+# ---- Data source -----------------------------------------------------------------------------
+
+
+@documented(ALL_OPTIONS)
+class CpuLogDataSource(DataSource):
+    r"""Lines `epoch_millis,cpu_usage,item`, written batch by batch and read back as columns.
+
+    Parallelism: partition *i* of the DataFrame grows `data.<i>.csv`; `repartition(2)` makes two.
+    Replay: a batch that its query has published already is recognised and not published again.
+    Guarantee: exactly once. Tasks stage their lines, the commit records and then publishes them
+    (`publish.py`); readers never see a line that is taken back.
+
+    {options}
+
+    Write: a single column is the item, several become `Row(name=value, ...)`. Columns that are no
+    text appear as Arrow prints them; cast them to STRING for Spark's text. The time and the busy
+    fraction of the machine, 0..1, are taken once per Arrow batch. A newline, carriage return or
+    backslash in an item is written as `\n`, `\r`, `\\`, and a null as `\N`. A batch DataFrame
+    needs `.mode("append")`: Spark's default mode is not for Python formats.
+
+    Read: `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`. A line that is not of the format is
+    kept whole in `item`; its other two columns are null.
+
+    Errors: `ValueError` for a wrong option, a column without text form, or a mode that overwrites;
+    `RuntimeError` when another query writes to the directory, or when one of its files is foreign,
+    changed or damaged; `OSError` when the disk refuses. A streaming query starts in the
+    background, so that its errors, those of options too, are raised by `awaitTermination()`.
+
+    The idea: the custom sinks of Hazelcast Jet's tutorial, the two-phase commit of Flink's file
+    sink, and the redo log of databases.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "cpu_log"
+
+    def schema(self) -> str:
+        _read_options(self.options)  # asked for by `load()`: the time to say what is wrong
+        return "timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING"
+
+    def writer(self, schema: StructType, overwrite: bool) -> CpuLogWriter:
+        return CpuLogWriter(_checked(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> CpuLogStreamWriter:
+        return CpuLogStreamWriter(_checked(self.options, schema, overwrite))
+
+    def reader(self, schema: StructType) -> FileLinesReader:
+        return FileLinesReader(_read_options(self.options), parse_lines, whole_lines=True)
+
+    def streamReader(self, schema: StructType) -> FileLinesStreamReader:
+        return FileLinesStreamReader(_read_options(self.options), parse_lines)
+
+
+# ---- Writing ---------------------------------------------------------------------------------
+
+
+@dataclass
+class StagedByTask(WriterCommitMessage):
+    """What one task tells the driver's commit."""
+
+    query: str
+    run: str
+    staged: list[Staged]
+
+
+class CpuLogStreamWriter(DataSourceStreamArrowWriter):
+    """One micro-batch: it is known by its query's id and its own, so replays are recognised."""
+
+    def __init__(self, options: SimpleNamespace) -> None:
+        settle()
+        self._directory = _directory(options)
+        self._directory.check_record()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
+        task = TaskContext.get()
+        query = task.getLocalProperty("sql.streaming.queryId")
+        run = task.getLocalProperty("spark.jobGroup.id")  # Spark's job group of a query is its run
+        return StagedByTask(query, run, _stage(self._directory, query, iterator))
+
+    def commit(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
+        _commit(self._directory, messages, batchId)
+
+    def abort(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
+        for query in {message.query for message in messages if message}:
+            self._directory.sweep(query)
+
+
+class CpuLogWriter(DataSourceArrowWriter):
+    """One batch job, with an id of its own: Spark never repeats its commit."""
+
+    def __init__(self, options: SimpleNamespace) -> None:
+        self._directory = _directory(options)
+        self._job = f"batch-{uuid.uuid4()}"
+        self._directory.check_owner(this_owner(self._job, self._job))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
+        return StagedByTask(self._job, self._job, _stage(self._directory, self._job, iterator))
+
+    def commit(self, messages: Sequence[StagedByTask | None]) -> None:
+        _commit(self._directory, messages, None)
+
+    def abort(self, messages: Sequence[StagedByTask | None]) -> None:
+        self._directory.sweep(self._job)
+
+
+def _stage(
+    directory: PublishedDirectory, query: str, batches: Iterator[pa.RecordBatch]
+) -> list[Staged]:
+    """The hot path: one pass per Arrow batch, no loop over rows."""
+    settle()
+    stage = directory.stage(query, TaskContext.get().partitionId())
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                stage.write(format_lines(batch, int(time.time() * 1000), _cpu_monitor().usage()))
+        return stage.finish()
+    except BaseException:
+        stage.discard()
+        raise
+
+
+def _commit(
+    directory: PublishedDirectory, messages: Sequence[StagedByTask | None], batch: int | None
+) -> None:
+    sent = [message for message in messages if message]
+    if sent:
+        owner = this_owner(sent[0].query, sent[0].run)
+        directory.commit(owner, batch, [staged for message in sent for staged in message.staged])
+
+
+@cache
+def _cpu_monitor() -> CpuMonitor:
+    """One per worker process: Spark reuses them, so the reference outlives a task."""
+    return CpuMonitor()
+
+
+# ---- Checks before the first task ------------------------------------------------------------
+
+_WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
+
+
+def _checked(given: Mapping[str, str], schema: StructType, overwrite: bool) -> SimpleNamespace:
+    options = WRITE_OPTIONS.parse(given)
+    if overwrite:
+        raise ValueError(
+            'format `cpu_log` only appends: use `.mode("append")` or '
+            '`.outputMode("append")`; to begin anew, delete the directory'
+        )
+    _check_columns(schema)
+    _check_path(Path(options.path))
+    return options
+
+
+def _check_columns(schema: StructType) -> None:
+    if not schema.fields:
+        raise ValueError("format `cpu_log`: the DataFrame has no column to write")
+    for field in schema.fields:
+        if not isinstance(field.dataType, _WITH_TEXT):
+            raise ValueError(
+                f"format `cpu_log`: column `{field.name}` of type "
+                f"{field.dataType.simpleString()} has no text form; cast it to STRING first"
+            )
+
+
+def _check_path(path: Path) -> None:
+    """`path` or the nearest folder above it that exists must be a folder to write in."""
+    existing = next(at for at in (path, *path.absolute().parents) if os.access(at, os.F_OK))
+    if not existing.is_dir():
+        raise ValueError(
+            f"format `cpu_log`: option `path` must be a directory, but {existing} is a file"
+        )
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"format `cpu_log`: option `path` must be a directory to write in, but {existing} is "
+            "read-only; choose another one, or change its permissions"
+        )
+
+
+def _directory(options: SimpleNamespace) -> PublishedDirectory:
+    return PublishedDirectory(options.path, options.maxFileBytes)
+
+
+# ---- Reading ---------------------------------------------------------------------------------
+
+
+def _read_options(given: Mapping[str, str]) -> SimpleNamespace:
+    options = READ_OPTIONS.parse(given)
+    options.path = local_path(str(Path(options.path) / DATA_FILES))
+    return options
+
+
+def parse_cpu_log(df: DataFrame) -> DataFrame:
+    """The lines in column `value` as `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`.
+
+    Works on any DataFrame of lines, streaming or not. A line that is not of the format is kept
+    whole in `item`; its other two columns are null.
+    """
+    value = F.col("value")
+    millis, usage, item = (F.get(F.split(value, ",", 3), index) for index in range(3))
+    is_line = value.rlike(LINE_PATTERN)
+    return df.select(
+        F.when(is_line, F.timestamp_millis(millis.cast("bigint"))).alias("timestamp"),
+        F.when(is_line, usage.cast("double")).alias("cpu_usage"),
+        F.when(is_line, _restored(item)).otherwise(value).alias("item"),
+    )
+
+
+def _restored(item: Column) -> Column:
+    # Cut at the escaped backslashes first: what is left of a backslash then starts an escape.
+    parts = F.transform(F.split(item, r"\\\\"), _with_line_ends)
+    return F.when(item != F.lit(r"\N"), F.array_join(parts, "\\"))
+
+
+def _with_line_ends(text: Column) -> Column:
+    newlines = F.replace(text, F.lit(r"\n"), F.lit("\n"))
+    return F.replace(newlines, F.lit(r"\r"), F.lit("\r"))

@@ -1,0 +1,12 @@
+"""Format `network_lines`: lines that senders write to TCP ports, through a log on disk.
+
+A line's way: `sender` → `listener` (sockets, whole lines, what is dropped) → the segment log of
+`core`, one for each port (`port_logs`) → `data_source` (offsets, tasks, rows). `status` tells how
+the ports do.
+"""
+
+from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesDataSource
+from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.connectors.network_lines.status import NetworkStatus, PortStatus, network_status
+
+__all__ = ["NetworkLinesDataSource", "NetworkStatus", "PortStatus", "network_status", "send_lines"]

@@ -1,0 +1,290 @@
+"""The format `network_lines`: lines that senders write to TCP ports, kept in a log on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.connectors.network_lines.listener import UNLIMITED, Backlog, Limits, Listener
+from tutorial_pkg.connectors.network_lines.port_logs import Offset, PortLogs, Slice
+from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
+from tutorial_pkg.core.options import (
+    REQUIRED,
+    Option,
+    Options,
+    boolean,
+    documented,
+    integer,
+    not_empty,
+)
+from tutorial_pkg.core.read_limit import read_limit
+from tutorial_pkg.core.segment_log import Frame, read_frames
+from tutorial_pkg.core.worker import settle
+
+BATCH_BYTES = 1024 * 1024
+
+OPTIONS = Options(
+    "network_lines",
+    [
+        Option("path", not_empty, REQUIRED, "a directory", "where the durable log is kept"),
+        Option("host", not_empty, "127.0.0.1", "an address of this machine", "where to listen"),
+        Option("port", integer(1, 65535), 11000, "1..65535", "the first TCP port"),
+        Option(
+            "parallelism",
+            integer(1, 64),
+            1,
+            "1..64",
+            "how many ports: `port`, `port` + 1 and so on, each with a log and a thread of its own",
+        ),
+        Option(
+            "maxLineBytes",
+            integer(1, 64 * 1024 * 1024),
+            1024 * 1024,
+            "1..67108864 bytes",
+            "a longer line is dropped and counted; a connection may need as much memory",
+        ),
+        Option(
+            "maxConnections",
+            integer(1),
+            256,
+            "1 or more",
+            "senders connected to one port at once; further ones wait",
+        ),
+        Option(
+            "idleTimeout",
+            integer(1),
+            300,
+            "1 or more seconds",
+            "a connection that has not ended a line for so long is closed",
+        ),
+        Option(
+            "maxBacklogBytes",
+            integer(1),
+            1024**3,
+            "1 or more bytes",
+            "lines in the log, of all ports, that the query has not processed; when there are so "
+            "many, reading stops and TCP slows the senders",
+        ),
+        Option(
+            "maxBytesPerTrigger",
+            integer(1),
+            None,
+            "1 or more bytes",
+            "size of a batch, in whole frames, at least one of each port",
+        ),
+        Option(
+            "maxRowsPerTrigger",
+            integer(1),
+            None,
+            "1 or more",
+            "lines in a batch, in whole frames, at least one of each port",
+        ),
+        Option(
+            "includeMetadata",
+            boolean,
+            False,
+            "true or false",
+            "add port INT, received_at TIMESTAMP",
+        ),
+        EVENT_TIME,
+        MODE,
+    ],
+)
+
+
+@documented(OPTIONS)
+class NetworkLinesDataSource(DataSource):
+    """Lines from the network, any number of senders: `cat data.csv | nc 127.0.0.1 11000`.
+
+    A listener in the driver's reader process appends complete lines to a segment log; an offset
+    is a position in that log, on disk before Spark sees it. Tasks read slices of the log.
+
+    Parallelism: `parallelism` ports, and each port's new lines are cut into slices, so that one
+        busy port keeps all cores at work. Tasks must see `path` under the same name.
+    Replay: any batch that the source has not been told to forget (Spark's commit).
+    Guarantee: exactly once from the log on, with a checkpoint and an idempotent or transactional
+        sink. What had not reached the log when the process died is lost: plain TCP has no
+        acknowledgement. A sender that waits for the connection's close, as `send_lines` does,
+        knows that its lines reached the log.
+
+    Options:
+    {options}
+
+    Schema: value STRING; then with includeMetadata port INT, received_at TIMESTAMP; then with
+    eventTime event_time TIMESTAMP.
+
+    A line ends with a newline; a sender that closes its connection in good order may leave out
+    the last one. When a connection breaks, is idle for too long, or the query stops in the middle
+    of a line, that beginning of a line is dropped and counted.
+
+    A new query reads what the log still holds. With other ports than before, the old ports' lines
+    are read to their end. With the trigger `availableNow` no port is opened: the query reads what
+    is in the log, and stops.
+
+    Errors: `ValueError` for an option; `OSError` for a port in use, tried again for 10 seconds;
+    `LogLockedError` when another query writes to the log; `LogDamagedError`; `ValueError` when the
+    checkpoint does not fit the log.
+
+    The log is after Kafka's; the offset by port after Kafka's partitions.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "network_lines"
+
+    def schema(self) -> str:
+        options = _parse(self.options)
+        metadata = ", port INT, received_at TIMESTAMP" if options.includeMetadata else ""
+        event_time = ", event_time TIMESTAMP" if options.eventTime else ""
+        return f"value STRING{metadata}{event_time}"
+
+    def streamReader(self, schema: StructType) -> NetworkLinesReader:
+        return NetworkLinesReader(_parse(self.options))
+
+
+@dataclass
+class PortSlice(InputPartition):
+    """One task's work: whole frames of one port's log."""
+
+    port: int
+    slice: Slice
+
+
+class NetworkLinesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Opens the log when Spark first asks about offsets, and the ports only after that."""
+
+    def __init__(self, options: SimpleNamespace) -> None:
+        self._options = options
+        self._opened: PortLogs | None = None
+        self._listener: Listener | None = None
+        self._drain_to: Offset | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        return self._logs().first().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return read_limit(self._options)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        begin = self._logs().with_all_ports(Offset.from_json(start))
+        self._logs().check(begin)
+        if self._drain_to is None:
+            self._listen(begin)
+        newest = self._drain_to or self._logs().sync()
+        if isinstance(limit, ReadAllAvailable):
+            return newest.to_json()
+        rows, size = self._options.maxRowsPerTrigger, self._options.maxBytesPerTrigger
+        return self._logs().limited(begin, newest, rows, size).to_json()
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return self._logs().end().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._drain_to = self._logs().sync()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[PortSlice]:
+        begin = self._logs().with_all_ports(Offset.from_json(start))
+        self._logs().check(begin)
+        self._logs().check(Offset.from_json(end))
+        return [PortSlice(*found) for found in self._logs().slices(begin, Offset.from_json(end))]
+
+    def read(self, partition: PortSlice) -> Iterator[pa.RecordBatch]:
+        settle()
+        part = partition.slice
+        for group in _grouped(read_frames(part.directory, part.start, part.end)):
+            yield _batch(group, partition.port, self._options)
+
+    def commit(self, end: dict[str, int]) -> None:
+        self._logs().delete_below(Offset.from_json(end))
+
+    def stop(self) -> None:
+        if self._listener:
+            self._listener.close()
+        if self._opened:
+            self._opened.close()
+
+    def _logs(self) -> PortLogs:
+        if self._opened is None:
+            self._opened = PortLogs(Path(self._options.path).resolve(), _ports(self._options))
+        return self._opened
+
+    def _listen(self, begin: Offset) -> None:
+        """Start the listener, once; then tell it how far the query has come."""
+        if self._listener is None:
+            self._listener = _start_listener(self._options, self._logs())
+        self._listener.raise_failure()
+        self._listener.backlog.processed(begin.positions)
+
+
+def _parse(given: dict[str, str]) -> SimpleNamespace:
+    options = OPTIONS.parse(given)
+    last = options.port + options.parallelism - 1
+    if last > 65535:
+        raise ValueError(
+            f"format `network_lines`: options `port` {options.port} and `parallelism` "
+            f"{options.parallelism} ask for ports up to {last}; the last must be at most 65535"
+        )
+    return options
+
+
+def _ports(options: SimpleNamespace) -> range:
+    return range(options.port, options.port + options.parallelism)
+
+
+def _start_listener(options: SimpleNamespace, logs: PortLogs) -> Listener:
+    limits = Limits(
+        line_bytes=options.maxLineBytes,
+        connections=options.maxConnections,
+        idle_seconds=options.idleTimeout,
+        frame_rows=options.maxRowsPerTrigger or UNLIMITED,
+        frame_bytes=options.maxBytesPerTrigger or UNLIMITED,
+    )
+    backlog = Backlog(logs.writers, options.maxBacklogBytes)
+    return Listener(logs.directory, options.host, _ports(options), backlog, limits)
+
+
+def _grouped(
+    found: Iterable[tuple[Frame, memoryview]],
+) -> Iterator[list[tuple[Frame, memoryview]]]:
+    """Frames for one record batch: a large one by itself, or many small ones together."""
+    group, size = [], 0
+    for frame, payload in found:
+        group.append((frame, payload))
+        size += len(payload)
+        if size >= BATCH_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _batch(
+    group: list[tuple[Frame, memoryview]], port: int, options: SimpleNamespace
+) -> pa.RecordBatch:
+    payloads = [payload for _, payload in group]
+    columns = {"value": to_lines(payloads[0] if len(payloads) == 1 else b"".join(payloads))}
+    if options.includeMetadata:
+        columns |= _metadata([frame for frame, _ in group], port)
+    batch = pa.RecordBatch.from_pydict(columns)
+    return with_event_time(batch, options.mode) if options.eventTime else batch
+
+
+def _metadata(found: list[Frame], port: int) -> dict[str, pa.Array]:
+    rows = [frame.rows for frame in found]
+    received_at = np.repeat([frame.received_at for frame in found], rows)
+    return {
+        "port": pa.array(np.full(sum(rows), port, np.int32)),
+        "received_at": pa.array(received_at).cast(pa.timestamp("us", tz="UTC")),
+    }
