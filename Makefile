@@ -18,14 +18,16 @@ lab: $(READY) ## open the workbook in JupyterLab
 	$(BIN)/jupyter lab --ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" $(if $(filter 0,$(shell id -u)),--allow-root) \
 		$(LAB_OPTIONS) notebooks/00_start_here.ipynb
 
-test: $(READY) ## every test: style, unit, Spark, faults, browser, notebooks
+test: $(READY) ## every test: style, types, unit, Spark, faults, browser, notebooks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/python -m pytest tests
 	$(BIN)/python -m pytest $(NBVAL) notebooks
 
-check: $(READY) ## the quick tests: style, unit, one real stream (under two minutes)
+check: $(READY) ## the quick tests: style, types, unit, one real stream (under two minutes)
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/unit
 	$(BIN)/python -m tutorial_pkg doctor
 
@@ -60,7 +62,7 @@ chromium: ## install Chromium for the browser test (Debian and Ubuntu, as root)
 	command -v chromium >/dev/null || (apt-get -q update && apt-get -q -y install chromium)
 
 clean: ## remove the environment and all local state
-	rm -rf .venv .work .pytest_cache .ruff_cache
+	rm -rf .venv .work .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml Makefile

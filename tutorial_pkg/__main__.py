@@ -11,7 +11,7 @@ from pathlib import Path
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 when it did what it should."""
     given = _parser().parse_args(arguments)
-    return given.run(given)
+    return int(given.run(given))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,9 @@ the JVM ignores it, with a line in the log, when either has changed.
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -28,9 +30,10 @@ def make_archive() -> Path:
     print("Preparing Spark to start faster (once, about 20 s) ...", flush=True)
     unfinished = archive.with_suffix(".part")
     unfinished.unlink(missing_ok=True)
-    options = f'-XX:+UseSerialGC -XX:ArchiveClassesAtExit="{unfinished}"'
+    archiving = f'-XX:+UseSerialGC -XX:ArchiveClassesAtExit="{unfinished}"'
+    settings: dict[str, Any] = {"spark.driver.extraJavaOptions": archiving}
     with contextlib.redirect_stdout(None):
-        spark = start_spark("class archive", **{"spark.driver.extraJavaOptions": options})
+        spark = start_spark("class archive", **settings)
     _use_what_notebooks_use(spark)
     stop_spark(spark)
     unfinished.rename(archive)
@@ -44,10 +47,10 @@ def _use_what_notebooks_use(spark: SparkSession) -> None:
         F.window("timestamp", "1 second")
     )
     for name, rows, mode in (("rows", ticks, "append"), ("windows", windows.count(), "update")):
-        query = rows.writeStream.format("memory").queryName(name).outputMode(mode)
-        query = query.trigger(processingTime="200 milliseconds").start()
+        writer = rows.writeStream.format("memory").queryName(name).outputMode(mode)
+        query = writer.trigger(processingTime="200 milliseconds").start()
         while not any(progress["numInputRows"] for progress in query.recentProgress):
-            query.awaitTermination(0.1)
+            time.sleep(0.1)
         query.stop()
     doubled = spark.range(10).mapInArrow(lambda batches: batches, "id long")
     doubled.groupBy((F.col("id") % 3).alias("key")).count().orderBy("key").toPandas()

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from pyspark.sql import SparkSession
@@ -69,7 +70,9 @@ def _draw(spark: SparkSession, folder: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    log = spark.read.format("cpu_log").load(str(folder / "log")).orderBy("timestamp").toPandas()
+    log: Any = (
+        spark.read.format("cpu_log").load(str(folder / "log")).orderBy("timestamp").toPandas()
+    )
     figure, axes = plt.subplots(figsize=(8, 3.5), layout="constrained")
     axes.fill_between(log["timestamp"], 100 * log["cpu_usage"], alpha=0.25)
     axes.plot(log["timestamp"], 100 * log["cpu_usage"])

@@ -126,7 +126,7 @@ def _stream() -> str:
         while not spark.table("doctor").count():
             if not query.isActive or time.monotonic() > began + STREAM_SECONDS:
                 raise Unwell(f"stream: no row in {STREAM_SECONDS} s. {last_error(query) or ''}")
-            query.awaitTermination(0.1)
+            time.sleep(0.1)
         seconds = time.monotonic() - began
         query.stop()
         stop_spark(spark)

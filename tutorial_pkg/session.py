@@ -46,9 +46,9 @@ def start_spark(app_name: str = "workbook", cores: int = 2, **conf: Any) -> Spar
         session = SparkSession.builder.getOrCreate()
         register(session)
         return session
-    settings = SparkConf(loadDefaults=False).setAll(
-        {**_defaults(app_name, cores), **{key: str(value) for key, value in conf.items()}}.items()
-    )
+    given = {key: str(value) for key, value in conf.items()}
+    settings = SparkConf(loadDefaults=False)
+    settings.setAll(list({**_defaults(app_name, cores), **given}.items()))
     log = _open_log()
     gateway = SparkContext._gateway or _launch(settings, log)
     session = SparkSession(SparkContext(gateway=gateway, conf=settings))
@@ -59,7 +59,7 @@ def start_spark(app_name: str = "workbook", cores: int = 2, **conf: Any) -> Spar
 
 def stop_spark(spark: SparkSession) -> None:
     """Stop the session and its JVM, and wait until both are gone."""
-    gateway = SparkContext._gateway
+    gateway: Any = SparkContext._gateway
     spark.stop()
     gateway.shutdown()
     if gateway.proc is not None:
@@ -85,7 +85,7 @@ def last_error(failed: StreamingQuery | BaseException) -> str | None:
     # Spark wraps an error of a Python source in a page of Java and Python stack traces.
     python_errors = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception): .+)$", str(error), re.M)
     if python_errors:
-        return python_errors[-1].strip()
+        return str(python_errors[-1]).strip()
     return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
@@ -133,7 +133,8 @@ def _quiet_python() -> None:
     """Keep PySpark's own Python code from printing what it raises or gets over anyway."""
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
-    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+    servers: list[Any] = [accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer]
+    for server in servers:
         server.handle_error = lambda *_: None  # else an EOFError whenever a query is stopped
 
 

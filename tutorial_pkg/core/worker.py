@@ -1,9 +1,27 @@
-"""What this package does once in each Python worker process of Spark."""
+"""What the code of a connector asks of the Python worker process that it runs in."""
 
 from __future__ import annotations
 
 import gc
 from functools import cache
+
+from pyspark import TaskContext
+
+
+def this_task() -> TaskContext:
+    """The task that runs in this worker. Raises `RuntimeError` outside of one."""
+    task = TaskContext.get()
+    if task is None:
+        raise RuntimeError("this runs in Spark's tasks only; Spark calls it, nobody else")
+    return task
+
+
+def task_property(name: str) -> str:
+    """What the driver has set for all tasks of a job. Raises `RuntimeError` if it has not."""
+    value = this_task().getLocalProperty(name)
+    if value is None:
+        raise RuntimeError(f"Spark has not set {name!r} for this task; its version may not fit")
+    return value
 
 
 @cache

@@ -94,7 +94,8 @@ class QueryProcess:
         for process in family:
             _kill(process)
         psutil.wait_procs(family, timeout=10)
-        self._python.stdin.close()
+        if self._python.stdin:
+            self._python.stdin.close()
         QueryProcess._open.discard(self)
 
     def __enter__(self) -> QueryProcess:
@@ -125,7 +126,7 @@ def _wait_for_end_of_input() -> None:
 
 def _name(process: psutil.Process) -> str:
     try:
-        return process.name()
+        return str(process.name())
     except psutil.NoSuchProcess:
         return ""
 

@@ -6,6 +6,7 @@ As a script it is a driver in a process of its own. Arguments: folder, first por
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -23,5 +24,6 @@ def network_to_log(spark: SparkSession, folder: str, port: int, ports: int) -> S
 
 if __name__ == "__main__":
     end_with_parent()
-    spark = start_spark("drill", **{"spark.ui.enabled": "false"})
+    without_ui: dict[str, Any] = {"spark.ui.enabled": "false"}
+    spark = start_spark("drill", **without_ui)
     network_to_log(spark, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])).awaitTermination()

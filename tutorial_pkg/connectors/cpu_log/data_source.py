@@ -13,7 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
@@ -43,7 +42,7 @@ from tutorial_pkg.connectors.file_lines import (
     local_path,
 )
 from tutorial_pkg.core.options import REQUIRED, Option, Options, documented, integer, not_empty
-from tutorial_pkg.core.worker import settle
+from tutorial_pkg.core.worker import settle, task_property, this_task
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -145,9 +144,8 @@ class CpuLogStreamWriter(DataSourceStreamArrowWriter):
         self._directory.check_record()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
-        task = TaskContext.get()
-        query = task.getLocalProperty("sql.streaming.queryId")
-        run = task.getLocalProperty("spark.jobGroup.id")  # Spark's job group of a query is its run
+        query = task_property("sql.streaming.queryId")
+        run = task_property("spark.jobGroup.id")  # Spark's job group of a query is its run
         return StagedByTask(query, run, _stage(self._directory, query, iterator))
 
     def commit(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
@@ -181,7 +179,7 @@ def _stage(
 ) -> list[Staged]:
     """The hot path: one pass per Arrow batch, no loop over rows."""
     settle()
-    stage = directory.stage(query, TaskContext.get().partitionId())
+    stage = directory.stage(query, this_task().partitionId())
     try:
         for batch in batches:
             if batch.num_rows:

@@ -62,7 +62,7 @@ def _items(batch: pa.RecordBatch) -> pa.Array:
     columns = [_as_text(column) for column in batch.columns]
     if len(columns) == 1:
         return columns[0]
-    pieces = []
+    pieces: list[pa.Array | str] = []
     for name, column in zip(batch.schema.names, columns, strict=True):
         pieces += [f", {name}=" if pieces else f"Row({name}=", column]
     return _joined(*pieces, ")", null="null")

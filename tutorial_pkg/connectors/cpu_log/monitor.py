@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import psutil
 
@@ -25,7 +26,7 @@ class CpuMonitor:
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        cpu_times: Callable[[], tuple[float, ...]] = psutil.cpu_times,
+        cpu_times: Callable[[], Any] = psutil.cpu_times,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._clock = clock

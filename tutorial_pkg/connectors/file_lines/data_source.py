@@ -9,6 +9,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -279,7 +280,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._until: dict[str, int] | None = None
         self._available: FileOffset | None = None
 
-    def initialOffset(self) -> dict:
+    def initialOffset(self) -> dict[str, Any]:
         nothing_read = FileOffset({})
         if self.options.startFrom == "earliest":
             return nothing_read.to_json()
@@ -291,7 +292,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = {file.id: file.size for file in find_files(self.options.path)}
 
-    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = FileOffset.from_json(start)
         self._available = self._advance(begin)
         if isinstance(limit, ReadAllAvailable):
@@ -299,10 +300,10 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         limits = Limits(self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger)
         return limited(begin, self._available, limits, self.options.maxLineBytes).to_json()
 
-    def reportLatestOffset(self) -> dict | None:
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         return self._available.to_json() if self._available else None
 
-    def partitions(self, start: dict, end: dict) -> list[FilePartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FilePartition]:
         begin, target = FileOffset.from_json(start), FileOffset.from_json(end)
         ranges = [
             FileRange(file.path, file.id, begin.next_of(number), file.next, file.next, file.check)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
+from typing import Any
 
 from tutorial_pkg.connectors.file_lines.file_search import FoundFile
 from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING, LineFile, open_if_same
@@ -38,11 +39,11 @@ class FileOffset:
     seen: int = 0
 
     @classmethod
-    def from_json(cls, json: dict) -> FileOffset:
+    def from_json(cls, json: dict[str, Any]) -> FileOffset:
         files = {int(number): TrackedFile(**file) for number, file in json["files"].items()}
         return cls(files, json["seen"])
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         files = {str(number): asdict(file) for number, file in self.files.items()}
         return {"files": files, "seen": self.seen}
 
@@ -116,7 +117,9 @@ class Tail:
             return None
         with file:
             end = file.last_line_end(tracked.next, self._size(found, tracked.next))
-            return TrackedFile(found.path, found.id, end, file.check_before(end))
+            check = file.check_before(end)
+        # None: cut off since it was opened; the next look finds it as it is then.
+        return TrackedFile(found.path, found.id, end, check) if check else None
 
     def _size(self, found: FoundFile, least: int) -> int:
         size = found.size if self._until is None else self._until.get(found.id, least)
@@ -157,7 +160,10 @@ def limited(
         if file:  # else it vanished a moment ago, and the batch will say so
             with file:
                 end, rows = _cut(file, start, whole.next, limits.share(len(pending) - place))
-                files[number] = replace(whole, next=end, check=file.check_before(end))
+                check = file.check_before(end)
+            if check is None:  # cut off since it was opened: as above
+                continue
+            files[number] = replace(whole, next=end, check=check)
             limits = limits.less(rows, end - start)
     return FileOffset(files, available.seen)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -228,7 +228,7 @@ class NetworkLinesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._listener.backlog.processed(begin.positions)
 
 
-def _parse(given: dict[str, str]) -> SimpleNamespace:
+def _parse(given: Mapping[str, str]) -> SimpleNamespace:
     options = OPTIONS.parse(given)
     last = options.port + options.parallelism - 1
     if last > 65535:

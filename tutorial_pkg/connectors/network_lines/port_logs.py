@@ -136,7 +136,8 @@ def _limit(found: Iterator[Frame], max_rows: float, max_bytes: float) -> int:
 
 def _cut(found: Iterable[Frame], size: int) -> Iterator[tuple[int, int]]:
     """Start and end of runs of frames of at least `size` bytes; the last may be shorter."""
-    start = end = None
+    start: int | None = None
+    end = 0
     for frame in found:
         start, end = frame.position if start is None else start, frame.end
         if end - start >= size:

@@ -38,7 +38,7 @@ def _repeated(answer: Answer, batches: int, commits: int) -> Any:
     return tuple(found) if isinstance(found, list) else found
 
 
-def _wanted(batches: int, commits: int) -> tuple[int, dict | None, dict] | None:
+def _wanted(batches: int, commits: int) -> tuple[int, dict[str, int] | None, dict[str, int]] | None:
     last = batches - 1
     start = _offset(last - 1) if last else None
     return (last, start, _offset(last)) if commits < batches else None
