@@ -8,7 +8,8 @@ from tutorial_pkg.connectors.network_lines import (
     network_status,
     send_lines,
 )
-from tutorial_pkg.session import last_error, register, start_spark
+from tutorial_pkg.errors import last_error
+from tutorial_pkg.session import register, start_spark
 
 __all__ = [
     "CpuLogDataSource",

@@ -16,7 +16,8 @@ from tqdm import tqdm
 
 from tutorial_pkg.connectors.item_stream import item_stream
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.session import last_error, start_spark, stop_spark
+from tutorial_pkg.errors import last_error
+from tutorial_pkg.session import start_spark, stop_spark
 
 ITEMS_PER_SECOND = 20
 

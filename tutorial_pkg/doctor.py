@@ -116,7 +116,8 @@ def _stream() -> str:
     """A real query for a second, from the session's start to rows in a table."""
     try:
         # Only now: without Java or PySpark the other checks still have something to say.
-        from tutorial_pkg.session import last_error, start_spark, stop_spark
+        from tutorial_pkg.errors import last_error
+        from tutorial_pkg.session import start_spark, stop_spark
 
         began = time.monotonic()
         with contextlib.redirect_stdout(None):

@@ -8,7 +8,6 @@ Three names that PySpark does not call public are used, here and nowhere else:
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
@@ -72,21 +70,6 @@ def register(spark: SparkSession) -> None:
     """Make the formats `cpu_log`, `file_lines` and `network_lines` known to `spark`."""
     for source in (CpuLogDataSource, FileLinesDataSource, NetworkLinesDataSource):
         spark.dataSource.register(source)
-
-
-def last_error(failed: StreamingQuery | BaseException) -> str | None:
-    """What went wrong, in one readable line; None when nothing did.
-
-    `failed` is a query or an exception that Spark raised: of both, the innermost Python error.
-    """
-    error = failed.exception() if isinstance(failed, StreamingQuery) else failed
-    if error is None:
-        return None
-    # Spark wraps an error of a Python source in a page of Java and Python stack traces.
-    python_errors = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception): .+)$", str(error), re.M)
-    if python_errors:
-        return str(python_errors[-1]).strip()
-    return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
 def _defaults(app_name: str, cores: int) -> dict[str, str]:

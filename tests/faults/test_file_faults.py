@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from tutorial_pkg.session import last_error
+from tutorial_pkg.errors import last_error
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 DRIVER = Path(__file__).with_name("file_lines_driver.py")

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException, StreamingQueryEx
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.session import last_error
+from tutorial_pkg.errors import last_error
 from tutorial_pkg.workbook.drills import wait_until
 
 

@@ -304,7 +304,7 @@ def test_option_errors(options: dict[str, str], text: str) -> None:
 def test_option_errors_come_when_the_query_is_written(spark, tmp_path) -> None:
     with pytest.raises(AnalysisException, match=r"option `port` must be 1..65535, got 'abc'"):
         spark.readStream.format("network_lines").option("port", "abc").load(str(tmp_path))
-    with pytest.raises(AnalysisException, match=r"option `path` is missing; give a directory"):
+    with pytest.raises(AnalysisException, match=r"`path` is missing; give a local directory"):
         spark.readStream.format("network_lines").load()
 
 

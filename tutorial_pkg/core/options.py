@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,13 @@ REQUIRED = object()  # the default of an option that has none
 
 # Spark adds these to what the user wrote; they are not options of ours.
 ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
+
+# What Spark adds in `CREATE TABLE … USING`; it keeps such tables, but not their options.
+ADDED_BY_TABLES = frozenset({"owner", "provider"})
+NO_TABLES = (
+    "Spark 4.3 reads a table of a Python format without its options; "
+    "use `CREATE TEMPORARY VIEW name USING format OPTIONS (path '…')`, or `load(path)`"
+)
 
 
 @dataclass(frozen=True)
@@ -29,14 +38,14 @@ class Option:
     meaning: str
 
 
-def integer(low: int, high: int | None = None) -> Callable[[str], int]:
-    """A parser for whole numbers from `low` to `high`, both included."""
+def integer(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
+    """A parser for whole numbers from `low` to `high`, both included, in plain digits."""
 
     def parse(text: str) -> int:
-        value = int(text)
-        if value < low or (high is not None and value > high):
+        # Python's `int` takes `1_000`, blanks, and the digits of every script.
+        if not re.fullmatch(r"[+-]?[0-9]{1,19}", str(text)) or not low <= int(text) <= high:
             raise ValueError
-        return value
+        return int(text)
 
     return parse
 
@@ -65,6 +74,19 @@ def not_empty(text: str) -> str:
     return text
 
 
+def local_directory(text: str) -> str:
+    """A parser for a directory of this machine's file system; the absolute path.
+
+    `~` is the user's home, and `file:` may stand before an absolute path. Another file system's
+    name would otherwise become a local folder called `s3a:`, and people would think their data
+    were in the bucket.
+    """
+    path = re.sub(r"^file:(//)?(?=/)", "", not_empty(text))
+    if re.match(r"[A-Za-z][\w+.-]*:/", path):
+        raise ValueError
+    return str(Path(path).expanduser().absolute())
+
+
 class Options:
     """The options that one connector takes."""
 
@@ -77,10 +99,7 @@ class Options:
 
         Raises `ValueError` that names the option, its value and what is allowed.
         """
-        unknown = [name for name in given if name.lower() not in self.declared]
-        for name in unknown:
-            if name.lower() not in ADDED_BY_SPARK:
-                raise ValueError(self._unknown_text(name))
+        self._check_names({name.lower(): name for name in given})
         values = {name.lower(): value for name, value in given.items()}
         return SimpleNamespace(
             **{option.name: self._value(option, values) for option in self.declared.values()}
@@ -93,14 +112,23 @@ class Options:
             for option in self.declared.values()
         )
 
+    def _check_names(self, given: Mapping[str, str]) -> None:
+        """`given` are the names as the user wrote them, by their small letters."""
+        if given.keys() >= ADDED_BY_TABLES:
+            raise ValueError(f"format `{self.format_name}`: {NO_TABLES}")
+        if "paths" in given and "path" in self.declared:
+            raise ValueError(
+                f"format `{self.format_name}`: it reads one path, and `load` got several; load "
+                "each by itself and put them together with `union`"
+            )
+        for name in given.keys() - self.declared.keys() - ADDED_BY_SPARK:
+            raise ValueError(self._unknown_text(given[name]))
+
     def _value(self, option: Option, values: Mapping[str, str]) -> Any:
         text = values.get(option.name.lower())
         if text is None:
             if option.default is REQUIRED:
-                raise ValueError(
-                    f"format `{self.format_name}`: option `{option.name}` is missing; "
-                    f"give {option.allowed}: {option.meaning}"
-                )
+                raise ValueError(self._missing_text(option, values))
             return option.default
         try:
             return option.parse(text)
@@ -109,6 +137,13 @@ class Options:
                 f"format `{self.format_name}`: option `{option.name}` must be "
                 f"{option.allowed}, got {text!r}"
             ) from None
+
+    def _missing_text(self, option: Option, values: Mapping[str, str]) -> str:
+        table = "" if values else f". If this is a table: {NO_TABLES}"
+        return (
+            f"format `{self.format_name}`: option `{option.name}` is missing; "
+            f"give {option.allowed}: {option.meaning}{table}"
+        )
 
     def _unknown_text(self, name: str) -> str:
         near = difflib.get_close_matches(name.lower(), self.declared, n=1)

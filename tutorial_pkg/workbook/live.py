@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from tutorial_pkg.session import last_error
+from tutorial_pkg.errors import last_error
 
 REDRAW_SECONDS = 0.5
 

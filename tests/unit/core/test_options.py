@@ -12,6 +12,7 @@ from tutorial_pkg.core.options import (
     choice,
     documented,
     integer,
+    local_directory,
     not_empty,
 )
 
@@ -72,10 +73,47 @@ def test_every_parser_refuses_what_it_does_not_allow(name, text, allowed):
 
 def test_a_missing_option_says_what_it_is_for():
     with pytest.raises(ValueError) as error:
-        OPTIONS.parse({})
+        OPTIONS.parse({"port": "11000"})
     assert str(error.value) == (
         "format `demo`: option `path` is missing; give a directory: where the log lives"
     )
+
+
+def test_a_table_whose_options_spark_has_lost_is_told_from_a_forgotten_option():
+    with pytest.raises(ValueError, match=r"`path` is missing.*If this is a table: Spark"):
+        OPTIONS.parse({})
+
+
+def test_a_table_is_refused_before_it_exists():
+    by_spark = {"owner": "me", "provider": "demo", "location": "file:/x", "option.path": "/x"}
+    with pytest.raises(ValueError, match=r"`demo`: Spark 4\.3 reads a table .* TEMPORARY VIEW"):
+        OPTIONS.parse(by_spark | {"path": "/x"})
+
+
+def test_several_paths_are_refused_with_the_way_around():
+    with pytest.raises(ValueError, match=r"it reads one path, and `load` got several; .* `union`"):
+        OPTIONS.parse({"paths": '["/a","/b"]'})
+
+
+@pytest.mark.parametrize("text", ["1_000", "١٢", "１２", " 7", "7 ", "1e3", "0x10", "1" * 30])
+def test_numbers_are_plain_digits_of_a_size_that_fits(text):
+    with pytest.raises(ValueError, match="option `maxRows` must be a number from 1, got"):
+        OPTIONS.parse({"path": "log", "maxRows": text})
+
+
+def test_a_local_directory_is_absolute_whatever_way_it_is_written(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert local_directory("~/log") == local_directory("log") == str(tmp_path / "log")
+    assert local_directory(f"file:{tmp_path}/log") == str(tmp_path / "log")
+    assert local_directory(f"file://{tmp_path}/log") == str(tmp_path / "log")
+    assert local_directory("16:30") == str(tmp_path / "16:30")
+
+
+@pytest.mark.parametrize("text", ["s3a://bucket/log", "hdfs:/log", "gs://b/l", "", " "])
+def test_another_file_system_is_no_local_directory(text):
+    with pytest.raises(ValueError):
+        local_directory(text)
 
 
 def test_an_unknown_option_suggests_the_one_that_was_meant():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,18 +40,17 @@ from tutorial_pkg.connectors.file_lines import (
     FileLinesStreamReader,
     local_path,
 )
-from tutorial_pkg.core.options import REQUIRED, Option, Options, documented, integer, not_empty
+from tutorial_pkg.core.options import (
+    REQUIRED,
+    Option,
+    Options,
+    documented,
+    integer,
+    local_directory,
+)
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
 # ---- Options ---------------------------------------------------------------------------------
-
-
-def local_directory(text: str) -> str:
-    """An absolute path; `file:` may stand before it, but no other file system's name."""
-    path = re.sub(r"^file:(//)?(?=/)", "", not_empty(text))
-    if re.match(r"[A-Za-z][\w+.-]*:/", path):
-        raise ValueError
-    return str(Path(path).absolute())
 
 
 PATH = Option(

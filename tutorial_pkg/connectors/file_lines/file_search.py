@@ -38,7 +38,7 @@ def local_path(text: str) -> str:
             f"option `path` must be a local file, directory or glob, got {text!r}; "
             "Spark's own `text` format reads other file systems"
         )
-    path = Path(re.sub(r"^file:(//)?(?=/)", "", text)).absolute()
+    path = Path(re.sub(r"^file:(//)?(?=/)", "", text)).expanduser().absolute()
     if not _directories(path):
         raise ValueError(
             f"option `path`: no directory {str(path.parent)!r}; create it, or correct `path`"

@@ -27,6 +27,7 @@ from tutorial_pkg.core.options import (
     boolean,
     documented,
     integer,
+    local_directory,
     not_empty,
 )
 from tutorial_pkg.core.read_limit import read_limit
@@ -38,7 +39,13 @@ BATCH_BYTES = 1024 * 1024
 OPTIONS = Options(
     "network_lines",
     [
-        Option("path", not_empty, REQUIRED, "a directory", "where the durable log is kept"),
+        Option(
+            "path",
+            local_directory,
+            REQUIRED,
+            "a local directory",
+            "where the durable log is kept",
+        ),
         Option("host", not_empty, "127.0.0.1", "an address of this machine", "where to listen"),
         Option("port", integer(1, 65535), 11000, "1..65535", "the first TCP port"),
         Option(

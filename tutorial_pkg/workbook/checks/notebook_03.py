@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.session import last_error
+from tutorial_pkg.errors import last_error
 from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
 
 MOST_ROWS, ALL_ROWS = 400_000, 1_000_000
