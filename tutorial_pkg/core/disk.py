@@ -12,6 +12,34 @@ READ_BYTES = 1 << 20
 _NOT_IN_KERNEL = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
 
 
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make `folder`, with `mode` if it is new, and those above it.
+
+    Raises `NotADirectoryError` when a file is in the way.
+    """
+    try:
+        folder.mkdir(mode, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotADirectoryError(
+            f"{folder} cannot be a folder: there is a file of that name, or of a name above it; "
+            "choose another path, or move the file away"
+        ) from None
+
+
+def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
+    """`os.open`, but never through a symbolic link, which could lead to anybody's file.
+
+    Raises `OSError` that names the link.
+    """
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW, mode)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        text = f"{path} is a symbolic link, which is not followed here; remove it"
+        raise OSError(error.errno, text) from None
+
+
 def sync_directory(directory: Path) -> None:
     """Make new names in `directory` survive a power failure."""
     handle = os.open(directory, os.O_RDONLY)

@@ -13,27 +13,32 @@ After Kafka's log, with positions for record numbers.
 
 from __future__ import annotations
 
-import fcntl
-import json
 import logging
 import mmap
 import os
+import re
+import socket
 import struct
 import threading
-import time
-import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from tutorial_pkg.core.disk import sync_directory
+from isal.isal_zlib import crc32  # zlib's, more than twenty times as fast
+
+from tutorial_pkg.core.disk import make_folder, open_own, sync_directory
+from tutorial_pkg.core.writer_lock import (  # noqa: F401  (known under this module's name, too)
+    FOLDER_MODE,
+    PATIENCE_SECONDS,
+    RETRY_SECONDS,
+    LogLockedError,
+    WriterLock,
+    writer_process,
+)
 
 SEGMENT_BYTES = 64 * 1024 * 1024
-PATIENCE_SECONDS = 10.0  # a killed driver's reader process lives for some seconds more
-RETRY_SECONDS = 0.1
 
 # Payload bytes, rows, received-at, CRC-32 of the payload; then the CRC-32 of these four.
 _HEADER = struct.Struct("<IIqII")
@@ -41,6 +46,9 @@ _FIELDS = struct.Struct("<IIqI")
 _CHECKSUM = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size
 
+_FILE_MODE = 0o640  # what senders wrote is for the user, and a group that tasks may run under
+
+_SEGMENT_NAME = re.compile(r"[0-9]{20}\.segment")  # nothing else there is ours
 _WRONG_PAYLOAD = "the payload does not match its CRC-32"
 
 _log = logging.getLogger(__name__)
@@ -50,8 +58,8 @@ class LogDamagedError(Exception):
     """The log does not hold what was written to it; the text names segment and position."""
 
 
-class LogLockedError(Exception):
-    """Another process writes to the log; the text names it."""
+class LogNotVisibleError(Exception):
+    """There is no log in the folder, as this host sees it; the text names both."""
 
 
 class Frame(NamedTuple):
@@ -75,7 +83,7 @@ class Frame(NamedTuple):
 def frames(directory: Path, start: int, end: int) -> Iterator[Frame]:
     """The frames from position `start` to `end`, by their headers alone.
 
-    Raises `LogDamagedError`.
+    Raises `LogDamagedError`, and `LogNotVisibleError` where no segment is there at all.
     """
     return (frame for _, frame in _scan(directory, start, end))
 
@@ -83,7 +91,7 @@ def frames(directory: Path, start: int, end: int) -> Iterator[Frame]:
 def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
     """The frames from position `start` to `end`, each with its payload, whose CRC-32 is checked.
 
-    Raises `LogDamagedError`.
+    Raises what `frames` does.
     """
     for segment, frame in _scan(directory, start, end):
         if not segment.is_sound(frame):
@@ -119,7 +127,7 @@ class _Segment:
         if self.end - position < HEADER_BYTES:
             return None
         *fields, header_crc = _HEADER.unpack_from(self._data, place)
-        if zlib.crc32(self._data[place : place + _FIELDS.size]) != header_crc:
+        if crc32(self._data[place : place + _FIELDS.size]) != header_crc:
             raise self.damaged(position, "no frame's header is here")
         frame = Frame(position, *fields)
         return frame if frame.end <= self.end else None
@@ -128,7 +136,7 @@ class _Segment:
         return self._data[frame.position - self.base + HEADER_BYTES : frame.end - self.base]
 
     def is_sound(self, frame: Frame) -> bool:
-        return zlib.crc32(self.payload(frame)) == frame.payload_crc
+        return crc32(self.payload(frame)) == frame.payload_crc
 
     def is_zero_from(self, position: int) -> bool:
         rest = self._data[position - self.base :]
@@ -144,7 +152,7 @@ class _Segment:
 
 def _segments(directory: Path) -> list[Path]:
     """Oldest first: the names have leading zeros."""
-    return sorted(directory.glob("*.segment"))
+    return sorted(path for path in directory.glob("*") if _SEGMENT_NAME.fullmatch(path.name))
 
 
 def _base(segment: Path) -> int:
@@ -152,18 +160,30 @@ def _base(segment: Path) -> int:
 
 
 def _segment_with(directory: Path, position: int) -> _Segment:
+    """The segment is opened before it is measured: only that makes a network share look anew."""
     segments = _segments(directory)
+    if not segments:  # the writer keeps one in any case
+        raise LogNotVisibleError(_not_visible_text(directory))
     index = bisect_right(segments, position, key=_base) - 1
-    if index < 0 or position >= _base(segments[index]) + segments[index].stat().st_size:
+    found = _Segment(segments[index]) if index >= 0 else None
+    if found is None or position >= found.end:
         raise LogDamagedError(f"{directory}: no segment holds position {position}")
-    return _Segment(segments[index])
+    return found
+
+
+def _not_visible_text(directory: Path) -> str:
+    return (
+        f"host {socket.gethostname()} does not see the log {directory}: put it on storage that "
+        "all workers share, under the same path. If it is not on the driver's machine either, it "
+        "was deleted"
+    )
 
 
 # Writing
 
 
 class SegmentWriter:
-    """The one writer of a log directory; take the `WriterLock` above it first.
+    """The one writer of a log directory; take the `WriterLock` above it first (`writer_lock`).
 
     One thread appends; any thread may `sync`, `delete_below` and read the positions: `first` is
     the oldest that is still there, `end` where the next frame will be. `repair` tells what opening
@@ -174,8 +194,9 @@ class SegmentWriter:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._file_in_use = threading.Lock()
+        self._sync_failure: OSError | None = None
         self.repair: str | None = None
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory, FOLDER_MODE)
         self.end = self._synced = self._open_last_segment()
         self.first = _base(_segments(directory)[0])
 
@@ -184,8 +205,8 @@ class SegmentWriter:
 
         Raises `OSError`, for instance when the disk is full.
         """
-        fields = _FIELDS.pack(len(payload), rows, received_at, zlib.crc32(payload))
-        header = fields + _CHECKSUM.pack(zlib.crc32(fields))
+        fields = _FIELDS.pack(len(payload), rows, received_at, crc32(payload))
+        header = fields + _CHECKSUM.pack(crc32(fields))
         if self.end - self._base >= self._segment_bytes:
             self._roll()
         written = os.writev(self._file, [header, payload])
@@ -195,13 +216,25 @@ class SegmentWriter:
         self.end += written
 
     def sync(self) -> int:
-        """Put everything appended so far on disk, and return the position up to which it is."""
+        """Put everything appended so far on disk, and return the position up to which it is.
+
+        Raises `OSError`, and then ever again: the system forgets what it could not write.
+        """
         with self._file_in_use:
+            if self._sync_failure:
+                raise self._sync_failure
             end = self.end
             if end != self._synced:
-                os.fdatasync(self._file)
+                self._sync_file()
                 self._synced = end
         return end
+
+    def _sync_file(self) -> None:
+        try:
+            os.fdatasync(self._file)
+        except OSError as failure:
+            self._sync_failure = failure
+            raise
 
     def delete_below(self, position: int) -> None:
         """Delete the segments that lie wholly below `position`, never the one being written."""
@@ -213,8 +246,10 @@ class SegmentWriter:
 
     def close(self) -> None:
         """Sync and close; only after the last `append`."""
-        self.sync()
-        os.close(self._file)
+        try:
+            self.sync()
+        finally:
+            os.close(self._file)
 
     def _open_last_segment(self) -> int:
         """Repair and open the newest segment, or start the first; the position of its end."""
@@ -223,10 +258,14 @@ class SegmentWriter:
             sync_directory(self._directory.parent)
             self._start_segment(0)
             return 0
-        end = self._cut_torn_tail(segments[-1])
         self._base = _base(segments[-1])
-        self._file = os.open(segments[-1], os.O_WRONLY | os.O_APPEND)
-        os.fdatasync(self._file)  # a killed process had no time for it
+        self._file = open_own(segments[-1], os.O_WRONLY | os.O_APPEND)
+        try:
+            end = self._cut_torn_tail(segments[-1])
+            os.fdatasync(self._file)  # a killed process had no time for it
+        except BaseException:
+            os.close(self._file)
+            raise
         return end
 
     def _cut_torn_tail(self, segment: Path) -> int:
@@ -234,7 +273,7 @@ class SegmentWriter:
         end = _end_of_whole_frames(_Segment(segment)) if size else _base(segment)
         torn = _base(segment) + size - end
         if torn:
-            os.truncate(segment, size - torn)
+            os.ftruncate(self._file, size - torn)
             self.repair = f"segment {segment}: cut off {torn} bytes of an unfinished frame at {end}"
             _log.warning(self.repair)
         return end
@@ -243,13 +282,15 @@ class SegmentWriter:
         """Start the next segment when this one is on disk, so that only the newest can be torn."""
         self.sync()
         with self._file_in_use:
-            os.close(self._file)
-            self._start_segment(self.end)
+            full = self._file
+            self._start_segment(self.end)  # an error, as of a full disk, leaves the old one open
+            os.close(full)
 
     def _start_segment(self, base: int) -> None:
-        self._base = base
         name = self._directory / f"{base:020d}.segment"
-        self._file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        self._file = open_own(name, flags, _FILE_MODE)
+        self._base = base
         sync_directory(self._directory)
 
 
@@ -270,61 +311,3 @@ def _end_of_whole_frames(segment: _Segment) -> int:
             raise segment.damaged(position, _WRONG_PAYLOAD)
         position = frame.end
     return position
-
-
-class WriterLock:
-    """Held by the log's only writing process; the system releases it when the process dies."""
-
-    def __init__(self, directory: Path, patience: float = PATIENCE_SECONDS) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._file = (directory / "lock").open("a+")
-        deadline = time.monotonic() + patience
-        while not self._taken():
-            if time.monotonic() > deadline:
-                holder = self._holder()
-                self._file.close()
-                raise LogLockedError(
-                    f"the log {directory} is in use by {holder}; stop that query first, "
-                    "or give this one a log of its own"
-                )
-            time.sleep(RETRY_SECONDS)
-        self._sign()
-
-    def release(self) -> None:
-        self._file.close()
-
-    def _taken(self) -> bool:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _sign(self) -> None:
-        since = datetime.now().astimezone().isoformat(timespec="seconds")
-        self._file.truncate(0)
-        json.dump({"process": os.getpid(), "since": since}, self._file)
-        self._file.flush()
-
-    def _holder(self) -> str:
-        self._file.seek(0)
-        text = self._file.read()
-        if not text:
-            return "another process"
-        holder = json.loads(text)
-        return f"the query of process {holder['process']} (since {holder['since']})"
-
-
-def writer_process(directory: Path) -> int | None:
-    """The process that holds the `WriterLock` of `directory`, or None."""
-    try:
-        file = (directory / "lock").open()
-    except FileNotFoundError:
-        return None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = file.read()
-            return json.loads(text)["process"] if text else None
-    return None

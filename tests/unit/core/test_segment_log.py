@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import json
 import os
 import re
-import subprocess
-import sys
+import socket
+import stat
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tutorial_pkg.core import segment_log
 from tutorial_pkg.core.segment_log import (
     HEADER_BYTES,
     LogDamagedError,
-    LogLockedError,
+    LogNotVisibleError,
     SegmentWriter,
-    WriterLock,
     frames,
     read_frames,
-    writer_process,
 )
 
 
@@ -225,42 +219,71 @@ def open_below(folder: Path) -> list[str]:
     return [path for path in files if Path(path).is_relative_to(folder)]
 
 
-HOLDER = """
-import sys
-from pathlib import Path
-from tutorial_pkg.core.segment_log import WriterLock
-lock = WriterLock(Path(sys.argv[1]))
-print("held", flush=True)
-sys.stdin.read()
-"""
+def test_a_folder_that_this_host_does_not_see_is_no_damage(tmp_path) -> None:
+    """On a cluster, a worker without the driver's storage; what is there is whole."""
+    folder = tmp_path / "not mounted here"
+    expected = f"^host {socket.gethostname()} does not see the log {folder}: put it on storage that"
+    with pytest.raises(LogNotVisibleError, match=expected):
+        read(folder, 0, 28)
+    folder.mkdir()
+    with pytest.raises(LogNotVisibleError, match=expected):
+        list(frames(folder, 0, 28))
 
 
-def test_second_writer_is_told_who_holds_the_lock_until_that_one_dies(tmp_path) -> None:
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout.readline() == b"held\n"
-        assert writer_process(tmp_path) == holder.pid
-        since = json.loads((tmp_path / "lock").read_text())["since"]
-        with pytest.raises(LogLockedError) as error:
-            WriterLock(tmp_path, patience=0.2)
+def test_other_files_in_the_folder_are_left_alone(tmp_path) -> None:
+    for name in ("copy of 00000000000000000000.segment", "².segment", "1.segment"):
+        (tmp_path / name).write_bytes(b"mine")
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.delete_below(log.end)
+    log.close()
+    reopened = SegmentWriter(tmp_path)
+    assert (reopened.first, reopened.end) == (log.first, log.end)
+    reopened.close()
+    assert (tmp_path / "1.segment").read_bytes() == b"mine"
+
+
+def test_a_file_where_the_folder_should_be(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "11000"):
+        with pytest.raises(NotADirectoryError) as error:
+            SegmentWriter(folder)
         assert str(error.value) == (
-            f"the log {tmp_path} is in use by the query of process {holder.pid} (since {since}); "
-            "stop that query first, or give this one a log of its own"
+            f"{folder} cannot be a folder: there is a file of that name, or of a name above it; "
+            "choose another path, or move the file away"
         )
-        holder.kill()
-    assert writer_process(tmp_path) is None
-    WriterLock(tmp_path).release()
 
 
-def test_no_process_writes_where_no_log_is(tmp_path) -> None:
-    assert writer_process(tmp_path) is None
+def test_symbolic_links_are_not_followed(tmp_path) -> None:
+    victim = tmp_path / "somebody's"
+    victim.write_bytes(b"theirs")
+    (tmp_path / "log").mkdir()
+    link = tmp_path / "log" / f"{0:020d}.segment"
+    link.symlink_to(victim)
+    with pytest.raises(OSError, match=f"{link} is a symbolic link, which is not followed here"):
+        SegmentWriter(tmp_path / "log")
+    assert victim.read_bytes() == b"theirs"
 
 
-def test_waits_for_a_lock_that_comes_free(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = WriterLock(tmp_path)
-    monkeypatch.setattr(segment_log.time, "sleep", lambda _: first.release())
-    second = WriterLock(tmp_path)
-    with (tmp_path / "lock").open() as other, pytest.raises(OSError) as error:
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert error.value.errno == errno.EAGAIN
-    second.release()
+def test_what_senders_wrote_is_not_for_everybody(tmp_path) -> None:
+    log = write(tmp_path / "log", PAYLOADS)
+    for path in (tmp_path / "log", *segments(tmp_path / "log")):
+        assert not stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXO
+    log.close()
+
+
+def test_what_the_disk_refused_once_is_never_called_synced(tmp_path, monkeypatch) -> None:
+    """After an error the system forgets the bytes, and its next answer is "done"."""
+    log = write(tmp_path, PAYLOADS)
+
+    def broken(_: int) -> None:
+        raise OSError("no such luck")
+
+    with monkeypatch.context() as once:
+        once.setattr(os, "fdatasync", broken)
+        with pytest.raises(OSError, match="no such luck"):
+            log.sync()
+    with pytest.raises(OSError, match="no such luck"):
+        log.sync()
+    with pytest.raises(OSError, match="no such luck"):
+        log.close()
+    assert not open_below(tmp_path)

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tutorial_pkg.core.segment_log import writer_process
+from tutorial_pkg.core.writer_lock import writer_process
 
 FILE_NAME = "status.json"
 
