@@ -32,9 +32,9 @@ from tests.network_queries import (
     wait_for_listener,
 )
 from tutorial_pkg.connectors.network_lines import network_status
-from tutorial_pkg.connectors.network_lines.port_logs import PortLogs
 from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus
+from tutorial_pkg.core.log_group import LogGroup
 from tutorial_pkg.core.segment_log import frames, read_frames
 from tutorial_pkg.workbook.drills import wait_until
 
@@ -110,10 +110,10 @@ def test_killed_drivers_lose_and_repeat_nothing_of_the_log(spark, tmp_path, free
 LISTENING = """
 import sys, time
 from pathlib import Path
-from tutorial_pkg.connectors.network_lines.listener import Backlog, Limits, Listener
-from tutorial_pkg.connectors.network_lines.port_logs import PortLogs
+from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
+from tutorial_pkg.core.log_group import Backlog, LogGroup
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
-logs = PortLogs(directory, [port])
+logs = LogGroup(directory, [port], "port")
 limits = Limits(line_bytes=1000, connections=9, idle_seconds=9)
 Listener(directory, "127.0.0.1", [port], Backlog(logs.writers, 1 << 40), limits)
 print("listening", flush=True)
@@ -134,7 +134,7 @@ def test_killed_listeners_keep_what_they_confirmed(tmp_path, free_ports) -> None
                 assert listener.stdout.readline() == b"listening\n"
                 time.sleep(random.uniform(0, 0.2))
                 listener.kill()
-    PortLogs(tmp_path / "log", [port]).close()
+    LogGroup(tmp_path / "log", [port], "port").close()
     logged = _log_lines(tmp_path, port)
     assert len(set(logged)) == len(logged)
     confirmed = {line for sender in senders for line in sender.confirmed}

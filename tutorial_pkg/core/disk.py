@@ -49,6 +49,17 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
+def replace_file(file: Path, text: str) -> None:
+    """Give `file` this content in one step that survives a power failure: all of it, or nothing."""
+    draft = file.with_name(f"{file.name}.new")
+    with draft.open("w") as written:
+        written.write(text)
+        written.flush()
+        os.fsync(written.fileno())
+    draft.replace(file)
+    sync_directory(file.parent)
+
+
 def begin_sync(file: int, offset: int, length: int) -> None:
     """Have the kernel begin to write to the disk: `fsync` has less to wait for in the end."""
     if hasattr(os, "posix_fadvise"):  # not on macOS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from functools import cache
 
 from pyspark import TaskContext
@@ -34,3 +35,12 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def cores() -> int:
+    """How many tasks may run at once: the cores of this machine.
+
+    Right for `local[*]`. The driver's reader process is told nothing of a cluster's executors;
+    there, what is cut for fewer cores makes longer tasks, never wrong ones.
+    """
+    return os.cpu_count() or 1

@@ -18,7 +18,6 @@ import pytest
 
 from tutorial_pkg.connectors.network_lines import listener as listener_module
 from tutorial_pkg.connectors.network_lines.listener import (
-    Backlog,
     Limits,
     Listener,
     _Connection,
@@ -26,6 +25,7 @@ from tutorial_pkg.connectors.network_lines.listener import (
 )
 from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus, network_status
+from tutorial_pkg.core.log_group import Backlog
 from tutorial_pkg.core.segment_log import SegmentWriter, WriterLock, frames, read_frames
 from tutorial_pkg.workbook.drills import wait_until
 
@@ -371,7 +371,9 @@ def test_stopping_resets_a_connection_that_has_not_ended(start) -> None:
 LISTENING = """
 import os, sys, time
 from pathlib import Path
-from tutorial_pkg.connectors.network_lines.listener import Backlog, Limits, Listener
+from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
+from tutorial_pkg.core.log_group import Backlog
+from tutorial_pkg.core.log_group import Backlog
 from tutorial_pkg.core.segment_log import SegmentWriter
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 log = SegmentWriter(directory / "log")

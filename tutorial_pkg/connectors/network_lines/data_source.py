@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.connectors.network_lines.listener import UNLIMITED, Backlog, Limits, Listener
-from tutorial_pkg.connectors.network_lines.port_logs import Offset, PortLogs, Slice
+from tutorial_pkg.connectors.network_lines.listener import UNLIMITED, Limits, Listener
 from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
+from tutorial_pkg.core.log_group import Backlog, LogGroup
+from tutorial_pkg.core.log_reader import Framed, LogReader, log_options
 from tutorial_pkg.core.options import (
-    REQUIRED,
     Option,
     Options,
     boolean,
     documented,
     integer,
-    local_directory,
     not_empty,
 )
-from tutorial_pkg.core.read_limit import read_limit
-from tutorial_pkg.core.segment_log import Frame, read_frames
-from tutorial_pkg.core.worker import settle
+from tutorial_pkg.core.segment_log import Frame
 
-BATCH_BYTES = 1024 * 1024
-
+_PATH, *_LIMITS = log_options("lines", "port")
 OPTIONS = Options(
     "network_lines",
     [
-        Option(
-            "path",
-            local_directory,
-            REQUIRED,
-            "a local directory",
-            "where the durable log is kept",
-        ),
+        _PATH,
         Option("host", not_empty, "127.0.0.1", "an address of this machine", "where to listen"),
         Option("port", integer(1, 65535), 11000, "1..65535", "the first TCP port"),
         Option(
@@ -76,28 +59,7 @@ OPTIONS = Options(
             "1 or more seconds",
             "a connection that has not ended a line for so long is closed",
         ),
-        Option(
-            "maxBacklogBytes",
-            integer(1),
-            1024**3,
-            "1 or more bytes",
-            "lines in the log, of all ports, that the query has not processed; when there are so "
-            "many, reading stops and TCP slows the senders",
-        ),
-        Option(
-            "maxBytesPerTrigger",
-            integer(1),
-            None,
-            "1 or more bytes",
-            "size of a batch, in whole frames, at least one of each port",
-        ),
-        Option(
-            "maxRowsPerTrigger",
-            integer(1),
-            None,
-            "1 or more",
-            "lines in a batch, in whole frames, at least one of each port",
-        ),
+        *_LIMITS,
         Option(
             "includeMetadata",
             boolean,
@@ -161,78 +123,17 @@ class NetworkLinesDataSource(DataSource):
         return NetworkLinesReader(_parse(self.options))
 
 
-@dataclass
-class PortSlice(InputPartition):
-    """One task's work: whole frames of one port's log."""
-
-    port: int
-    slice: Slice
-
-
-class NetworkLinesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Opens the log when Spark first asks about offsets, and the ports only after that."""
+class NetworkLinesReader(LogReader):
+    """A log for each port; the listener fills them."""
 
     def __init__(self, options: SimpleNamespace) -> None:
-        self._options = options
-        self._opened: PortLogs | None = None
-        self._listener: Listener | None = None
-        self._drain_to: Offset | None = None
+        super().__init__(options, _ports(options), "port")
 
-    def initialOffset(self) -> dict[str, int]:
-        return self._logs().first().to_json()
+    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Listener:
+        return _start_listener(self.options, logs, backlog)
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return read_limit(self._options)
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        begin = self._logs().with_all_ports(Offset.from_json(start))
-        self._logs().check(begin)
-        if self._drain_to is None:
-            self._listen(begin)
-        newest = self._drain_to or self._logs().sync()
-        if isinstance(limit, ReadAllAvailable):
-            return newest.to_json()
-        rows, size = self._options.maxRowsPerTrigger, self._options.maxBytesPerTrigger
-        return self._logs().limited(begin, newest, rows, size).to_json()
-
-    def reportLatestOffset(self) -> dict[str, int]:
-        return self._logs().end().to_json()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._drain_to = self._logs().sync()
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[PortSlice]:
-        begin = self._logs().with_all_ports(Offset.from_json(start))
-        self._logs().check(begin)
-        self._logs().check(Offset.from_json(end))
-        return [PortSlice(*found) for found in self._logs().slices(begin, Offset.from_json(end))]
-
-    def read(self, partition: PortSlice) -> Iterator[pa.RecordBatch]:
-        settle()
-        part = partition.slice
-        for group in _grouped(read_frames(part.directory, part.start, part.end)):
-            yield _batch(group, partition.port, self._options)
-
-    def commit(self, end: dict[str, int]) -> None:
-        self._logs().delete_below(Offset.from_json(end))
-
-    def stop(self) -> None:
-        if self._listener:
-            self._listener.close()
-        if self._opened:
-            self._opened.close()
-
-    def _logs(self) -> PortLogs:
-        if self._opened is None:
-            self._opened = PortLogs(Path(self._options.path).resolve(), _ports(self._options))
-        return self._opened
-
-    def _listen(self, begin: Offset) -> None:
-        """Start the listener, once; then tell it how far the query has come."""
-        if self._listener is None:
-            self._listener = _start_listener(self._options, self._logs())
-        self._listener.raise_failure()
-        self._listener.backlog.processed(begin.positions)
+    def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
+        return _batch(found, number, self.options)
 
 
 def _parse(given: Mapping[str, str]) -> SimpleNamespace:
@@ -250,7 +151,7 @@ def _ports(options: SimpleNamespace) -> range:
     return range(options.port, options.port + options.parallelism)
 
 
-def _start_listener(options: SimpleNamespace, logs: PortLogs) -> Listener:
+def _start_listener(options: SimpleNamespace, logs: LogGroup, backlog: Backlog) -> Listener:
     limits = Limits(
         line_bytes=options.maxLineBytes,
         connections=options.maxConnections,
@@ -258,28 +159,10 @@ def _start_listener(options: SimpleNamespace, logs: PortLogs) -> Listener:
         frame_rows=options.maxRowsPerTrigger or UNLIMITED,
         frame_bytes=options.maxBytesPerTrigger or UNLIMITED,
     )
-    backlog = Backlog(logs.writers, options.maxBacklogBytes)
     return Listener(logs.directory, options.host, _ports(options), backlog, limits)
 
 
-def _grouped(
-    found: Iterable[tuple[Frame, memoryview]],
-) -> Iterator[list[tuple[Frame, memoryview]]]:
-    """Frames for one record batch: a large one by itself, or many small ones together."""
-    group, size = [], 0
-    for frame, payload in found:
-        group.append((frame, payload))
-        size += len(payload)
-        if size >= BATCH_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-def _batch(
-    group: list[tuple[Frame, memoryview]], port: int, options: SimpleNamespace
-) -> pa.RecordBatch:
+def _batch(group: list[Framed], port: int, options: SimpleNamespace) -> pa.RecordBatch:
     payloads = [payload for _, payload in group]
     columns = {"value": to_lines(payloads[0] if len(payloads) == 1 else b"".join(payloads))}
     if options.includeMetadata:

@@ -19,14 +19,15 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tutorial_pkg.connectors.network_lines.status import PortStatus, publish
-from tutorial_pkg.core.segment_log import PATIENCE_SECONDS, RETRY_SECONDS, SegmentWriter
+from tutorial_pkg.core.log_group import Backlog
+from tutorial_pkg.core.segment_log import PATIENCE_SECONDS, RETRY_SECONDS
 
 FRAME_BYTES = 1024 * 1024
 UNLIMITED = 2**31
@@ -53,26 +54,6 @@ class Limits:
     idle_seconds: float
     frame_rows: int = UNLIMITED
     frame_bytes: int = UNLIMITED
-
-
-class Backlog:
-    """The bytes in the logs, by port, that the query has not processed yet."""
-
-    def __init__(self, logs: Mapping[int, SegmentWriter], max_bytes: int) -> None:
-        self.logs = logs
-        self._max_bytes = max_bytes
-        self._processed = {port: log.first for port, log in logs.items()}
-
-    def processed(self, positions: Mapping[int, int]) -> None:
-        """Note up to where the query has processed each port's log."""
-        self._processed |= positions
-
-    def of(self, port: int) -> int:
-        return self.logs[port].end - self._processed[port]
-
-    @property
-    def full(self) -> bool:
-        return sum(map(self.of, self.logs)) >= self._max_bytes
 
 
 class Listener:
