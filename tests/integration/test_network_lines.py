@@ -119,7 +119,7 @@ def _left_unread(directory: Path, port: int, parallelism: int) -> list[str]:
 
 def test_exact_rows_of_awkward_bytes(spark, tmp_path, free_ports) -> None:
     port = free_ports(1)
-    query = start_query(spark, tmp_path, port)
+    query = start_query(spark, tmp_path, port, unterminated="keep")
     packets = [b"crlf\r", b"\n\n\r\n", b"\xef\xbb\xbfbom\n", b"nul\0nul\n", b"\xff\xfe bad\n"]
     packets += [b"\xe2", b"\x82\xac euro\n", b"a\rb\n", b"last"]
     with socket.create_connection((HOST, port)) as client:
@@ -284,6 +284,13 @@ def test_port_in_use(spark, tmp_path, free_ports) -> None:
         ({"maxLineBytes": "0"}, "option `maxLineBytes` must be 1..67108864 bytes, got '0'"),
         ({"idleTimeout": "-1"}, "option `idleTimeout` must be 1 or more seconds, got '-1'"),
         ({"maxConnections": "x"}, "option `maxConnections` must be 1 or more, got 'x'"),
+        ({"unterminated": "x"}, "option `unterminated` must be drop or keep, got 'x'"),
+        (
+            {"host": "*"},
+            "option `host` must be an address or a name of this machine, such as 127.0.0.1, ::1, "
+            "or 0.0.0.0 for every IPv4 address, got '*'",
+        ),
+        ({"host": "127.0.0.1 "}, "option `host` must be an address or a name of this machine, suc"),
         ({"includeMetadata": "yes"}, "option `includeMetadata` must be true or false, got 'yes'"),
         ({"prot": "1"}, "unknown option `prot`; did you mean `port`?"),
         (
@@ -297,6 +304,23 @@ def test_option_errors(options: dict[str, str], text: str) -> None:
     expected = f"^format `network_lines`: {re.escape(text)}"
     with pytest.raises(ValueError, match=expected):
         NetworkLinesDataSource({"path": "log", **options}).schema()
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]", "localhost"])
+def test_hosts(tmp_path, free_ports, host: str) -> None:
+    port = free_ports(1)
+    there = reader(tmp_path, port, host=host)
+    there.latestOffset(there.initialOffset(), ReadAllAvailable())
+    assert send_lines(host.strip("[]"), port, ["a"]) == 1
+    there.stop()
+
+
+def test_a_self_join_is_told_what_it_meets(spark, tmp_path, free_ports) -> None:
+    lines = network_lines(spark, tmp_path, free_ports(1))
+    joined = lines.alias("a").join(lines.alias("b"), "value")
+    query = joined.writeStream.format("noop").start()
+    with pytest.raises(StreamingQueryException, match="as a self-join does, meets itself here"):
+        query.awaitTermination(60)
 
 
 def test_option_errors_come_when_the_query_is_written(spark, tmp_path) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.core.disk import replace_file
-from tutorial_pkg.core.segment_log import Frame, SegmentWriter, WriterLock, frames
+from tutorial_pkg.core.segment_log import Frame, SegmentWriter, frames
 from tutorial_pkg.core.worker import cores
+from tutorial_pkg.core.writer_lock import WriterLock
 
 # A slice is one task's work: small enough for all cores to have some, but worth starting a task.
 MIN_SLICE_BYTES = 1024 * 1024

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
 import socket
 import subprocess
 import sys
@@ -16,17 +18,19 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tutorial_pkg.connectors.network_lines import listener as listener_module
+from tutorial_pkg.connectors.network_lines import ports as ports_module
+from tutorial_pkg.connectors.network_lines import status as status_module
+from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.listener import (
     Limits,
     Listener,
-    _Connection,
-    _LineBuffer,
 )
-from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus, network_status
+from tutorial_pkg.connectors.network_lines.whole_lines import FRAME_BYTES, LineBuffer
 from tutorial_pkg.core.log_group import Backlog
-from tutorial_pkg.core.segment_log import SegmentWriter, WriterLock, frames, read_frames
+from tutorial_pkg.core.segment_log import SegmentWriter, frames, read_frames
+from tutorial_pkg.core.writer_lock import WriterLock
 from tutorial_pkg.workbook.drills import wait_until
 
 HOST = "127.0.0.1"
@@ -111,10 +115,55 @@ def test_a_sender_is_answered_only_after_its_lines_are_in_the_log(start) -> None
         assert len(running.lines()) == number + 1
 
 
+def test_a_sender_is_answered_only_after_its_lines_are_on_disk(start, monkeypatch) -> None:
+    """All that end while the disk is at work share the next sync, and others are served."""
+    running = start()
+    go, syncs, sync = threading.Event(), [], running.log.sync
+
+    def slow() -> int:
+        syncs.append(sync())
+        assert go.wait(10)
+        return syncs[-1]
+
+    monkeypatch.setattr(running.log, "sync", slow)
+    senders = [threading.Thread(target=send_lines, args=(HOST, running.port, ["x"]))]
+    senders[0].start()
+    wait_until(lambda: syncs, 5, "the first sync")
+    senders += [threading.Thread(target=send_lines, args=(HOST, running.port, ["y"])) for _ in "ab"]
+    for sender in senders[1:]:
+        sender.start()
+    assert running.wait_for_lines(3) == [b"x", b"y", b"y"]
+    senders[0].join(0.1)
+    assert all(sender.is_alive() for sender in senders)
+    assert running.status.connections == 3
+    go.set()
+    for sender in senders:
+        sender.join(10)
+        assert not sender.is_alive()
+    assert len(syncs) == 2
+
+
+def test_a_disk_that_refuses_confirms_nothing_and_ends_the_query(start, monkeypatch) -> None:
+    running = start()
+
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as once:
+        once.setattr(os, "fdatasync", broken)
+        with pytest.raises(ConnectionError):
+            send_lines(HOST, running.port, ["in the log, and not on disk"])
+        wait_until(lambda: running.listener._ports[running.port].failure, 5, "the failure")
+    with pytest.raises(OSError, match="Input/output error"):
+        running.listener.raise_failure()
+    running.log._sync_failure = None  # for the teardown
+
+
 class Packets:
     """A socket whose every read gives one packet."""
 
     def __init__(self, data: bytes, size: int) -> None:
+        self.setblocking = self.setsockopt = lambda *_: None
         self._left = [data[place : place + size] for place in range(0, len(data), size)]
 
     def recv_into(self, room: memoryview) -> int:
@@ -126,8 +175,9 @@ class Packets:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1_000])
 def test_exact_bytes_however_they_are_cut_into_packets(size: int) -> None:
     text = b"crlf\r\n\n\r\n\xef\xbb\xbfbom\nnul\0nul\n\xff\xfe bad\n\xe2\x82\xac euro\nend"
-    buffer = _LineBuffer(Limits(line_bytes=1_000, connections=1, idle_seconds=1), {})
-    connection = _Connection(Packets(text, size))
+    limits = Limits(line_bytes=1_000, connections=1, idle_seconds=1, keep_unterminated=True)
+    buffer = LineBuffer(limits, PortStatus())
+    connection = Connection(Packets(text, size))
     while buffer.receive(connection):
         pass
     buffer.end(connection)
@@ -149,12 +199,44 @@ def test_half_lines_are_never_joined_to_those_of_others(start) -> None:
         assert running.wait_for_lines(3) == [b"other", b"first half", b"second half"]
 
 
-def test_last_line_without_newline_counts_when_the_sender_closes(start) -> None:
-    running = start()
+def answer_to(running: Running, data: bytes) -> bytes:
+    """Send `data`, and end; what comes back before a close in good order, or with a reset."""
     with running.connect() as client:
-        client.sendall(b"a\nlast")
-    assert running.wait_for_lines(2) == [b"a", b"last"]
+        client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+        answer = client.recv(1_000)
+        if answer:
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        return answer
+
+
+def test_a_last_line_without_newline_is_dropped_and_the_sender_told(start) -> None:
+    """The system closes a killed sender's connection in good order: it may be torn."""
+    running = start()
+    assert answer_to(running, b"amount=7\namount=10") == (
+        b"network_lines dropped: 1 unterminated\n"
+    )
+    assert running.lines() == [b"amount=7"]
+    assert running.status.dropped == {"too_long": 0, "unterminated": 1}
+    assert running.status.kept_unterminated == 0
+
+
+def test_a_last_line_without_newline_can_be_kept_and_is_counted(start) -> None:
+    running = start(keep_unterminated=True)
+    assert answer_to(running, b"a\nlast") == b""
+    assert running.lines() == [b"a", b"last"]
     assert running.status.dropped == {"too_long": 0, "unterminated": 0}
+    assert running.status.kept_unterminated == 1
+    expected = "dropped: none, kept: 1 unterminated"
+    wait_until(lambda: expected in str(network_status(running.directory)), 5, expected)
+
+
+def test_reasons_for_dropped_lines_are_told_together(start) -> None:
+    running = start(line_bytes=3)
+    answer = b"network_lines dropped: 2 too_long, 1 unterminated\n"
+    assert answer_to(running, b"abcd\nabc\nefghij\nk") == answer
+    assert running.lines() == [b"abc"]
 
 
 def test_half_line_of_a_broken_connection_is_dropped_and_counted(start) -> None:
@@ -186,7 +268,8 @@ def test_too_long_line_is_dropped_and_counted_once(start, extra: int, ended_at_o
 def test_several_too_long_lines_in_a_row(start) -> None:
     running = start(line_bytes=10)
     lines = [b"z" * length for length in (11, 10, 200, 25, 9, 11, 0, 3_000)]
-    send_lines(HOST, running.port, lines)
+    with pytest.raises(LinesDroppedError, match=r"dropped 5 of 8 lines \(5 too_long\); the oth"):
+        send_lines(HOST, running.port, lines)
     assert running.lines() == [line for line in lines if len(line) <= 10]
     assert running.status.dropped["too_long"] == 5
 
@@ -276,7 +359,7 @@ def test_full_backlog_stops_reading_until_the_query_has_processed_some(start) ->
     stopped_at = running.log.end
     sending.join(0.5)
     assert sending.is_alive()
-    assert running.log.end == stopped_at < 100_000 + 4 * listener_module.FRAME_BYTES
+    assert running.log.end == stopped_at < 100_000 + 4 * FRAME_BYTES
 
     def all_sent() -> bool:
         running.backlog.processed({running.port: running.log.end})
@@ -303,6 +386,41 @@ def test_10_000_connections_leave_nothing_behind(start) -> None:
     # Not "equal": what earlier tests have left to the garbage collector may go meanwhile.
     wait_until(lambda: process.num_fds() <= files, 10, "no growth in files")
     wait_until(lambda: process.num_threads() <= threads, 10, "no growth in threads")
+
+
+def test_more_connections_than_slots_come_to_an_end(start) -> None:
+    running = start(connections=2)
+    lines = [b"%d,%s" % (number, b"x" * 900) for number in range(60_000)]
+    sending = threading.Thread(
+        target=send_lines, args=(HOST, running.port, lines), kwargs={"connections": 3}
+    )
+    sending.start()
+    sending.join(30)
+    assert not sending.is_alive()
+    assert sorted(running.lines()) == sorted(lines)
+
+
+def test_descriptors_for_all_connections_are_asked_for() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (400, before[1]))
+    try:
+        ports_module.have_descriptors(2, 260)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 520 + 50
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_too_few_descriptors_are_an_error_at_the_start(monkeypatch) -> None:
+    monkeypatch.setattr(ports_module.resource, "getrlimit", lambda _: (256, 512))
+    with pytest.raises(OSError) as error:
+        ports_module.have_descriptors(2, 300)
+    wanted = re.search(r"need (\d+) file", error.value.strerror)[1]
+    assert 620 + 50 < int(wanted) < 1_000
+    assert error.value.strerror == (
+        "300 connections (option `maxConnections`) to each of 2 ports (option `parallelism`) need "
+        f"{wanted} file descriptors, and this process may have 512; lower an option, or raise the "
+        "limit (`ulimit -n`, LimitNOFILE) before the driver starts"
+    )
 
 
 def test_port_in_use_is_named_and_the_others_are_released(tmp_path, free_ports) -> None:
@@ -336,8 +454,8 @@ def test_waits_for_a_port_that_comes_free(tmp_path, free_ports, monkeypatch) -> 
     log = SegmentWriter(tmp_path / "log")
     holder = socket.create_server((HOST, port))
     waiting = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: holder.close())
-    monkeypatch.setattr(listener_module, "time", waiting)
-    listener_module._bind(HOST, port, time.monotonic() + 10).close()
+    monkeypatch.setattr(ports_module, "time", waiting)
+    ports_module.bind(HOST, port, time.monotonic() + 10).close()
     log.close()
 
 
@@ -402,7 +520,8 @@ def test_status_is_published_for_others(start) -> None:
     wait_until(lambda: str(network_status(path)) == waiting, 5, "the waiting")
     assert network_status(path).listening
     assert network_status(path).process == os.getpid()
-    send_lines(HOST, running.port, ["12345", "123456", ""])
+    with pytest.raises(LinesDroppedError):
+        send_lines(HOST, running.port, ["12345", "123456", ""])
     expected = (
         f"Port {running.port}: 0 connections, 2 lines, 7 bytes, backlog 31 bytes, "
         "dropped: 1 too_long"
@@ -418,6 +537,50 @@ def test_status_is_published_for_others(start) -> None:
     assert str(network_status(path)) == (
         f"Port {running.port}: not listening; 2 lines, 7 bytes received"
     )
+
+
+def test_status_goes_on_after_the_disk_was_full(start, monkeypatch) -> None:
+    running = start()
+    wait_until(lambda: network_status(running.directory).listening, 5, "the first status")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(status_module.json, "dump", full)
+        send_lines(HOST, running.port, ["one"])
+        warnings = running.listener._publisher._warnings
+        wait_until(lambda: warnings, 5, "the failure noticed")
+    wait_until(lambda: network_status(running.directory).ports[running.port].lines == 1, 5, "one")
+    expected = ["the status could not be written for a while: No space left on device"]
+    assert network_status(running.directory).warnings == expected
+
+
+def test_status_follows_no_symbolic_link(start, tmp_path) -> None:
+    victim = tmp_path / "somebody's"
+    victim.write_text("theirs")
+    (tmp_path / "status.json.new").symlink_to(victim)
+    running = start()
+    wait_until(lambda: network_status(running.directory).listening, 5, "the status")
+    assert victim.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"ports": {"11000": {"new": 1}}}', "12"])
+def test_damaged_status(tmp_path, text: str) -> None:
+    (tmp_path / "status.json").write_text(text)
+    expected = f"^{tmp_path}/status.json is damaged; delete it: a query that listens writes it$"
+    with pytest.raises(ValueError, match=expected):
+        network_status(tmp_path)
+
+
+def test_status_of_version_0_1_0(tmp_path) -> None:
+    port = (
+        '{"listening": true, "connections": 1, "accepted": 2, "idle_closed": 0, "bytes": 9, '
+        '"lines": 3, "backlog_bytes": 0, "dropped": {"too_long": 0, "unterminated": 0}}'
+    )
+    text = f'{{"process": 1, "ports": {{"11000": {port}}}, "warnings": []}}'
+    (tmp_path / "status.json").write_text(text)
+    assert str(network_status(tmp_path)) == "Port 11000: not listening; 3 lines, 9 bytes received"
 
 
 def test_status_before_any_query(tmp_path) -> None:

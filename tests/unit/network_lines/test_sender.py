@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from tutorial_pkg.connectors.network_lines import sender
-from tutorial_pkg.connectors.network_lines.sender import send_file, send_lines
+from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_file, send_lines
 
 
 class Receiver:
@@ -145,3 +145,77 @@ def test_newline_inside_a_line() -> None:
     expected = r"^a line cannot have a newline inside, got 'a\\nb'$"
     with receiver() as there, pytest.raises(ValueError, match=expected):
         send_lines("127.0.0.1", there.port, ["fine", "a\nb"])
+
+
+@pytest.mark.parametrize("text", ["abc", b"abc"])
+def test_a_text_is_not_taken_for_its_characters(text: str | bytes) -> None:
+    kind = type(text).__name__
+    with pytest.raises(TypeError) as error:
+        send_lines("127.0.0.1", 1, text)
+    assert str(error.value) == (
+        f"`lines` must be an iterable of lines, got a {kind}, {text!r}; give [line] for one line, "
+        "and text.splitlines() for a text"
+    )
+
+
+@pytest.mark.parametrize("line", [1, None, ("a",)])
+def test_what_is_no_line(line: object) -> None:
+    with receiver() as there, pytest.raises(TypeError) as error:
+        send_lines("127.0.0.1", there.port, ["fine", line])
+    assert str(error.value) == f"a line must be str or bytes, got {line!r}"
+
+
+class FewSlots:
+    """Accepts one sender after the other, as a receiver without free slots does."""
+
+    def __init__(self, senders: int, answer: bytes = b"") -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self.received: list[int] = []
+        self._thread = threading.Thread(target=self._run, args=(senders, answer), daemon=True)
+        self._thread.start()
+
+    def _run(self, senders: int, answer: bytes) -> None:
+        for _ in range(senders):
+            client, _ = self._server.accept()
+            with client:
+                self.received.append(sum(map(len, iter(lambda c=client: c.recv(1 << 20), b""))))
+                client.sendall(answer)
+
+    def close(self) -> None:
+        self._thread.join(10)
+        self._server.close()
+
+
+def test_more_connections_than_slots_come_to_an_end() -> None:
+    """Those that wait for a slot get one when the others, which need not wait for them, end."""
+    there = FewSlots(3)
+    line = b"x" * 999
+    sending = threading.Thread(
+        target=send_lines,
+        args=("127.0.0.1", there.port, [line] * 100_000),
+        kwargs={"connections": 3},
+        daemon=True,
+    )
+    sending.start()
+    sending.join(30)
+    assert not sending.is_alive()
+    there.close()
+    assert sum(there.received) == 100_000 * 1_000
+
+
+def test_dropped_lines_are_an_error_that_counts_them() -> None:
+    there = FewSlots(2, b"network_lines dropped: 1 too_long\n")
+    with pytest.raises(LinesDroppedError) as error:
+        send_lines("127.0.0.1", there.port, ["a", "b", "c"], connections=2)
+    there.close()
+    assert str(error.value) == (
+        f"127.0.0.1:{there.port} dropped 2 of 3 lines (2 too_long); the others are in its log. How "
+        "long a line may be, the query's option `maxLineBytes` says"
+    )
+
+
+def test_what_another_receiver_says_is_not_for_us() -> None:
+    there = FewSlots(1, b"HTTP/1.1 400 Bad Request\r\n")
+    assert send_lines("127.0.0.1", there.port, ["a"]) == 1
+    there.close()

@@ -10,7 +10,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.connectors.network_lines.listener import UNLIMITED, Limits, Listener
+from tutorial_pkg.connectors.network_lines.listener import Listener
+from tutorial_pkg.connectors.network_lines.ports import host_address
+from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, Limits
 from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
 from tutorial_pkg.core.log_group import Backlog, LogGroup
 from tutorial_pkg.core.log_reader import Framed, LogReader, log_options
@@ -18,9 +20,9 @@ from tutorial_pkg.core.options import (
     Option,
     Options,
     boolean,
+    choice,
     documented,
     integer,
-    not_empty,
 )
 from tutorial_pkg.core.segment_log import Frame
 
@@ -29,7 +31,14 @@ OPTIONS = Options(
     "network_lines",
     [
         _PATH,
-        Option("host", not_empty, "127.0.0.1", "an address of this machine", "where to listen"),
+        Option(
+            "host",
+            host_address,
+            "127.0.0.1",
+            "an address or a name of this machine, such as 127.0.0.1, ::1, or 0.0.0.0 for every "
+            "IPv4 address",
+            "where to listen",
+        ),
         Option("port", integer(1, 65535), 11000, "1..65535", "the first TCP port"),
         Option(
             "parallelism",
@@ -44,6 +53,13 @@ OPTIONS = Options(
             1024 * 1024,
             "1..67108864 bytes",
             "a longer line is dropped and counted; a connection may need as much memory",
+        ),
+        Option(
+            "unterminated",
+            choice("drop", "keep"),
+            "drop",
+            "drop or keep",
+            "what becomes of a rest that no newline has ended when a sender closes its connection",
         ),
         Option(
             "maxConnections",
@@ -63,6 +79,7 @@ OPTIONS = Options(
         Option(
             "includeMetadata",
             boolean,
+            choice,
             False,
             "true or false",
             "add port INT, received_at TIMESTAMP",
@@ -85,8 +102,9 @@ class NetworkLinesDataSource(DataSource):
     Replay: any batch that the source has not been told to forget (Spark's commit).
     Guarantee: exactly once from the log on, with a checkpoint and an idempotent or transactional
         sink. What had not reached the log when the process died is lost: plain TCP has no
-        acknowledgement. A sender that waits for the connection's close, as `send_lines` does,
-        knows that its lines reached the log.
+        acknowledgement. But a sender that waits for the connection's close, as `send_lines`
+        does, learns it: a close in good order says that all its lines are on disk, where no
+        power failure takes them; anything else, a reset, says that some may not be.
 
     Options:
     {options}
@@ -94,16 +112,22 @@ class NetworkLinesDataSource(DataSource):
     Schema: value STRING; then with includeMetadata port INT, received_at TIMESTAMP; then with
     eventTime event_time TIMESTAMP.
 
-    A line ends with a newline; a sender that closes its connection in good order may leave out
-    the last one. When a connection breaks, is idle for too long, or the query stops in the middle
-    of a line, that beginning of a line is dropped and counted.
+    A line ends with a newline. A rest that none has ended is dropped and counted: the system
+    closes a killed sender's connection in good order, too, and nothing tells `amount=10` of a
+    whole line from that of `amount=1000`. The sender is told, with a line of text and a reset, as
+    with a line that is too long. Where a last line without newline is usual, as with
+    `printf 'last' | nc`, unterminated=keep takes it, and counts it; but not when the connection
+    breaks, is idle for too long, or the query stops.
 
     A new query reads what the log still holds. With other ports than before, the old ports' lines
     are read to their end. With the trigger `availableNow` no port is opened: the query reads what
     is in the log, and stops.
 
-    Errors: `ValueError` for an option; `OSError` for a port in use, tried again for 10 seconds;
-    `LogLockedError` when another query writes to the log; `LogDamagedError`; `ValueError` when the
+    The log is for its user and group only, and no symbolic link in it is followed.
+
+    Errors: `ValueError` for an option; `OSError` for a port in use, tried again for 10 seconds,
+    and for too few file descriptors; `LogLockedError` when another query writes to the log;
+    `LogNotVisibleError` where a worker does not see it; `LogDamagedError`; `ValueError` when the
     checkpoint does not fit the log.
 
     The log is after Kafka's; the offset by port after Kafka's partitions.
@@ -158,6 +182,7 @@ def _start_listener(options: SimpleNamespace, logs: LogGroup, backlog: Backlog) 
         idle_seconds=options.idleTimeout,
         frame_rows=options.maxRowsPerTrigger or UNLIMITED,
         frame_bytes=options.maxBytesPerTrigger or UNLIMITED,
+        keep_unterminated=options.unterminated == "keep",
     )
     return Listener(logs.directory, options.host, _ports(options), backlog, limits)
 

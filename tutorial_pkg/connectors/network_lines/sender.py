@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 import time
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path
 
 from tqdm import tqdm
 
+from tutorial_pkg.connectors.network_lines.connection import dropped_in
+
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
 COUNTED_AT_ONCE = 1024 * 1024
+QUOTED = 120
+
+
+class LinesDroppedError(ConnectionError):
+    """The receiver did not take all lines; the text says how many, and why."""
 
 
 def send_lines(
@@ -26,12 +35,19 @@ def send_lines(
     """Send `lines` to `host`:`port`, each ended by a newline, and return their number.
 
     `rate` is in lines per second, all together; None is as fast as the receiver takes them. With
-    several `connections` they take turns, a group of lines each. Returns when the receiver has
-    closed its end, which `network_lines` does as soon as all lines are in its log.
+    several `connections`, each group of lines goes to one that has sent its last. Returns when
+    the receiver has closed its end, which `network_lines` does as soon as all lines are on disk.
 
-    Raises `ConnectionRefusedError` if nothing listens there, `ConnectionError` if a connection
-    breaks, and `ValueError` for a bad `rate` or `connections` or a line with a newline inside.
+    Raises `ConnectionRefusedError` if nothing listens there; `ConnectionError` if a connection
+    breaks; `LinesDroppedError`, which is one, if `network_lines` dropped lines and has the others
+    on disk; `TypeError` for what is no line, and `ValueError` for a line with a newline inside, a
+    bad `rate` or bad `connections`.
     """
+    if isinstance(lines, str | bytes | bytearray):
+        raise TypeError(
+            f"`lines` must be an iterable of lines, got a {type(lines).__name__}, "
+            f"{lines[:QUOTED]!r}; give [line] for one line, and text.splitlines() for a text"
+        )
     total = len(lines) if isinstance(lines, Sequence) else None
     return _send_all((host, port), lines, total, rate, connections)
 
@@ -61,16 +77,94 @@ def _send_all(
         sockets = [opened.enter_context(_connect(address)) for _ in range(connections)]
         # In a terminal only: a cell of a notebook should stay clean.
         bar = opened.enter_context(tqdm(total=total, unit=" lines", disable=None))
+        sending = opened.enter_context(_Connections(sockets))
         sent = 0
         try:
-            for connected, group in zip(cycle(sockets), _paced(lines, rate), strict=False):
-                connected.sendall(_joined(group))
+            for group in _paced(lines, rate):
+                sending.send(_joined(group))
                 sent += len(group)
                 bar.update(len(group))
-            _wait_until_received(sockets)
+            dropped = sending.finish()
         except ConnectionError as error:
             raise ConnectionError(_broken_text(address, sent)) from error
-        return sent
+    if dropped:
+        raise LinesDroppedError(_dropped_text(address, dropped, sent))
+    return sent
+
+
+class _Connections:
+    """Connections that take turns: what is to be sent goes to one that has sent its last.
+
+    So a connection that the receiver has not accepted yet keeps only its own lines waiting, until
+    the others have ended and it gets a slot.
+    """
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._free = deque(sockets)
+        self._busy = selectors.DefaultSelector()
+        self._answers: dict[socket.socket, bytes] = {}
+        for connected in sockets:
+            connected.setblocking(False)
+
+    def __enter__(self) -> _Connections:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._busy.close()
+
+    def send(self, data: bytes) -> None:
+        """Begin to send `data`, when a connection is free to do so."""
+        while not self._free:
+            self._go_on()
+        connected = self._free.popleft()
+        self._busy.register(connected, selectors.EVENT_WRITE, (connected, memoryview(data)))
+        self._go_on(timeout=0)
+
+    def finish(self) -> Counter[str]:
+        """Send the rest, wait for the receiver's closes, and return what it says it dropped."""
+        while self._free or self._busy.get_map():
+            while self._free:
+                self._end(self._free.popleft())
+            self._go_on()
+        answers = map(dropped_in, self._answers.values())
+        return sum(map(Counter, answers), Counter[str]())
+
+    def _go_on(self, timeout: float | None = None) -> None:
+        """Whatever some connection is ready for; at least one thing, if there is no timeout."""
+        for key, _ in self._busy.select(timeout):
+            connected, unsent = key.data
+            if unsent:
+                self._send_some(connected, unsent)
+            else:
+                self._receive(connected)
+
+    def _send_some(self, connected: socket.socket, unsent: memoryview) -> None:
+        left = unsent[connected.send(unsent) :]
+        if left:
+            self._busy.modify(connected, selectors.EVENT_WRITE, (connected, left))
+        else:
+            self._busy.unregister(connected)
+            self._free.append(connected)
+
+    def _end(self, connected: socket.socket) -> None:
+        """Say that this is all; what is left to do is to read the answer."""
+        try:
+            connected.shutdown(socket.SHUT_WR)
+        except OSError as error:  # "not connected": the receiver has reset it already
+            raise ConnectionResetError(error.errno, error.strerror) from error
+        self._answers[connected] = b""
+        self._busy.register(connected, selectors.EVENT_READ, (connected, None))
+
+    def _receive(self, connected: socket.socket) -> None:
+        try:
+            answer = connected.recv(4096)
+        except ConnectionError:
+            if not dropped_in(self._answers[connected]):
+                raise
+            answer = b""  # it said why
+        self._answers[connected] += answer
+        if not answer:
+            self._busy.unregister(connected)
 
 
 def _connect(address: tuple[str, int]) -> socket.socket:
@@ -98,30 +192,28 @@ def _joined(group: list[str | bytes]) -> bytes:
     data = b"".join(map(_ended, group))
     if data.count(b"\n") != len(group):
         inside = next(line for line in group if _ended(line).count(b"\n") > 1)
-        raise ValueError(f"a line cannot have a newline inside, got {inside[:120]!r}")
+        raise ValueError(f"a line cannot have a newline inside, got {inside[:QUOTED]!r}")
     return data
 
 
 def _ended(line: str | bytes) -> bytes:
     """The line's bytes with the newline at their end, whether it was there or not."""
     data = line.encode() if isinstance(line, str) else line
+    if not isinstance(data, bytes | bytearray):
+        raise TypeError(f"a line must be str or bytes, got {data!r:.{QUOTED}}")
     return data if data.endswith(b"\n") else data + b"\n"
-
-
-def _wait_until_received(sockets: list[socket.socket]) -> None:
-    """Say on every connection that this is all, and wait for the receiver's close."""
-    for connected in sockets:
-        try:
-            connected.shutdown(socket.SHUT_WR)
-        except OSError as error:  # "not connected": the receiver has reset it already
-            raise ConnectionResetError(error.errno, error.strerror) from error
-    for connected in sockets:
-        while connected.recv(4096):
-            pass
 
 
 def _broken_text(address: tuple[str, int], sent: int) -> str:
     return (
         f"the connection to {address[0]}:{address[1]} broke after about {sent} lines; what the "
         "receiver had not written to its log by then is lost"
+    )
+
+
+def _dropped_text(address: tuple[str, int], dropped: Counter[str], sent: int) -> str:
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
+    return (
+        f"{address[0]}:{address[1]} dropped {dropped.total()} of {sent} lines ({counts}); the "
+        "others are in its log. How long a line may be, the query's option `maxLineBytes` says"
     )
