@@ -259,8 +259,10 @@ def test_second_query_on_the_log_is_told_who_holds_it(spark, tmp_path, free_port
     start_query(spark, tmp_path, port)
     holder = network_status(tmp_path / "log").process
     second = network_lines(spark, tmp_path, port + 1).writeStream.format("noop").start()
-    text = f"the log {tmp_path}/log is in use by the query of process {holder} (since "
-    with pytest.raises(StreamingQueryException, match=re.escape(text)):
+    text = re.escape(f"the log {tmp_path}/log is in use by the query of process {holder} (since ")
+    # Its reader has the same parent, as the second reader of a self-join has.
+    text += ".*; stop that query first, .*as a self-join does, meets itself here"
+    with pytest.raises(StreamingQueryException, match=text):
         second.awaitTermination(60)
 
 
@@ -313,14 +315,6 @@ def test_hosts(tmp_path, free_ports, host: str) -> None:
     there.latestOffset(there.initialOffset(), ReadAllAvailable())
     assert send_lines(host.strip("[]"), port, ["a"]) == 1
     there.stop()
-
-
-def test_a_self_join_is_told_what_it_meets(spark, tmp_path, free_ports) -> None:
-    lines = network_lines(spark, tmp_path, free_ports(1))
-    joined = lines.alias("a").join(lines.alias("b"), "value")
-    query = joined.writeStream.format("noop").start()
-    with pytest.raises(StreamingQueryException, match="as a self-join does, meets itself here"):
-        query.awaitTermination(60)
 
 
 def test_option_errors_come_when_the_query_is_written(spark, tmp_path) -> None:

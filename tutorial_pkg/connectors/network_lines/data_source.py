@@ -79,7 +79,6 @@ OPTIONS = Options(
         Option(
             "includeMetadata",
             boolean,
-            choice,
             False,
             "true or false",
             "add port INT, received_at TIMESTAMP",
