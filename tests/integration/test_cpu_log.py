@@ -127,9 +127,14 @@ def test_awkward_items_come_back_by_every_way_of_reading(spark: SparkSession, ou
 
 
 def test_a_line_of_another_format_is_kept_whole(spark: SparkSession) -> None:
-    df = spark.createDataFrame([("no log line, \\n",), ("1,0.5,a\\n",), (None,)], "value STRING")
+    micros = "1583309377078000,0.5,in microseconds: far past the year 9999"
+    far = "999999999999999,0.5,the year 33658"
+    lines = ["no log line, \\n", micros, far, "1,0.5,a\\n", None]
+    df = spark.createDataFrame([(line,) for line in lines], "value STRING")
     assert [tuple(row)[1:] for row in parse_cpu_log(df).collect()] == [
         (None, "no log line, \\n"),
+        (None, micros),
+        (None, far),
         (0.5, "a\n"),
         (None, None),
     ]
@@ -224,6 +229,44 @@ def test_a_batch_that_spark_forgot_is_not_published_twice(feed: Feed, out: Path)
     assert items(out) == Counter(feed.items)
 
 
+def test_a_batch_that_is_planned_anew_is_not_taken_for_the_published_one(
+    feed: Feed, out: Path
+) -> None:
+    """As after a checkpoint was set back: the number is the old one, the lines are not."""
+    for _ in range(2):
+        feed.add(50)
+        drain(feed.stream(), out)
+    for note in (out.parent / "checkpoint").rglob("*1*"):  # of batch 1, and their checksums
+        note.unlink()
+    feed.add(50)
+    assert (
+        f"was planned anew, but {out} has its batches up to 1 already: its checkpoint was set back"
+    ) in error_of(start(feed.stream(), out))
+    assert items(out) == Counter(feed.items[:100]), "neither lost nor twice"
+    drain(feed.stream(), out, failOnDuplicates="false")
+    assert not Counter(feed.items) - items(out), "nothing lost"
+
+
+def test_a_session_in_any_zone_writes_its_timestamps(spark: SparkSession, out: Path) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for zone in ("GMT+5", "PST", "UTC+01:00", "Z"):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            df = spark.sql("SELECT timestamp_seconds(1600000000) AS time").coalesce(1)
+            df.write.format("cpu_log").mode("append").save(str(out))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert items(out) == Counter(
+        f"2020-09-13 {time}"
+        for time in (
+            "17:26:40.000000+0500",
+            "05:26:40.000000-0700",
+            "13:26:40.000000+0100",
+            "12:26:40.000000Z",
+        )
+    )
+
+
 @pytest.mark.parametrize("checkpoint", ["another", "checkpoint"])
 def test_a_new_query_appends_to_an_old_directory(feed: Feed, out: Path, checkpoint: str) -> None:
     """With another checkpoint, or with its own deleted: batch 0 is not the old batch 0."""
@@ -285,7 +328,7 @@ def test_wrong_options_are_named(spark: SparkSession, out: Path) -> None:
     df = spark.range(1)
     assert (
         "format `cpu_log`: unknown option `pathh`; did you mean `path`? "
-        "It takes `path`, `maxFileBytes`."
+        "It takes `path`, `maxFileBytes`, `failOnDuplicates`."
     ) in batch_error(df, pathh=str(out))
     assert "format `cpu_log`: option `path` is missing; give a local directory" in batch_error(df)
     assert (

@@ -18,7 +18,7 @@ from tutorial_pkg.core.options import Option, choice
 # A line's epoch milliseconds and the comma behind them fit into these many bytes: Spark's
 # timestamps end with the year 9999, which takes 15 digits.
 _PREFIX_BYTES = 16
-_LAST_MILLIS = 253_402_300_799_999
+LAST_MILLIS = 253_402_300_799_999
 _QUOTED_CHARACTERS = 120
 
 _EVENT_TIME_TYPE = pa.timestamp("us", tz="UTC")
@@ -79,7 +79,7 @@ def event_times(lines: pa.StringArray) -> pa.TimestampArray:
     digits = pc.list_element(parts, 0)
     valid = pc.and_(pc.equal(pc.list_value_length(parts), 2), _all_digits(digits))
     millis = pc.if_else(valid, digits, None).cast(pa.string()).cast(pa.int64())
-    millis = pc.if_else(pc.less_equal(millis, _LAST_MILLIS), millis, None)
+    millis = pc.if_else(pc.less_equal(millis, LAST_MILLIS), millis, None)
     return pc.multiply(millis, 1000).cast(_EVENT_TIME_TYPE)
 
 

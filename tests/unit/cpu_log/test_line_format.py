@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, StringType, StructType, TimestampType
 
+from tutorial_pkg.connectors.cpu_log import zones
 from tutorial_pkg.connectors.cpu_log.line_format import LINE_SCHEMA, format_lines, parse_lines
 
 MILLIS, USAGE = 1583309377078, 0.502024
@@ -144,6 +145,43 @@ def test_a_line_of_another_format_is_kept_whole(line: str) -> None:
     rows_read = parse_lines(pa.array([good, line], pa.string())).to_pylist()
     assert rows_read[0]["item"] == "a\n"
     assert rows_read[1] == {"timestamp": None, "cpu_usage": None, "item": line}
+
+
+def test_a_time_past_the_year_9999_is_no_time() -> None:
+    """A prefix in microseconds would be the year 33658, at which `collect` raises, far away."""
+    lines = ["253402300799999,0.5,last", "253402300800000,0.5,past", "999999999999999,0.5,far"]
+    rows = parse_lines(pa.array(lines)).to_pylist()
+    assert rows[0]["timestamp"] == dt.datetime(9999, 12, 31, 23, 59, 59, 999000, dt.UTC)
+    assert rows[0]["item"] == "last"
+    nothing = {"timestamp": None, "cpu_usage": None}
+    assert rows[1:] == [{**nothing, "item": line} for line in lines[1:]]
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [
+        ("GMT+5", "2020-09-13 17:26:40.000000+0500"),
+        ("UTC+01:00", "2020-09-13 13:26:40.000000+0100"),
+        ("UT-3", "2020-09-13 09:26:40.000000-0300"),
+        ("+5:30", "2020-09-13 17:56:40.000000+0530"),
+        ("-0930", "2020-09-13 02:56:40.000000-0930"),
+        ("+05:30", "2020-09-13 17:56:40.000000+0530"),
+        ("PST", "2020-09-13 05:26:40.000000-0700"),
+        ("EST", "2020-09-13 07:26:40.000000-0500"),
+        ("Z", "2020-09-13 12:26:40.000000Z"),
+        ("UTC", "2020-09-13 12:26:40.000000Z"),
+        ("Europe/Berlin", "2020-09-13 14:26:40.000000+0200"),
+    ],
+)
+def test_a_timestamp_is_written_in_every_zone_that_spark_takes(zone: str, text: str) -> None:
+    times = pa.array([1_600_000_000_000_000], pa.timestamp("us", zone))
+    assert items_of(written(pa.record_batch({"time": times}))) == [text]
+
+
+def test_java_names_of_zones_are_names_that_arrow_knows() -> None:
+    for zone in zones._SHORT:
+        time = pa.array([0], pa.timestamp("us", zone))
+        assert written(pa.record_batch({"time": time}))
 
 
 def test_no_lines_give_no_rows() -> None:

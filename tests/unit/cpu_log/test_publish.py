@@ -15,26 +15,21 @@ from threading import Lock
 import psutil
 import pytest
 
-from tutorial_pkg.connectors.cpu_log import publish
-from tutorial_pkg.connectors.cpu_log.publish import (
-    CRASH_AT,
-    FileEnd,
-    Piece,
-    PublishedDirectory,
-    Record,
-    Staged,
-)
-from tutorial_pkg.connectors.cpu_log.query_owner import Owner, is_running
+from tutorial_pkg.connectors.cpu_log import applying, publish, record
+from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT, PublishedDirectory
+from tutorial_pkg.connectors.cpu_log.query_owner import Owner
+from tutorial_pkg.connectors.cpu_log.record import Staged
 from tutorial_pkg.core import disk
 from tutorial_pkg.workbook.drills import wait_until
 
 QUERY = "query-a"
-FIRST = Owner(QUERY, "run-1", "here", 1, 0.5)
-OTHER = Owner("query-b", "run-2", "here", 2, 0.5)
+HERE = os.uname().nodename
+FIRST = Owner(QUERY, "run-1", HERE, 1, 0.5)
+OTHER = Owner("query-b", "run-2", HERE, 2, 0.5)
 
 
 def directory_at(path: Path, running: tuple[Owner, ...] = (), **options: int) -> PublishedDirectory:
-    return PublishedDirectory(path, owner_is_running=lambda owner: owner in running, **options)
+    return PublishedDirectory(path, owner_is_running=lambda owner, _: owner in running, **options)
 
 
 def staged(
@@ -61,8 +56,8 @@ class FullDisk:
     """The kernel's answer when a disk is full, after some of the bytes have gone in."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-        self._room, self._copy, self._one_at_a_time = room, publish.copy_some, Lock()
-        monkeypatch.setattr(publish, "copy_some", self)
+        self._room, self._copy, self._one_at_a_time = room, applying.copy_some, Lock()
+        monkeypatch.setattr(applying, "copy_some", self)
 
     def __call__(self, reader: int, writer: int, count: int, source: int, target: int) -> int:
         with self._one_at_a_time:
@@ -109,6 +104,49 @@ def test_a_batch_of_the_same_query_is_published_once(tmp_path: Path) -> None:
     assert not directory.commit(FIRST, 6, staged(directory, {0: "older\n"}))
     assert visible(tmp_path) == {"data.0.csv": "first\n"}
     assert staged_names(tmp_path) == []
+
+
+def test_a_batch_is_repeated_when_its_plan_is_the_same(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    directory.commit(FIRST, 7, staged(directory, {0: "first\n"}), plan="as planned")
+    assert not directory.commit(FIRST, 7, staged(directory, {0: "again\n"}), plan="as planned")
+    assert visible(tmp_path) == {"data.0.csv": "first\n"}
+
+
+@pytest.mark.parametrize(("batch", "plan"), [(7, "anew"), (6, "anew"), (6, "as planned")])
+def test_a_batch_that_was_planned_anew_is_an_error(tmp_path: Path, batch: int, plan: str) -> None:
+    """Skipped, new lines would be lost; published, old ones would come twice."""
+    directory = directory_at(tmp_path)
+    directory.commit(FIRST, 7, staged(directory, {0: "first\n"}), plan="as planned")
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as failed:
+            directory.commit(FIRST, batch, staged(directory, {0: "new\n"}), plan)
+    assert str(failed.value) == (
+        f"batch {batch} of query query-a was planned anew, but {tmp_path} has its batches up to 7 "
+        "already: its checkpoint was set back, and lines may come that are there. Restore the "
+        "checkpoint; or set `failOnDuplicates` to false, so that the query goes on, loses nothing, "
+        "and may repeat lines of these batches"
+    )
+    assert visible(tmp_path) == {"data.0.csv": "first\n"}
+
+
+def test_where_duplicates_are_allowed_a_batch_planned_anew_is_published(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path, fail_on_duplicates=False)
+    directory.commit(FIRST, 7, staged(directory, {0: "seven\n"}), plan="7")
+    assert directory.commit(FIRST, 6, staged(directory, {0: "new six\n"}), plan="6, anew")
+    assert not directory.commit(FIRST, 6, staged(directory, {0: "new six\n"}), plan="6, anew")
+    assert directory.commit(FIRST, 7, staged(directory, {0: "new seven\n"}), plan="7, anew")
+    assert visible(tmp_path) == {"data.0.csv": "seven\nnew six\nnew seven\n"}
+
+
+@pytest.mark.parametrize(("before", "now"), [(None, "known"), ("known", None), (None, None)])
+def test_where_no_plan_is_known_the_number_decides(
+    tmp_path: Path, before: str | None, now: str | None
+) -> None:
+    directory = directory_at(tmp_path)
+    directory.commit(FIRST, 7, staged(directory, {0: "first\n"}), before)
+    assert not directory.commit(FIRST, 7, staged(directory, {0: "again\n"}), now)
+    assert visible(tmp_path) == {"data.0.csv": "first\n"}
 
 
 def test_batch_0_of_a_new_query_is_not_mistaken_for_the_old_one(tmp_path: Path) -> None:
@@ -219,6 +257,18 @@ def test_another_querys_orphans_are_left_alone(tmp_path: Path) -> None:
     assert staged_names(tmp_path) == [orphan.name]
 
 
+def test_a_batch_job_that_was_killed_leaves_nothing_to_the_next_one(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    [left] = staged(directory, {0: "b\n"}, f"batch-{HERE}-4194305-1-{'0' * 32}")
+    elsewhere = staged(directory, {0: "b\n"}, f"batch-elsewhere-4194305-1-{'0' * 32}")
+    me = psutil.Process()
+    alive = f"batch-{HERE}-{me.pid}-{me.create_time():.0f}-{'0' * 32}"
+    running = staged(directory, {0: "b\n"}, alive)
+    assert left.name in staged_names(tmp_path)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    assert staged_names(tmp_path) == sorted(each.name for each in (*elsewhere, *running))
+
+
 def test_abort_keeps_what_a_record_still_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,11 +308,12 @@ def test_recovery_syncs_what_was_renamed_before_the_crash(
             if (tmp_path / "log" / "data.1.csv").exists():
                 raise OSError(errno.EIO, "the crash")
 
-        patch.setattr(publish, "sync_directory", crash)
+        patch.setattr(applying, "sync_directory", crash)
         with pytest.raises(OSError, match="the crash"):
             directory.commit(FIRST, 1, staged(directory, {1: "b\n"}))
     synced = []
-    monkeypatch.setattr(publish, "sync_directory", synced.append)
+    for module in (publish, record, applying):
+        monkeypatch.setattr(module, "sync_directory", synced.append)
     assert not directory.commit(FIRST, 1, staged(directory, {1: "b\n"}))
     assert synced == [tmp_path / "log" / "_cpu_log", tmp_path / "log"]
     assert visible(tmp_path / "log") == {"data.0.csv": "a\n", "data.1.csv": "b\n"}
@@ -369,6 +420,54 @@ def test_a_foreign_file_is_not_touched(tmp_path: Path) -> None:
     assert directory.commit(FIRST, 0, staged(directory, {0: "a\n", 1: "b\n"}))
 
 
+SYMLINKED = ["data.0.csv", "_cpu_log", "_cpu_log/lock", "_cpu_log/staged"]
+
+
+@pytest.mark.parametrize("name", SYMLINKED)
+def test_a_symbolic_link_is_not_followed(tmp_path: Path, name: str) -> None:
+    """Where others may write, a link could lead to any file of the user who runs the query."""
+    victim, out = tmp_path / "victim", tmp_path / "out"
+    victim.mkdir() if name in ("_cpu_log", "_cpu_log/staged") else victim.touch()
+    (out / name).parent.mkdir(parents=True)
+    (out / name).symlink_to(victim)
+    directory = directory_at(out)
+    with pytest.raises((OSError, RuntimeError)) as failed:
+        directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    assert str(out / name) in str(failed.value)
+    assert "symbolic link" in str(failed.value)
+    assert victim.read_text() == "" if victim.is_file() else not list(victim.iterdir())
+
+
+def test_a_link_in_the_place_of_the_drafted_record_is_replaced(tmp_path: Path) -> None:
+    victim, out = tmp_path / "victim", tmp_path / "out"
+    victim.write_text("mine\n")
+    (out / "_cpu_log").mkdir(parents=True)
+    (out / "_cpu_log" / "record.draft").symlink_to(victim)
+    directory = directory_at(out)
+    directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    assert victim.read_text() == "mine\n"
+    assert visible(out) == {"data.0.csv": "a\n"}
+
+
+def test_the_state_is_private_and_the_lines_are_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        directory = directory_at(tmp_path / "out")
+        directory.commit(FIRST, 0, staged(directory, {0: "a\n"}))
+    finally:
+        os.umask(before)
+    out = tmp_path / "out"
+    modes = {path: path.stat().st_mode & 0o777 for path in (out, *out.rglob("*"))}
+    assert {str(path.relative_to(out)): mode for path, mode in modes.items()} == {
+        ".": 0o755,
+        "data.0.csv": 0o644,
+        "_cpu_log": 0o700,
+        "_cpu_log/staged": 0o700,
+        "_cpu_log/lock": 0o600,
+        "_cpu_log/record.json": 0o600,
+    }
+
+
 @pytest.mark.parametrize(("content", "size"), [("a\nb\n", 4), ("", 0)])
 def test_a_file_that_somebody_changed_is_noticed(tmp_path: Path, content: str, size: int) -> None:
     directory = directory_at(tmp_path)
@@ -422,12 +521,6 @@ def test_recovery_refuses_staged_bytes_that_rotted(
     assert visible(tmp_path) == {"data.0.csv": "a\n"}
 
 
-def test_a_record_survives_its_json() -> None:
-    piece = Piece(Staged("query-a.1", 3, 10, 99), "data.3.2.csv", 20)
-    record = Record(FIRST, {QUERY: 4}, {3: FileEnd(2, 30)}, (piece,))
-    assert Record.from_json(record.to_json()) == record
-
-
 # ---- owners ----------------------------------------------------------------------------------
 
 
@@ -437,8 +530,8 @@ def test_a_second_running_query_fails_and_is_told_who_was_first(tmp_path: Path) 
     with pytest.raises(RuntimeError) as failed:
         directory.commit(OTHER, 0, staged(directory, {0: "b\n"}, OTHER.query))
     assert str(failed.value) == (
-        f"{tmp_path} is being written by query query-a (run run-1, process 1 on here), so "
-        "query query-b (run run-2, process 2 on here) cannot write to it; "
+        f"{tmp_path} is being written by query query-a (run run-1, process 1 on {HERE}), so "
+        f"query query-b (run run-2, process 2 on {HERE}) cannot write to it; "
         "stop the other query first, or choose another directory"
     )
     assert visible(tmp_path) == {"data.0.csv": "a\n"}
@@ -451,30 +544,30 @@ def test_an_owner_that_has_ended_gives_way(tmp_path: Path) -> None:
     assert directory.commit(OTHER, 0, staged(directory, {0: "b\n"}, OTHER.query))
 
 
-def test_a_process_owns_until_it_ends() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    process = psutil.Process(child.pid)
-    owner = Owner(QUERY, "run", os.uname().nodename, child.pid, process.create_time())
-    assert is_running(owner)
-    assert not is_running(Owner(QUERY, "run", "elsewhere", owner.pid, owner.started))
-    assert not is_running(Owner(QUERY, "run", owner.host, owner.pid, owner.started - 60))
-    child.kill()
-    wait_until(lambda: not is_running(owner), 10, "a zombie no longer owns")
-    child.communicate()
-    assert not is_running(owner)
+def test_what_another_host_has_staged_out_of_sight_is_named(tmp_path: Path) -> None:
+    directory = directory_at(tmp_path)
+    reports = staged(directory, {0: "a\n"})
+    directory.check_sees(reports, "worker2")
+    (tmp_path / "_cpu_log" / "staged" / reports[0].name).unlink()
+    with pytest.raises(RuntimeError) as failed:
+        directory.check_sees(reports, "worker2")
+    assert str(failed.value) == (
+        f"host worker2 does not see {tmp_path} as this machine, {HERE}, does: its lines are not "
+        "here; put it on storage that all workers share"
+    )
 
 
 # ---- kill -9 ---------------------------------------------------------------------------------
 
 PARTITIONS, LINES = 3, 2000
 WRITER = f"""
-import sys
+import os, sys
 from pathlib import Path
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory
 from tutorial_pkg.connectors.cpu_log.query_owner import Owner
 
 directory, done = PublishedDirectory(sys.argv[1]), Path(sys.argv[2])
-owner = Owner("query-a", sys.argv[3], "here", 1, 0.5)
+owner = Owner("query-a", sys.argv[3], os.uname().nodename, 1, 0.5)
 batch = int(done.read_text()) + 1 if done.exists() else 0
 while batch < int(sys.argv[4]):
     reports = []

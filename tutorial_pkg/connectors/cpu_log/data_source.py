@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,18 +31,21 @@ from pyspark.sql.types import (
 
 from tutorial_pkg.connectors.cpu_log.line_format import LINE_PATTERN, format_lines, parse_lines
 from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor
+from tutorial_pkg.connectors.cpu_log.plan import local_checkpoint, synced_plan
 from tutorial_pkg.connectors.cpu_log.publish import DATA_FILES, PublishedDirectory, Staged
-from tutorial_pkg.connectors.cpu_log.query_owner import this_owner
+from tutorial_pkg.connectors.cpu_log.query_owner import this_job, this_owner
 from tutorial_pkg.connectors.file_lines import (
     FILE_OPTIONS,
     FileLinesReader,
     FileLinesStreamReader,
     local_path,
 )
+from tutorial_pkg.core.lines import LAST_MILLIS
 from tutorial_pkg.core.options import (
     REQUIRED,
     Option,
     Options,
+    boolean,
     documented,
     integer,
     local_directory,
@@ -64,9 +66,17 @@ MAX_FILE_BYTES = Option(
     "writing: a file that would grow past it is followed by `data.<i>.1.csv` and so on; "
     "the cut falls between Arrow batches, so one of these may be longer",
 )
-WRITE_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES))
+FAIL_ON_DUPLICATES = Option(
+    "failOnDuplicates",
+    boolean,
+    True,
+    "true or false",
+    "writing: what to do when a checkpoint was set back and its batches would come again in "
+    "another form: an error, or publish them too, which loses nothing and may repeat lines",
+)
+WRITE_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES, FAIL_ON_DUPLICATES))
 READ_OPTIONS = Options("cpu_log", (PATH, *FILE_OPTIONS[1:]))  # the files' own path is ours to say
-ALL_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES, *FILE_OPTIONS[1:]))
+ALL_OPTIONS = Options("cpu_log", (*WRITE_OPTIONS.declared.values(), *FILE_OPTIONS[1:]))
 
 # ---- Data source -----------------------------------------------------------------------------
 
@@ -76,9 +86,16 @@ class CpuLogDataSource(DataSource):
     r"""Lines `epoch_millis,cpu_usage,item`, written batch by batch and read back as columns.
 
     Parallelism: partition *i* of the DataFrame grows `data.<i>.csv`; `repartition(2)` makes two.
-    Replay: a batch that its query has published already is recognised and not published again.
+    Replay: a batch that comes again is recognised by its query's id, its number and what Spark has
+    planned for it in the checkpoint (`plan.py`), and not published again.
     Guarantee: exactly once. Tasks stage their lines, the commit records and then publishes them
-    (`publish.py`); readers never see a line that is taken back.
+    (`publish.py`); readers never see a line that is taken back. It holds through kills of any
+    process, and through a power failure, because the plan is on the disk before the batch is
+    recorded. Where a checkpoint was set back all the same, by a backup say, a batch comes with an
+    old number and other lines. Skipping it would lose lines, publishing it may repeat some, and
+    which ones a sink cannot know: so it is an error, unless `failOnDuplicates` is false. A
+    checkpoint on another file system (HDFS, S3), or without a place of its own, has no plan that
+    can be looked at: there the number decides, as in version 0.1.0.
 
     {options}
 
@@ -92,9 +109,15 @@ class CpuLogDataSource(DataSource):
     kept whole in `item`; its other two columns are null.
 
     Errors: `ValueError` for a wrong option, a column without text form, or a mode that overwrites;
-    `RuntimeError` when another query writes to the directory, or when one of its files is foreign,
-    changed or damaged; `OSError` when the disk refuses. A streaming query starts in the
+    `RuntimeError` when another query writes to the directory or holds its lock, when a checkpoint
+    was set back, when a worker's machine sees another directory, or when one of the files is
+    foreign, changed or damaged; `OSError` when the disk refuses. A streaming query starts in the
     background, so that its errors, those of options too, are raised by `awaitTermination()`.
+
+    Other queries: of one that runs on another host only its last commit is known; for a minute
+    after it, a second query is refused. What a killed batch job has staged is removed by the next
+    commit on its host. `_cpu_log/` is readable by its user only, and symbolic links are not
+    followed; who may write to the directory itself can still replace what is in it.
 
     The idea: the custom sinks of Hazelcast Jet's tutorial, the two-phase commit of Flink's file
     sink, and the redo log of databases.
@@ -112,7 +135,7 @@ class CpuLogDataSource(DataSource):
         return CpuLogWriter(_checked(self.options, schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> CpuLogStreamWriter:
-        return CpuLogStreamWriter(_checked(self.options, schema, overwrite))
+        return CpuLogStreamWriter(_checked(self.options, schema, overwrite), self.options)
 
     def reader(self, schema: StructType) -> FileLinesReader:
         return FileLinesReader(_read_options(self.options), parse_lines, whole_lines=True)
@@ -130,28 +153,42 @@ class StagedByTask(WriterCommitMessage):
 
     query: str
     run: str
+    host: str
     staged: list[Staged]
+    checkpoints: str | None = None  # where the session keeps those that have no place of their own
 
 
 class CpuLogStreamWriter(DataSourceStreamArrowWriter):
-    """One micro-batch: it is known by its query's id and its own, so replays are recognised."""
+    """One micro-batch: known by its query's id, its number and its plan in the checkpoint."""
 
-    def __init__(self, options: SimpleNamespace) -> None:
+    def __init__(self, options: SimpleNamespace, given: Mapping[str, str]) -> None:
         settle()
+        self._location = _of_spark(given, "checkpointLocation")
+        self._query_name = _of_spark(given, "queryName")
         self._directory = _directory(options)
         self._directory.check_record()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
         query = task_property("sql.streaming.queryId")
         run = task_property("spark.jobGroup.id")  # Spark's job group of a query is its run
-        return StagedByTask(query, run, _stage(self._directory, query, iterator))
+        checkpoints = this_task().getLocalProperty("spark.sql.streaming.checkpointLocation")
+        staged = _stage(self._directory, query, iterator)
+        return StagedByTask(query, run, os.uname().nodename, staged, checkpoints)
 
     def commit(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
-        _commit(self._directory, messages, batchId)
+        sent = [message for message in messages if message]
+        if sent:
+            _commit(self._directory, sent, batchId, self._plan(sent, batchId))
 
     def abort(self, messages: Sequence[StagedByTask | None], batchId: int) -> None:
         for query in {message.query for message in messages if message}:
             self._directory.sweep(query)
+
+    def _plan(self, sent: Sequence[StagedByTask], batch: int) -> str | None:
+        if not any(message.staged for message in sent):
+            return None  # an empty batch is not recorded, so its plan need not be on the disk
+        root = sent[0].checkpoints
+        return synced_plan(local_checkpoint(self._location, root, self._query_name), batch)
 
 
 class CpuLogWriter(DataSourceArrowWriter):
@@ -159,17 +196,26 @@ class CpuLogWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SimpleNamespace) -> None:
         self._directory = _directory(options)
-        self._job = f"batch-{uuid.uuid4()}"
-        self._directory.check_owner(this_owner(self._job, self._job))
+        owner = this_job()
+        self._directory.check_owner(owner)
+        self._job = owner.query
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:
-        return StagedByTask(self._job, self._job, _stage(self._directory, self._job, iterator))
+        staged = _stage(self._directory, self._job, iterator)
+        return StagedByTask(self._job, self._job, os.uname().nodename, staged)
 
     def commit(self, messages: Sequence[StagedByTask | None]) -> None:
-        _commit(self._directory, messages, None)
+        sent = [message for message in messages if message]
+        if sent:
+            _commit(self._directory, sent, batch=None, plan=None)
 
     def abort(self, messages: Sequence[StagedByTask | None]) -> None:
         self._directory.sweep(self._job)
+
+
+def _of_spark(given: Mapping[str, str], name: str) -> str | None:
+    """What the user has told Spark with `.option` or by a method; we are shown it, too."""
+    return next((text for key, text in given.items() if key.lower() == name.lower()), None)
 
 
 def _stage(
@@ -189,12 +235,16 @@ def _stage(
 
 
 def _commit(
-    directory: PublishedDirectory, messages: Sequence[StagedByTask | None], batch: int | None
+    directory: PublishedDirectory,
+    sent: Sequence[StagedByTask],
+    batch: int | None,
+    plan: str | None,
 ) -> None:
-    sent = [message for message in messages if message]
-    if sent:
-        owner = this_owner(sent[0].query, sent[0].run)
-        directory.commit(owner, batch, [staged for message in sent for staged in message.staged])
+    for message in sent:
+        if message.host != os.uname().nodename:
+            directory.check_sees(message.staged, message.host)
+    owner = this_owner(sent[0].query, sent[0].run)
+    directory.commit(owner, batch, [staged for message in sent for staged in message.staged], plan)
 
 
 @cache
@@ -246,7 +296,7 @@ def _check_path(path: Path) -> None:
 
 
 def _directory(options: SimpleNamespace) -> PublishedDirectory:
-    return PublishedDirectory(options.path, options.maxFileBytes)
+    return PublishedDirectory(options.path, options.maxFileBytes, options.failOnDuplicates)
 
 
 # ---- Reading ---------------------------------------------------------------------------------
@@ -261,14 +311,15 @@ def _read_options(given: Mapping[str, str]) -> SimpleNamespace:
 def parse_cpu_log(df: DataFrame) -> DataFrame:
     """The lines in column `value` as `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`.
 
-    Works on any DataFrame of lines, streaming or not. A line that is not of the format is kept
-    whole in `item`; its other two columns are null.
+    Works on any DataFrame of lines, streaming or not. A line that is not of the format, or whose
+    time is past the year 9999, is kept whole in `item`; its other two columns are null.
     """
     value = F.col("value")
     millis, usage, item = (F.get(F.split(value, ",", 3), index) for index in range(3))
-    is_line = value.rlike(LINE_PATTERN)
+    millis = millis.try_cast("bigint")
+    is_line = value.rlike(LINE_PATTERN) & (millis <= LAST_MILLIS)
     return df.select(
-        F.when(is_line, F.timestamp_millis(millis.cast("bigint"))).alias("timestamp"),
+        F.when(is_line, F.timestamp_millis(millis)).alias("timestamp"),
         F.when(is_line, usage.cast("double")).alias("cpu_usage"),
         F.when(is_line, _restored(item)).otherwise(value).alias("item"),
     )

@@ -11,9 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tutorial_pkg.connectors.cpu_log.zones import arrow_zone
+from tutorial_pkg.core.lines import LAST_MILLIS
+
 NULL_ITEM = r"\N"
 ESCAPES = (("\\", r"\\"), ("\n", r"\n"), ("\r", r"\r"))  # the backslash first: the others add some
-LINE_PATTERN = r"^[0-9]{1,15},[0-9]+\.[0-9]+,"  # what every line begins with
+# What every line begins with. The time is at most `LAST_MILLIS`, too.
+LINE_PATTERN = r"^[0-9]{1,15},[0-9]+\.[0-9]+,"
 LINE_SCHEMA = pa.schema(
     [
         ("timestamp", pa.timestamp("us", tz="UTC")),
@@ -44,15 +48,18 @@ def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> 
 def parse_lines(lines: pa.Array) -> pa.RecordBatch:
     """The rows (`LINE_SCHEMA`) of an array of lines without their newlines.
 
-    A line that is not of the format is kept whole in `item`; its other two columns are null.
+    A line that is not of the format, or whose time is past the year 9999, is kept whole in `item`;
+    its other two columns are null.
     """
-    is_line = pc.match_substring_regex(lines, LINE_PATTERN)
-    parts = pc.split_pattern(pc.if_else(is_line, lines, None), ",", max_splits=2)
-    millis, usage, item = (pc.list_element(parts, i) for i in range(3))
-    micros = pc.multiply(millis.cast(pa.int64()), 1000)
+    may_be = pc.match_substring_regex(lines, LINE_PATTERN)
+    parts = pc.split_pattern(pc.if_else(may_be, lines, None), ",", max_splits=2)
+    text, usage, item = (pc.list_element(parts, i) for i in range(3))
+    millis = text.cast(pa.int64())
+    is_line = pc.less_equal(millis, LAST_MILLIS).fill_null(False)
+    micros = pc.multiply(pc.if_else(is_line, millis, None), 1000)
     columns = [
         micros.cast(LINE_SCHEMA.field("timestamp").type),
-        usage.cast(pa.float64()),
+        pc.if_else(is_line, usage.cast(pa.float64()), None),
         pc.if_else(is_line, _unescaped(item), lines),
     ]
     return pa.record_batch(columns, schema=LINE_SCHEMA)
@@ -69,6 +76,9 @@ def _items(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz:
+        column = column.cast(pa.timestamp(kind.unit, arrow_zone(kind.tz)))
     return column.cast(_TEXT)
 
 
