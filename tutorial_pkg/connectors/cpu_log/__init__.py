@@ -1,10 +1,10 @@
 """Format `cpu_log`: rows become lines of files that grow by whole batches, exactly once.
 
 A row's way: `data_source` (options, tasks, commit) → `line_format` (the line, with the load that
-`monitor` measured) → `staging` (a task's files, which nobody reads) → `publish` (the protocol), with
-`plan` (which batch is this?), `query_owner` (who else writes?), `state_folder` (the lock), `record`
-(the commit point) → `applying` (into the files that readers see). It is read back by what
-`file_lines` offers.
+`monitor` measured) → `staging` (a task's files, which nobody reads) → `publish` (the protocol: `plan`
+tells which batch it is, `query_owner` who else writes, `state_folder` has the lock, and `record` is
+the commit point) → `applying` (into the files that readers see).
+It is read back by what `file_lines` offers.
 """
 
 from tutorial_pkg.connectors.cpu_log.data_source import CpuLogDataSource, parse_cpu_log
