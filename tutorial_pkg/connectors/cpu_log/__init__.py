@@ -1,9 +1,9 @@
 """Format `cpu_log`: rows become lines of files that grow by whole batches, exactly once.
 
 A row's way: `data_source` (options, tasks, commit) → `line_format` (the line, with the load that
-`monitor` measured) → `staging` (a task's files, which nobody reads) → `publish` (the protocol: `plan`
-tells which batch it is, `query_owner` who else writes, `state_folder` has the lock, and `record` is
-the commit point) → `applying` (into the files that readers see).
+`monitor` measured) → `staging` (a task's files, which nobody reads) → `publish` (the protocol) →
+`applying` (into the files that readers see). In the protocol, `plan` tells which batch it is,
+`query_owner` who else writes, `state_folder` has the lock, and `record` is the commit point.
 It is read back by what `file_lines` offers.
 """
 
