@@ -1,5 +1,6 @@
 """Streaming sources and sinks for PySpark: the finished connectors of the workbook."""
 
+from tutorial_pkg.builder import SinkBuilder, SourceBuilder, builder_status
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource, CpuMonitor, parse_cpu_log
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.item_stream import item_stream
@@ -16,6 +17,9 @@ __all__ = [
     "CpuMonitor",
     "FileLinesDataSource",
     "NetworkLinesDataSource",
+    "SinkBuilder",
+    "SourceBuilder",
+    "builder_status",
     "item_stream",
     "last_error",
     "network_status",

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
+
+Parser = TypeVar("Parser", bound=Callable[[str], Any])
 
 REQUIRED = object()  # the default of an option that has none
 
@@ -38,9 +40,20 @@ class Option:
     meaning: str
 
 
+def taking(allowed: str) -> Callable[[Parser], Parser]:
+    """A decorator for parsers: in words, what it takes, for options that users declare."""
+
+    def note(parse: Parser) -> Parser:
+        parse.__dict__["allowed"] = allowed
+        return parse
+
+    return note
+
+
 def integer(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
     """A parser for whole numbers from `low` to `high`, both included, in plain digits."""
 
+    @taking(f"{low} or more" if high == 2**63 - 1 else f"{low}..{high}")
     def parse(text: str) -> int:
         # Python's `int` takes `1_000`, blanks, and the digits of every script.
         if not re.fullmatch(r"[+-]?[0-9]{1,19}", str(text)) or not low <= int(text) <= high:
@@ -54,6 +67,7 @@ def choice(*words: str) -> Callable[[str], str]:
     """A parser for one of `words`, whatever its case."""
     known = {word.lower(): word for word in words}
 
+    @taking(" or ".join(words))
     def parse(text: str) -> str:
         if text.lower() not in known:
             raise ValueError
@@ -62,11 +76,13 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
+@taking("true or false")
 def boolean(text: str) -> bool:
     """A parser for `true` and `false`."""
     return choice("true", "false")(str(text)) == "true"
 
 
+@taking("any text but the empty one")
 def not_empty(text: str) -> str:
     """A parser for any text but the empty one."""
     if not text.strip():
@@ -74,6 +90,7 @@ def not_empty(text: str) -> str:
     return text
 
 
+@taking("a local directory")
 def local_directory(text: str) -> str:
     """A parser for a directory of this machine's file system; the absolute path.
 

@@ -21,6 +21,7 @@ import socket
 import struct
 import threading
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -97,6 +98,20 @@ def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, 
         if not segment.is_sound(frame):
             raise segment.damaged(frame.position, _WRONG_PAYLOAD)
         yield frame, segment.payload(frame)
+
+
+def last_frame(directory: Path, start: int, end: int) -> tuple[Frame, memoryview] | None:
+    """The last frame from position `start` to `end`, with its payload; None if there is none.
+
+    Of all segments only the headers of the newest that has one are looked at. Raises what
+    `frames` does.
+    """
+    bases = [_base(segment) for segment in _segments(directory)]
+    for base in reversed([base for base in bases if base < end]):
+        last = deque(frames(directory, max(base, start), end), maxlen=1)
+        if last:
+            return next(read_frames(directory, last[0].position, last[0].end))
+    return None
 
 
 def _scan(directory: Path, start: int, end: int) -> Iterator[tuple[_Segment, Frame]]:

@@ -1,0 +1,357 @@
+"""Built sources and sinks on real Spark: what only a query can show."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tutorial_pkg import SinkBuilder, SourceBuilder, builder_status, last_error
+from tutorial_pkg.builder import Buffer, integer
+from tutorial_pkg.workbook.drills import wait_until
+
+# ---- Sources -------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """The numbers from the option `from` on, as many as the option `count` says."""
+
+    def __init__(self, context: Any) -> None:
+        self.next = context.options["from"]
+        self.end = self.next + context.options.count
+
+    def fill(self, buffer: Buffer) -> None:
+        for number in range(self.next, min(self.next + 100, self.end)):
+            buffer.add(number)
+            self.next = number + 1
+
+
+def numbers() -> Any:
+    return (
+        SourceBuilder.stream("numbers", "number LONG", Numbers)
+        .fill(Numbers.fill)
+        .snapshot(lambda state: state.next)
+        .restore(lambda state, snapshots: setattr(state, "next", snapshots[0]))
+        .option("from", integer(0), 0, "the first number")
+        .option("count", integer(0), 1_000, "how many")
+    )
+
+
+def start(rows: DataFrame, directory: Path, **trigger: Any) -> StreamingQuery:
+    writer = rows.writeStream.format("parquet").option("path", str(directory / "out"))
+    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
+    return writer.trigger(**(trigger or {"processingTime": "100 milliseconds"})).start()
+
+
+def written(spark: SparkSession, directory: Path) -> list[Any]:
+    return [row[0] for row in spark.read.parquet(str(directory / "out")).collect()]
+
+
+def test_a_stream_restarted_twice_and_drained(spark: SparkSession, tmp_path: Path) -> None:
+    spark.dataSource.register(numbers().build())
+    log = str(tmp_path / "log")
+    for count in (500, 1_000):
+        rows = spark.readStream.format("numbers").option("count", count).load(log)
+        query = start(rows, tmp_path)
+        wait_until(lambda: sum(p["numInputRows"] for p in query.recentProgress) >= 500, 60, "rows")
+        [source] = query.lastProgress["sources"]
+        assert (
+            source["latestOffset"].keys() == json.loads(source["endOffset"]).keys()
+            if isinstance(source["latestOffset"], dict)
+            else source["latestOffset"]
+        )
+        query.stop()
+    rows = spark.readStream.format("numbers").option("maxRowsPerTrigger", 200).load(log)
+    assert start(rows, tmp_path, availableNow=True).awaitTermination(60)
+    found = written(spark, tmp_path)
+    assert sorted(found) == list(range(len(found)))
+    assert len(found) >= 1_000
+
+
+def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Those of a thread in the driver, of a task, and of an option."""
+
+    def failing_fill(state: Any, buffer: Buffer) -> None:
+        raise LookupError("the sensor\nis gone")
+
+    def failing_read(context: Any, split: str, start: int, end: int) -> Iterator[int]:
+        raise LookupError("the page is gone")
+
+    stream = SourceBuilder.stream("failing_fill", "n LONG", lambda context: None)
+    pages = SourceBuilder.replayable(
+        "failing_read", "n LONG", lambda c: ["a"], lambda c, split, start: 1, failing_read
+    )
+    spark.dataSource.register(stream.fill(failing_fill).build())
+    spark.dataSource.register(pages.build())
+    for name, text in (
+        ("failing_fill", "`fill` of instance 0 failed: LookupError: the sensor is gone"),
+        ("failing_read", "`read` of split `a` failed: LookupError: the page is gone"),
+    ):
+        reader = spark.readStream.format(name)
+        rows = reader.load(str(tmp_path / name)) if name == "failing_fill" else reader.load()
+        query = rows.writeStream.format("noop").start()
+        with pytest.raises(StreamingQueryException):
+            query.awaitTermination(60)
+        assert last_error(query) == f"FunctionError: format `{name}`: {text}"
+    with pytest.raises(Exception, match="option `path` is missing; give a local directory"):
+        spark.readStream.format("failing_fill").load()
+
+
+def test_stopping_while_fill_blocks_takes_no_time_and_names_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    blocking = SourceBuilder.stream("blocking", "n LONG", lambda context: None)
+    spark.dataSource.register(blocking.fill(lambda state, buffer: time.sleep(600)).build())
+    rows = spark.readStream.format("blocking").load(str(tmp_path / "log"))
+    query = rows.writeStream.format("noop").start()
+
+    def inside() -> bool:
+        status = builder_status(tmp_path / "log").instances
+        return bool(status) and status[0].inside == "fill"
+
+    wait_until(inside, 60, "inside `fill`")
+    began = time.monotonic()
+    query.stop()
+    assert time.monotonic() - began < 5
+    wait_until(lambda: builder_status(tmp_path / "log").process is None, 15, "the process's end")
+    assert "`fill`" in str(builder_status(tmp_path / "log"))
+
+
+VALUES = """yes BOOLEAN, tiny TINYINT, small SMALLINT, int INT, long LONG, single FLOAT, double DOUBLE,
+ money DECIMAL(10,2), text STRING, bytes BINARY, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ,
+ list ARRAY<INT>, map MAP<STRING, LONG>, pair STRUCT<n: LONG, at: TIMESTAMP>,
+ deep ARRAY<STRUCT<m: MAP<STRING, ARRAY<DOUBLE>>>>, took INTERVAL DAY TO SECOND"""
+AT = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
+ROW = (
+    *(True, 1, 2, 3, 4, 0.5, 0.25, Decimal("1.50"), "täxt", b"\0\1", date(2026, 1, 2), AT),
+    *(datetime(2026, 1, 2, 3), [1, None], {"a": 1}, (7, AT), [{"m": {"x": [1.0]}}]),
+    AT - datetime(2026, 7, 1, tzinfo=UTC),
+)
+
+
+def test_every_type_through_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    def fill(state: list[Any], buffer: Buffer) -> None:
+        while state:
+            buffer.add(state.pop())
+
+    rows = [ROW, (None,) * len(ROW)]
+    typed = SourceBuilder.stream("typed", VALUES, lambda context: list(rows)).fill(fill).build()
+    spark.dataSource.register(typed)
+    query = (
+        spark.readStream.format("typed")
+        .load(str(tmp_path / "log"))
+        .writeStream.format("memory")
+        .queryName("typed_rows")
+        .start()
+    )
+    wait_until(lambda: spark.table("typed_rows").count() == 2, 60, "two rows")
+    query.stop()
+    expected = spark.createDataFrame(rows, VALUES)
+    assert sorted(map(str, spark.table("typed_rows").collect())) == sorted(
+        map(str, expected.collect())
+    )
+
+
+def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
+    def fill(state: list[int], buffer: Buffer) -> None:
+        buffer.add(state.pop())
+        if not state:
+            buffer.close()
+
+    counted = SourceBuilder.batch("counted", "n LONG", lambda context: [context.index, 7])
+    spark.dataSource.register(counted.fill(fill).distributed(2).build())
+    assert sorted(row.n for row in spark.read.format("counted").load().collect()) == [0, 1, 7, 7]
+
+    pages = SourceBuilder.replayable(
+        "pages",
+        "page STRING, n LONG",
+        splits=lambda context: [f"page {number}" for number in range(5)],
+        latest=lambda context, split, start: 100,
+        read=lambda context, split, start, end: ((split, n) for n in range(start, end)),
+    )
+    spark.dataSource.register(pages.build())
+    rows = spark.readStream.format("pages").option("maxRowsPerTrigger", 200).load()
+    query = start(rows, tmp_path, availableNow=True)
+    assert query.awaitTermination(60)
+    assert Counter(written(spark, tmp_path)) == {f"page {number}": 100 for number in range(5)}
+    assert [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]] == [200, 200, 100]
+
+
+# ---- Sinks ---------------------------------------------------------------------------------------
+
+
+def note(directory: Path, what: str) -> None:
+    """A file for each event, from whatever process."""
+    (directory / f"{time.time_ns()}-{os.getpid()}-{what}").touch()
+
+
+def notes(directory: Path) -> Counter[str]:
+    return Counter(file.name.split("-", 2)[2] for file in directory.iterdir())
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    (tmp_path / "events").mkdir()
+    return tmp_path / "events"
+
+
+def sink_of(events: Path, **functions: Callable[..., Any]) -> Any:
+    """A sink that notes what is called, with other functions in the place of some."""
+
+    def receive(state: list[Any], row: Row) -> None:
+        state.append(row.value)
+
+    def destroy(state: list[Any]) -> None:
+        note(events, "destroy")
+
+    def create(context: Any) -> list[Any]:
+        note(events, "create")
+        return []
+
+    given = {"receive": receive, "destroy": destroy, **functions}
+    builder = SinkBuilder.stream("noting", given.pop("create", create))
+    for name, function in given.items():
+        getattr(builder, name)(function)
+    return builder.build()
+
+
+def write(spark: SparkSession, sink: Any, directory: Path, batches: int = 1) -> StreamingQuery:
+    """Micro-batches of ten numbers in two partitions each."""
+    spark.dataSource.register(sink)
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10)
+    rows = source.option("numPartitions", 2).load().select("value")
+    writer = rows.writeStream.format(sink.name())
+    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
+    query = writer.start()
+
+    def enough() -> bool:
+        done = query.lastProgress
+        return not query.isActive or (done is not None and done["batchId"] >= batches - 1)
+
+    wait_until(enough, 60, f"{batches} batches")
+    query.stop()
+    return query
+
+
+def in_database(path: Path) -> list[int]:
+    with sqlite3.connect(path) as database:
+        return [value for (value,) in database.execute("SELECT value FROM rows ORDER BY value")]
+
+
+def two_phases(database: Path) -> dict[str, Callable[..., Any]]:
+    """Tasks hand their rows over; the commit writes them with a note of the batch, or not at all."""
+
+    def commit(context: Any, handles: list[list[int]]) -> None:
+        with sqlite3.connect(database) as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS done (query, batch, UNIQUE(query, batch))"
+            )
+            connection.execute("CREATE TABLE IF NOT EXISTS rows (value)")
+            done = connection.execute(
+                "INSERT OR IGNORE INTO done VALUES (?, ?)", (context.query, context.batch)
+            )
+            if done.rowcount:
+                values = [(value,) for handle in handles for value in handle]
+                connection.executemany("INSERT INTO rows VALUES (?)", values)
+
+    return {"flush": lambda state: state, "commit": commit}
+
+
+def test_destroy_is_called_once_for_each_create_also_after_an_error(
+    spark: SparkSession, tmp_path: Path, events: Path
+) -> None:
+    def receive(state: list[Any], row: Row) -> None:
+        if row.value == 25:
+            raise LookupError("25")
+
+    sink = sink_of(events, receive=receive)
+    query = write(spark, sink, tmp_path, batches=10)
+    assert last_error(query) is not None
+    assert "format `noting`: `receive` of task " in str(last_error(query))
+    assert str(last_error(query)).endswith(" failed: LookupError: 25")
+    found = notes(events)
+    assert found["create"] == found["destroy"] >= 6
+
+
+@pytest.mark.parametrize("name", ["create", "flush", "destroy", "commit"])
+def test_each_function_of_a_sink_that_fails_is_named(
+    spark: SparkSession, tmp_path: Path, events: Path, name: str
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise LookupError("no room")
+
+    functions = {**two_phases(tmp_path / "rows.db"), name: fails}
+    query = write(spark, sink_of(events, **functions), tmp_path)
+    assert re.fullmatch(
+        rf"FunctionError: format `noting`: `{name}` of (task|batch) \d failed: LookupError: no room",
+        str(last_error(query)),
+    )
+
+
+def test_a_commit_that_dies_before_and_after_its_work_counts_once(
+    spark: SparkSession, tmp_path: Path, events: Path
+) -> None:
+    """A crash before the work, or between the work and Spark's note, repeats the batch."""
+    database = tmp_path / "rows.db"
+    functions = two_phases(database)
+    commit = functions["commit"]
+
+    def dying(context: Any, handles: list[list[int]]) -> None:
+        before, after = events / f"before {context.batch}", events / f"after {context.batch}"
+        if not before.exists():
+            before.touch()
+            raise OSError("before")
+        commit(context, handles)
+        if not after.exists():
+            after.touch()
+            raise OSError("after")
+
+    def abort(context: Any, handles: list[list[int]]) -> None:
+        note(events, f"abort {context.batch} {len(handles)}")
+
+    sink = sink_of(events, **{**functions, "commit": dying, "abort": abort})
+    for _ in range(2):
+        for text in ("before", "after"):
+            query = write(spark, sink, tmp_path, batches=10)
+            assert str(last_error(query)).endswith(f" failed: OSError: {text}")
+    write(spark, sink_of(events, **functions), tmp_path, batches=4)
+    found = in_database(database)
+    assert found == list(range(len(found)))
+    assert len(found) >= 40
+    aborted = {name for name in notes_of_abort(events)}
+    assert aborted == {"abort 0 2", "abort 1 2"}
+
+
+def notes_of_abort(events: Path) -> list[str]:
+    return [file.name.split("-", 2)[2] for file in events.iterdir() if "-abort" in file.name]
+
+
+def test_receive_batch_gets_record_batches_and_options(
+    spark: SparkSession, tmp_path: Path, events: Path
+) -> None:
+    def receive(state: Any, batch: pa.RecordBatch) -> None:
+        note(events, f"{type(batch).__name__} {batch.num_rows} {state.options.step}")
+
+    sink = (
+        SinkBuilder.stream("batches", lambda context: context)
+        .receive_batch(receive)
+        .option("step", integer(1), 3, "how far")
+        .build()
+    )
+    query = write(spark, sink, tmp_path)
+    assert query.exception() is None
+    assert notes(events)["RecordBatch 5 3"] >= 2

@@ -1,0 +1,81 @@
+"""Runs of a built stream source, without Spark: its reader, asked as Spark would ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import LongType, StructType
+
+from tutorial_pkg.workbook.drills import wait_until
+
+NUMBER = StructType().add("number", LongType())
+ALL = ReadAllAvailable()
+
+
+class Run:
+    """One run of a query; `offset` is up to where `rows` has read."""
+
+    def __init__(
+        self, source: type[DataSource], log: Path, schema: StructType, options: dict[str, str]
+    ) -> None:
+        self.reader: Any = source({"path": str(log), **options}).streamReader(schema)
+        self.offset = self.reader.initialOffset()
+
+    def latest(self) -> dict[str, Any]:
+        """Starts the instances, the first time; raises what ended one."""
+        latest: dict[str, Any] = self.reader.latestOffset(self.offset, ALL)
+        return latest
+
+    def rows(self) -> list[Any]:
+        """What is new: the values of the first column, in the order of instances."""
+        end = self.latest()
+        parts = self.reader.partitions(self.offset, end)
+        self.offset = end
+        batches = [batch for part in parts for batch in self.reader.read(part)]
+        return [value for batch in batches for value in batch.column(0).to_pylist()]
+
+    def rows_until(self, enough: Callable[[list[Any]], bool]) -> list[Any]:
+        found: list[Any] = []
+
+        def have() -> bool:
+            found.extend(self.rows())
+            return enough(found)
+
+        wait_until(have, 20, "enough rows")
+        return found
+
+    def failure(self) -> str:
+        """The error that the query will end with."""
+        errors: list[Exception] = []
+
+        def failed() -> bool:
+            try:
+                self.latest()
+            except Exception as error:
+                errors.append(error)
+            return bool(errors)
+
+        wait_until(failed, 20, "a failure")
+        return f"{type(errors[0]).__name__}: {errors[0]}"
+
+
+@contextmanager
+def running(
+    source: type[DataSource],
+    log: Path,
+    offset: dict[str, Any] | None = None,
+    schema: StructType = NUMBER,
+    **options: object,
+) -> Iterator[Run]:
+    """A run that goes on at `offset`, as from a checkpoint."""
+    run = Run(source, log, schema, {name: str(value) for name, value in options.items()})
+    run.offset = offset or run.offset
+    try:
+        yield run
+    finally:
+        run.reader.stop()

@@ -1,0 +1,199 @@
+"""`SourceBuilder.replayable` and `.batch` without Spark: offsets by split, limits, errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import LongType, StructType
+
+from tutorial_pkg.builder import SourceBuilder
+from tutorial_pkg.builder.replayable_source import BuiltReplayableReader, limited
+
+NUMBER = StructType().add("number", LongType())
+ALL = ReadAllAvailable()
+
+ENDS: dict[str, Any] = {}  # of the splits that there are
+
+
+@pytest.fixture(autouse=True)
+def no_splits() -> None:
+    ENDS.clear()
+
+
+def reader(read: Any = None, **options: int) -> BuiltReplayableReader:
+    source = SourceBuilder.replayable(
+        "pages",
+        NUMBER,
+        splits=lambda context: list(ENDS),
+        latest=lambda context, split, start: ENDS[split],
+        read=read or (lambda context, split, start, end: range(start, end)),
+    ).build()
+    given = {name: str(value) for name, value in options.items()}
+    made: Any = source(given).streamReader(NUMBER)  # type: ignore[call-arg]
+    return made
+
+
+def rows(of: BuiltReplayableReader, start: Any, end: Any) -> dict[str, list[int]]:
+    return {
+        part.split: [n for batch in of.read(part) for n in batch.column(0).to_pylist()]
+        for part in of.partitions(start, end)
+    }
+
+
+def test_splits_appear_vanish_and_go_back() -> None:
+    ENDS.update(a=3, b=2)
+    source = reader()
+    start = source.initialOffset()
+    assert start == {"a": 0, "b": 0}
+    one = source.latestOffset(start, ALL)
+    assert rows(source, start, one) == {"a": [0, 1, 2], "b": [0, 1]}
+    ENDS.update(a=1, c=1)
+    del ENDS["b"]
+    two = source.latestOffset(one, ALL)
+    assert two == {"a": 3, "b": 2, "c": 0}  # c enters; a never goes back, b is kept
+    assert rows(source, one, two) == {}
+    ENDS.update(a=4, b=5)
+    rebuilt = reader()
+    three = rebuilt.latestOffset(two, ALL)
+    assert rows(rebuilt, two, three) == {"a": [3], "b": [2, 3, 4], "c": [0]}
+    assert rebuilt.reportLatestOffset() == {"a": 4, "b": 5, "c": 1}
+
+
+def test_100_splits_share_a_limit() -> None:
+    ENDS.update({str(number): 50 for number in range(100)})
+    source = reader(maxRowsPerTrigger=1_000)
+    offset = source.initialOffset()
+    sizes = []
+    while (end := source.latestOffset(offset, source.getDefaultReadLimit())) != offset:
+        sizes.append(sum(map(len, rows(source, offset, end).values())))
+        offset = end
+    assert sizes == [1_000] * 5
+    assert source.getDefaultReadLimit() == ReadMaxRows(1_000)
+
+
+def test_a_limit_takes_at_least_one_row_of_each_and_never_more_than_there_is() -> None:
+    assert limited({"a": 0, "b": 0, "c": 5}, {"a": 9, "b": 1, "c": 5}, 1) == {
+        "a": 1,
+        "b": 1,
+        "c": 5,
+    }
+
+
+def test_available_now_has_an_end_though_the_splits_grow() -> None:
+    ENDS.update(a=3)
+    source = reader()
+    offset = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    ENDS.update(b=2)
+    found: list[Any] = []
+    while (end := source.latestOffset(offset, ALL)) != offset:
+        found.append(rows(source, offset, end))
+        offset = end
+        ENDS.update({split: end + 1 for split, end in ENDS.items()})
+    assert found == [{"a": [0, 1, 2]}, {"b": [0, 1]}]
+
+
+def test_positions_may_be_texts_and_a_split_may_have_a_first_one() -> None:
+    source = SourceBuilder.replayable(
+        "days",
+        NUMBER,
+        splits=lambda context: {"sales": "2026-01-01"},
+        latest=lambda context, split, start: "2026-01-04",
+        read=lambda context, split, start, end: [int(start[-2:]), int(end[-2:])],
+    ).build()
+    days: Any = source({}).streamReader(NUMBER)  # type: ignore[call-arg]
+    start = days.initialOffset()
+    end = days.latestOffset(start, ALL)
+    assert (start, end) == ({"sales": "2026-01-01"}, {"sales": "2026-01-04"})
+    assert rows(days, start, end) == {"sales": [1, 4]}
+    days = source({"maxRowsPerTrigger": "1"}).streamReader(NUMBER)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="needs positions that count rows, but split `sales` is"):
+        days.latestOffset(start, ReadMaxRows(1))
+
+
+def test_read_may_yield_rows_and_record_batches() -> None:
+    ENDS.update(a=4)
+    batch = pa.RecordBatch.from_pydict({"number": [1, 2]})
+    source = reader(read=lambda context, split, start, end: iter([0, batch, (3,)]))
+    assert rows(source, {"a": 0}, {"a": 4}) == {"a": [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("latest", "text"),
+    [
+        (
+            None,
+            "`latest` of split `a` failed: TypeError: a position is a whole number or a text, g",
+        ),
+        (
+            1.5,
+            "`latest` of split `a` failed: TypeError: a position is a whole number or a text, go",
+        ),
+        ("x", "failed: TypeError: positions of one split must be of one type, got 0 and 'x'"),
+    ],
+)
+def test_a_wrong_position_is_named(latest: Any, text: str) -> None:
+    ENDS.update(a=latest)
+    with pytest.raises(Exception, match=re.escape(text)):
+        reader().latestOffset({"a": 0}, ALL)
+
+
+def test_wrong_splits_and_a_read_that_fails_are_named() -> None:
+    ENDS[1] = 1  # type: ignore[index]
+    with pytest.raises(Exception, match="`splits` of the source failed: TypeError: a list of tex"):
+        reader().initialOffset()
+    failing = reader(read=lambda context, split, start, end: (1 // 0 for _ in range(1)))
+    with pytest.raises(Exception, match="`read` of split `a` failed: ZeroDivisionError: "):
+        rows(failing, {"a": 0}, {"a": 1})
+
+
+# ---- Batch ---------------------------------------------------------------------------------------
+
+
+def batch_rows(source: Any) -> list[list[int]]:
+    made = source({}).reader(NUMBER)
+    return [
+        [n for batch in made.read(part) for n in batch.column(0).to_pylist()]
+        for part in made.partitions()
+    ]
+
+
+class Countdown:
+    destroyed = 0
+
+    def __init__(self, context: Any) -> None:
+        self.left = 3 * (context.index + 1)
+
+    def fill(self, buffer: Any) -> None:
+        if self.left % 2:
+            buffer.add(self.left)
+        self.left -= 1
+        if not self.left:
+            buffer.close()
+
+    def destroy(self) -> None:
+        Countdown.destroyed += 1
+
+
+def test_batch_reads_each_instance_until_it_closes() -> None:
+    builder = SourceBuilder.batch("countdown", NUMBER, Countdown).fill(Countdown.fill)
+    Countdown.destroyed = 0
+    assert batch_rows(builder.destroy(Countdown.destroy).distributed(2).build()) == [
+        [3, 1],
+        [5, 3, 1],
+    ]
+    assert Countdown.destroyed == 2
+
+
+def test_batch_that_fails_is_named_and_destroyed() -> None:
+    builder = SourceBuilder.batch("countdown", NUMBER, Countdown).destroy(Countdown.destroy)
+    Countdown.destroyed = 0
+    with pytest.raises(
+        Exception, match="format `countdown`: `fill` of instance 0 failed: ZeroDivis"
+    ):
+        batch_rows(builder.fill(lambda state, buffer: 1 // 0).build())
+    assert Countdown.destroyed == 1

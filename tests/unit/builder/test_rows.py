@@ -1,0 +1,173 @@
+"""Rows as people write them, and what Arrow makes of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+    VariantVal,
+)
+
+from tutorial_pkg.builder.buffer import Buffer
+from tutorial_pkg.builder.rows import RowPacker
+
+PAIR = StructType().add("number", LongType()).add("text", StringType())
+NUMBER = StructType().add("number", LongType())
+
+
+@dataclass
+class Pair:
+    number: int
+    text: str | None
+
+
+def packed(schema: StructType, *rows: Any) -> list[dict[str, Any]]:
+    return RowPacker(schema).pack(rows).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [(1, "a"), Row(1, "a"), Row(text="a", number=1), {"text": "a", "number": 1}, Pair(1, "a")],
+)
+def test_a_row_is_a_tuple_a_row_a_dict_or_a_dataclass(row: Any) -> None:
+    assert packed(PAIR, row, (2, None)) == [
+        {"number": 1, "text": "a"},
+        {"number": 2, "text": None},
+    ]
+
+
+def test_with_one_column_a_row_is_its_value() -> None:
+    assert packed(NUMBER, 1, (2,), None, {"number": 4}) == [{"number": n} for n in (1, 2, None, 4)]
+    listed = StructType().add("list", ArrayType(LongType()))
+    assert packed(listed, [1, 2], [], None) == [{"list": [1, 2]}, {"list": []}, {"list": None}]
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ((1,), "row (1,) does not fit the columns ['number', 'text']; add a tuple of 2, a dict"),
+        ([1, "a"], "row [1, 'a'] does not fit the columns"),
+        ("a", "row 'a' does not fit the columns"),
+        (("a", "a"), "column `number` BIGINT cannot hold 'a': "),
+        ((2**63, "a"), "column `number` BIGINT cannot hold 9223372036854775808: "),
+        ((1, 1), "column `text` STRING cannot hold 1: "),
+        ({"nummer": 1}, "row {'nummer': 1} has ['nummer'], but the columns are ['number', 'text']"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        packed(PAIR, (0, "fits"), row)
+
+
+def test_null_in_a_column_that_has_none() -> None:
+    schema = StructType().add("number", LongType(), nullable=False)
+    with pytest.raises(ValueError, match=r"^column `number` BIGINT must not be null$"):
+        packed(schema, 1, None)
+
+
+def test_missing_keys_of_a_dict_are_null() -> None:
+    assert packed(PAIR, {"text": "a"}) == [{"number": None, "text": "a"}]
+
+
+INNER = StructType().add("number", LongType()).add("at", TimestampType())
+AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (BooleanType(), True, True),
+        (IntegerType(), -1, -1),
+        (DoubleType(), 1, 1.0),
+        (DecimalType(10, 2), Decimal("1.5"), Decimal("1.50")),
+        (BinaryType(), b"\0", b"\0"),
+        (DateType(), date(2026, 1, 2), date(2026, 1, 2)),
+        (TimestampType(), AT, AT),
+        (TimestampType(), AT.astimezone().replace(tzinfo=None), AT),
+        (TimestampNTZType(), datetime(2026, 1, 2), datetime(2026, 1, 2)),
+        (DayTimeIntervalType(), timedelta(1), timedelta(1)),
+        (MapType(StringType(), LongType()), {"a": 1}, [("a", 1)]),
+        (ArrayType(TimestampType()), [AT, None], [AT, None]),
+        (INNER, (1, AT), {"number": 1, "at": AT}),
+        (INNER, {"at": AT}, {"number": None, "at": AT}),
+        (ArrayType(INNER), [Row(number=1, at=AT)], [{"number": 1, "at": AT}]),
+        (MapType(StringType(), INNER), {"a": (1, AT)}, [("a", {"number": 1, "at": AT})]),
+        (VariantType(), VariantVal(b"v", b"m"), {"value": b"v", "metadata": b"m"}),
+    ],
+)
+def test_every_type(kind: Any, value: Any, expected: Any) -> None:
+    schema = StructType().add("value", kind)
+    assert packed(schema, (value,), (None,)) == [{"value": expected}, {"value": None}]
+
+
+def test_a_record_batch_is_put_in_order_and_cast() -> None:
+    packer = RowPacker(PAIR)
+    batch = pa.RecordBatch.from_pydict({"text": ["a"], "number": pa.array([1], pa.int32())})
+    fitted = packer.fit(batch)
+    assert fitted.schema.equals(packer.arrow_schema)
+    assert fitted.to_pylist() == [{"number": 1, "text": "a"}]
+    assert packer.fit(fitted) is fitted
+
+
+@pytest.mark.parametrize(
+    ("batch", "text"),
+    [
+        (
+            {"number": [1]},
+            "a record batch has the columns ['number'], but the schema ['number', 't",
+        ),
+        (
+            {"number": ["x"], "text": ["a"]},
+            "column `number` BIGINT of a record batch: Failed to pa",
+        ),
+    ],
+)
+def test_a_record_batch_that_does_not_fit(batch: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        RowPacker(PAIR).fit(pa.RecordBatch.from_pydict(batch))
+
+
+def test_no_record_batch() -> None:
+    with pytest.raises(ValueError, match=r"^`add_batch` takes a pyarrow.RecordBatch, got list$"):
+        Buffer(RowPacker(PAIR)).add_batch([1])  # type: ignore[arg-type]
+
+
+def test_buffer_keeps_the_order_of_rows_and_batches() -> None:
+    buffer = Buffer(RowPacker(NUMBER))
+    buffer.add(1, token="one")
+    buffer.add(2)
+    buffer.add_batch(pa.RecordBatch.from_pydict({"number": [3, 4]}), token="three and four")
+    buffer.add(5)
+    batches, tokens = buffer.take()
+    assert [row["number"] for batch in batches for row in batch.to_pylist()] == [1, 2, 3, 4, 5]
+    assert tokens == ["one", "three and four"]
+    assert buffer.take() == ([], [])
+
+
+def test_many_rows_are_packed_on_the_way() -> None:
+    buffer = Buffer(RowPacker(NUMBER))
+    for number in range(200_000):
+        buffer.add(number)
+    assert sum(batch.num_rows for batch in buffer.packed()) > 100_000

@@ -1,0 +1,61 @@
+"""What a function of a builder is told about where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from tutorial_pkg.core.options import Options
+
+
+class OptionValues(SimpleNamespace):
+    """The options of a query: `options.url`, or `options["from"]` where Python needs its words."""
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+def option_values(options: Options, given: Mapping[str, str]) -> OptionValues:
+    """Raises `ValueError` for a wrong option."""
+    return OptionValues(**vars(options.parse(given)))
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """For `create`: this is instance `index` of `count`, from 0, in a query with these options."""
+
+    index: int
+    count: int
+    options: OptionValues
+
+
+@dataclass(frozen=True)
+class SplitContext:
+    """For `splits`, `latest` and `read` of a replayable source: the options of the query."""
+
+    options: OptionValues
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """For `create`: the task with partition `index` of micro-batch `batch` of a query.
+
+    `query` is the same after a restart from the checkpoint, so (query, batch) names a piece of
+    work for ever.
+    """
+
+    query: str
+    batch: int
+    index: int
+    options: OptionValues
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """For `commit` and `abort`, which run once for a micro-batch, in the driver."""
+
+    query: str
+    batch: int
+    options: OptionValues

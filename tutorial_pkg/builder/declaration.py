@@ -1,0 +1,85 @@
+"""What all builders have in common: a name, functions, and options that are declared once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Self
+
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder.functions import Function, Functions, check_travel, checked
+from tutorial_pkg.core.options import Option, Options
+
+Parse = Callable[[str], Any]
+
+
+class Declaration:
+    """Functions and options as they are given, one after the other."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name):
+            raise ValueError(
+                f"the name of a format is letters, digits and `_`, and starts with a letter, "
+                f"got {name!r}"
+            )
+        self._name = name
+        self._given: dict[str, Function] = {}
+        self._options: list[Option] = []
+
+    def option(
+        self, name: str, parse: Parse, default: Any, meaning: str, allowed: str | None = None
+    ) -> Self:
+        """Declare an option: the query's `.option(name, …)` reaches `context.options`.
+
+        `parse` makes a value of the text that Spark hands over, and raises `ValueError` if it
+        cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`,
+        or a function of yours. `default` is a value, or `REQUIRED`. `allowed` says in errors what
+        the option takes.
+        """
+        checked(f"option {name}", parse, "text")
+        words = allowed or getattr(parse, "allowed", None) or f"what `{_name_of(parse)}` takes"
+        self._options.append(Option(name, parse, default, words, meaning))
+        return self
+
+    def _set(self, name: str, function: Function, *parameters: str) -> Self:
+        self._given[name] = checked(name, function, *parameters)
+        return self
+
+    def _require(self, *names: str) -> None:
+        for name in names:
+            if name not in self._given:
+                raise ValueError(f"format `{self._name}`: the function `{name}` is missing")
+
+    def _functions(self) -> Functions:
+        """Raises `ValueError` if one cannot travel."""
+        parsers = {f"option {option.name}": option.parse for option in self._options}
+        check_travel(self._name, {**self._given, **parsers})
+        return Functions(self._name, dict(self._given))
+
+    def _all_options(self, *own: Option) -> Options:
+        """The options of this format: the builder's `own`, then those that were declared."""
+        taken = {option.name.lower() for option in own}
+        for option in self._options:
+            if option.name.lower() in taken:
+                raise ValueError(
+                    f"format `{self._name}`: option `{option.name}` is there already; choose "
+                    "another name"
+                )
+            taken.add(option.name.lower())
+        return Options(self._name, (*own, *self._options))
+
+
+def _name_of(parse: Parse) -> str:
+    return getattr(parse, "__name__", type(parse).__name__)
+
+
+def schema_text(schema: str | StructType) -> str:
+    """The schema for the documentation; `toDDL` would need a session."""
+    return schema if isinstance(schema, str) else schema.simpleString()
+
+
+def data_source(base: type, name: str, doc: str, **attributes: Any) -> type:
+    """A class of its own for each format: it is pickled whole, so it works in any process."""
+    words = "".join(part.capitalize() for part in name.split("_"))
+    return type(f"{words}DataSource", (base,), {"__doc__": doc, **attributes})

@@ -1,0 +1,126 @@
+"""The functions that users give to a builder: how they are called, and whether they can travel."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark import cloudpickle
+
+Function = Callable[..., Any]
+
+
+class FunctionError(Exception):
+    """A function given to a builder raised, or made what it must not.
+
+    The text names format, function, instance and the error; the error itself is its cause.
+    """
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions of one source or sink, by what they are for. `format` is its name."""
+
+    format: str
+    given: Mapping[str, Function]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.given
+
+    def call(self, name: str, who: str, *arguments: Any) -> Any:
+        """Call a function for `who` ("instance 1"). Raises `FunctionError`."""
+        try:
+            return self.given[name](*arguments)
+        except (Exception, SystemExit) as error:
+            raise self.failure(name, who, error) from error
+
+    @contextmanager
+    def blamed(self, name: str, who: str) -> Iterator[None]:
+        """Errors in this block are those of the function `name`: it returned something wrong."""
+        try:
+            yield
+        except Exception as error:
+            raise self.failure(name, who, error) from error
+
+    def failure(self, name: str, who: str, error: BaseException) -> FunctionError:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return FunctionError(f"format `{self.format}`: `{name}` of {who} failed: {what}")
+
+
+def checked(name: str, function: Function, *parameters: str) -> Function:
+    """`function`, if it can be called with these parameters. Raises `TypeError`."""
+    wanted = f"`{name}` must be a function of ({', '.join(parameters)})"
+    if not callable(function):
+        raise TypeError(f"{wanted}, got {function!r}")
+    try:
+        inspect.signature(function).bind(*parameters)
+    except TypeError as error:
+        raise TypeError(f"{wanted}: {error}") from None
+    except ValueError:  # some builtins tell nothing about their parameters
+        pass
+    return function
+
+
+# ---- Travelling: Spark pickles functions, for the driver's reader process and for tasks ----------
+
+
+def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
+    """Raises `ValueError` that names the function and what it captures."""
+    for name, function in functions.items():
+        reason = _why_not(function)
+        if reason:
+            captured, value = _culprit(name, function)
+            raise ValueError(
+                f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
+                f"captures `{captured}`, a {type(value).__name__} ({reason}). Make such things "
+                "in `create`, which runs where they are used, and keep them in its state"
+            )
+
+
+def _why_not(value: Any) -> str | None:
+    """What pickling says against it; any error means that it cannot travel."""
+    try:
+        cloudpickle.dumps(value)
+    except Exception as error:
+        return " ".join(str(error).split())
+    return None
+
+
+def _culprit(name: str, value: Any) -> tuple[str, Any]:
+    """The innermost thing with a name of its own that keeps `value` from travelling."""
+    for part_name, part in _parts(value):
+        if part is not value and _why_not(part):
+            return _culprit(part_name, part)
+    return name, value
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a function, a method or a class brings along, by the name that the user gave it."""
+    if isinstance(value, partial):
+        yield from [("func", value.func), *value.keywords.items()]
+        yield from ((f"argument {place}", part) for place, part in enumerate(value.args))
+    elif isinstance(value, types.MethodType):
+        yield from vars(value.__self__).items() if hasattr(value.__self__, "__dict__") else ()
+        yield value.__name__, value.__func__
+    elif isinstance(value, types.FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        yield from ((name, cell.cell_contents) for name, cell in cells)
+        yield from ((name, value.__globals__[name]) for name in _globals(value))
+    elif isinstance(value, type):
+        yield from vars(value).items()
+
+
+def _globals(function: types.FunctionType) -> list[str]:
+    """The global names that a function uses, also in functions within it."""
+    codes = [function.__code__]
+    names: set[str] = set()
+    while codes:
+        code = codes.pop()
+        names.update(code.co_names)
+        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return sorted(names & function.__globals__.keys())

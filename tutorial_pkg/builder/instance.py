@@ -1,0 +1,231 @@
+"""One instance of a built source, a thread in the driver's reader process.
+
+Its life: `create`, `restore`, then `fill` again and again, each followed by `snapshot` and one
+frame in the log, and at the end `destroy`. Nothing of a `fill` that fails is in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tutorial_pkg.builder.buffer import Buffer
+from tutorial_pkg.builder.context import OptionValues, SourceContext
+from tutorial_pkg.builder.frames import encode
+from tutorial_pkg.builder.functions import FunctionError, Functions
+from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.status import InstanceStatus
+from tutorial_pkg.core.log_group import Backlog
+
+LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
+ACKNOWLEDGE_SECONDS = 0.05  # tokens wait so long at most for others: they share a sync
+RETRY_SECONDS = 0.5
+GIVE_UP_SECONDS = 30.0  # then the query ends; what was not acknowledged comes again
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all instances of a source have in common."""
+
+    functions: Functions
+    packer: RowPacker
+    options: OptionValues
+    heartbeat: tuple[str, float] | None  # column and seconds
+
+
+class Start(Protocol):
+    """The moment when all instances have been created and restored."""
+
+    def snapshots(self) -> list[Any]:
+        """Those of the last run, one for each instance that it had."""
+
+    def wait(self, index: int, snapshot: Any) -> None:
+        """Return when all instances are here. Raises `BrokenBarrierError` if one cannot come."""
+
+    def give_up(self) -> None:
+        """This instance will not come."""
+
+
+class Instance(threading.Thread):
+    """`failure` is what ended it, `status` its counters."""
+
+    def __init__(self, plan: Plan, context: SourceContext, start: Start, backlog: Backlog) -> None:
+        super().__init__(name=f"instance {context.index}", daemon=True)
+        self.failure: Exception | None = None
+        self.status = InstanceStatus()
+        self.stopping = threading.Event()
+        self.added_at = time.time()
+        self.inside: tuple[str, float] | None = None  # a function, and since when
+        self._plan, self._context, self._start, self._backlog = plan, context, start, backlog
+        self._log = backlog.logs[context.index]
+        self._buffer = Buffer(plan.packer)
+        self._state: Any = None
+        self._tokens: list[Any] = []  # of rows that are in the log, and the oldest one's time
+        self._oldest_token = self._acknowledge_at = 0.0
+        self._appending = threading.Lock()
+        self._abandoned = False
+
+    def run(self) -> None:
+        try:
+            self._live()
+        except threading.BrokenBarrierError:
+            pass  # another instance could not be created, and tells why
+        except Exception as failure:  # for the query, which asks for it
+            self.failure = failure
+            self.status.last_error = str(failure)
+            self._start.give_up()
+        finally:
+            self.status.running = False
+
+    def abandon(self) -> None:
+        """Append no more: a function has not come back, and the log is about to be closed."""
+        with self._appending:
+            self._abandoned = True
+
+    def _live(self) -> None:
+        self._state = self._call("create", self._context)
+        try:
+            self._take_up()
+            self._fill_until_stopped()
+            self._acknowledge()
+        except Exception:
+            self._destroy_after_failure()
+            raise
+        self._destroy()
+
+    def _take_up(self) -> None:
+        """Go on where the last run ended."""
+        if "snapshot" not in self._plan.functions:
+            return
+        snapshots = self._start.snapshots()
+        if snapshots:
+            self._call("restore", self._state, snapshots)
+        self._start.wait(self._context.index, json.loads(self._head())["snapshot"])
+
+    def _fill_until_stopped(self) -> None:
+        pause = 0.0
+        while not self.stopping.wait(pause) and not self._buffer.closed:
+            if self._backlog.full:
+                pause = MOST_PAUSE
+            elif self._fill():
+                pause = 0.0
+            else:
+                pause = min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
+            self._acknowledge_if_due()
+        self.status.closed = self._buffer.closed
+
+    def _fill(self) -> bool:
+        """One `fill`, and what it added into the log; whether it added something."""
+        self._call("fill", self._state, self._buffer)
+        with self._blamed("fill"):
+            batches, tokens = self._buffer.take()
+            if tokens and "acknowledge" not in self._plan.functions:
+                raise ValueError("a row was added with a token, but there is no `acknowledge`")
+        if batches:
+            self._append(batches)
+        elif self._is_silent():
+            self._append([self._heartbeat()])
+        self._expect(tokens)
+        return bool(batches or tokens)
+
+    def _append(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """The rows and the snapshot behind them, as one frame."""
+        rows, head = sum(batch.num_rows for batch in batches), self._head()
+        with self._blamed("fill"):
+            payload = encode(batches, head)
+        with self._appending:
+            if not self._abandoned:
+                self._log.append(payload, rows, time.time_ns() // 1_000)
+        self.added_at = time.time()
+        self.status.rows += rows
+        self.status.bytes += len(payload)
+
+    def _head(self) -> str:
+        """The snapshot, if there is one, as JSON."""
+        if "snapshot" not in self._plan.functions:
+            return "{}"
+        snapshot = self._call("snapshot", self._state)
+        with self._blamed("snapshot"):
+            return json.dumps({"snapshot": snapshot}, allow_nan=False)
+
+    # ---- Silence
+
+    def _is_silent(self) -> bool:
+        heartbeat = self._plan.heartbeat
+        return heartbeat is not None and time.time() - self.added_at >= heartbeat[1]
+
+    def _heartbeat(self) -> pa.RecordBatch:
+        """A row with nothing but the time."""
+        assert self._plan.heartbeat is not None
+        return self._plan.packer.pack([{self._plan.heartbeat[0]: datetime.now(UTC)}])
+
+    # ---- Acknowledging
+
+    def _expect(self, tokens: list[Any]) -> None:
+        if not self._tokens:
+            self._oldest_token = time.monotonic()
+        self._tokens += tokens
+        self.status.unacknowledged = len(self._tokens)
+
+    def _acknowledge_if_due(self) -> None:
+        if self._tokens and time.monotonic() >= self._acknowledge_at:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Tell the source what is on disk; when it fails, again later, with what came meanwhile."""
+        if not self._tokens:
+            return
+        self._log.sync()
+        try:
+            self._call("acknowledge", self._state, list(self._tokens))
+        except FunctionError as failure:
+            self._try_again(failure)
+        else:
+            self._tokens.clear()
+            self._acknowledge_at = time.monotonic() + ACKNOWLEDGE_SECONDS
+        self.status.unacknowledged = len(self._tokens)
+
+    def _try_again(self, failure: FunctionError) -> None:
+        now = time.monotonic()
+        if self.stopping.is_set() or now - self._oldest_token > GIVE_UP_SECONDS:
+            raise failure
+        self.status.last_error = str(failure)
+        self._acknowledge_at = now + RETRY_SECONDS
+
+    # ---- Calling
+
+    def _destroy(self) -> None:
+        if "destroy" in self._plan.functions:
+            self._call("destroy", self._state)
+
+    def _destroy_after_failure(self) -> None:
+        """What failed first is what the query tells; an error of `destroy` goes to Spark's log."""
+        try:
+            self._destroy()
+        except FunctionError as second:
+            _log.warning("after another error: %s", second)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        self.inside = name, time.monotonic()
+        try:
+            return self._plan.functions.call(name, self._who, *arguments)
+        finally:
+            self.inside = None
+
+    def _blamed(self, name: str) -> AbstractContextManager[None]:
+        return self._plan.functions.blamed(name, self._who)
+
+    @property
+    def _who(self) -> str:
+        return f"instance {self._context.index}"

@@ -1,0 +1,113 @@
+"""All instances of a built source: how they start together, stop, and tell how they do."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from tutorial_pkg.builder.context import SourceContext
+from tutorial_pkg.builder.instance import Instance, Plan
+from tutorial_pkg.builder.snapshots import forget_snapshots, last_snapshots, save_snapshots
+from tutorial_pkg.builder.status import InstanceStatus, publish
+from tutorial_pkg.core.log_group import Backlog, LogGroup
+
+STOP_SECONDS = 3.0
+PUBLISH_SECONDS = 0.25
+NOTABLE_SECONDS = 1.0  # so long an instance may be silent, or in a function, without a word
+
+_log = logging.getLogger(__name__)
+
+
+class TogetherAtStart:
+    """The `Start` of all instances: none fills before the snapshots of all are on disk."""
+
+    def __init__(self, logs: LogGroup, count: int) -> None:
+        self._logs = logs
+        self._last = last_snapshots(logs)
+        self._fresh: list[Any] = [None] * count
+        self._barrier = threading.Barrier(count, action=self._save)
+
+    def snapshots(self) -> list[Any]:
+        return self._last
+
+    def wait(self, index: int, snapshot: Any) -> None:
+        self._fresh[index] = snapshot
+        self._barrier.wait()
+
+    def give_up(self) -> None:
+        self._barrier.abort()
+
+    def _save(self) -> None:
+        save_snapshots(self._logs, self._fresh)
+
+
+class Instances:
+    """Runs them from its making until `close`; the producer of a log reader."""
+
+    def __init__(self, plan: Plan, logs: LogGroup, backlog: Backlog, count: int) -> None:
+        self._logs, self._backlog = logs, backlog
+        if "snapshot" not in plan.functions:
+            forget_snapshots(logs.directory)
+        self._start = TogetherAtStart(logs, count)
+        contexts = [SourceContext(index, count, plan.options) for index in range(count)]
+        self._all = [Instance(plan, each, self._start, backlog) for each in contexts]
+        self._stopped = threading.Event()
+        self._publisher = threading.Thread(target=self._publish, name="status", daemon=True)
+        for thread in (*self._all, self._publisher):
+            thread.start()
+
+    def raise_failure(self) -> None:
+        for instance in self._all:
+            if instance.failure:
+                raise instance.failure
+
+    def close(self) -> None:
+        """Have all instances end; one that is in a function for too long is left there, named."""
+        for instance in self._all:
+            instance.stopping.set()
+        self._start.give_up()
+        deadline = time.monotonic() + STOP_SECONDS
+        for instance in self._all:
+            instance.join(max(0.0, deadline - time.monotonic()))
+            if instance.is_alive():
+                self._leave(instance)
+        self._stopped.set()
+        self._publisher.join()
+
+    def _leave(self, instance: Instance) -> None:
+        instance.abandon()
+        name = instance.inside[0] if instance.inside else "its thread"
+        text = f"`{name}` did not come back within {STOP_SECONDS:.0f} s; the query ended without it"
+        instance.status.last_error = text
+        _log.warning("%s: %s", instance.name, text)
+
+    # ---- What `builder_status` reads
+
+    def _publish(self) -> None:
+        published: dict[int, InstanceStatus] = {}
+        while True:  # at once, and once more behind the end
+            published = self._publish_changes(published)
+            if self._stopped.is_set():
+                return
+            self._stopped.wait(PUBLISH_SECONDS)
+
+    def _publish_changes(self, published: dict[int, InstanceStatus]) -> dict[int, InstanceStatus]:
+        current = {index: self._status(index) for index in range(len(self._all))}
+        if current != published:
+            repairs = [log.repair for log in self._logs.writers.values() if log.repair]
+            publish(self._logs.directory, current, repairs)
+        return current
+
+    def _status(self, index: int) -> InstanceStatus:
+        instance, inside = self._all[index], self._all[index].inside
+        silent = time.time() - instance.added_at >= NOTABLE_SECONDS
+        long_inside = inside and time.monotonic() - inside[1] >= NOTABLE_SECONDS
+        return replace(
+            instance.status,
+            backlog_bytes=self._backlog.of(index),
+            idle_since=instance.added_at if silent else None,
+            inside=inside[0] if inside and long_inside else None,
+        )

@@ -1,0 +1,195 @@
+"""Rows, as Python people write them, to the record batches that Spark reads.
+
+A row is a tuple, a `Row`, a dict by column, a dataclass; or, if there is one column, its value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+    UserDefinedType,
+    VariantType,
+)
+
+_QUOTED = 80
+
+Convert = Callable[[Any], Any]
+
+
+class RowPacker:
+    """Makes record batches of one schema.
+
+    Numbers, texts and so on must be what the column holds: `"1"` is no LONG. A `datetime` without
+    a zone is one of this process's local time, as everywhere in PySpark.
+    """
+
+    def __init__(self, schema: StructType) -> None:
+        self.schema = schema
+        self.arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        self._names = schema.fieldNames()
+        self._converts = [_convert_of(field.dataType) for field in schema]
+
+    def pack(self, rows: Sequence[Any]) -> pa.RecordBatch:
+        """All rows as one batch. Raises `ValueError` that quotes the first that does not fit."""
+        columns = self._columns(rows)
+        arrays = [self._array(index, values) for index, values in enumerate(columns)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`batch` with the schema's columns, in its order and of its types. Raises `ValueError`."""
+        if not isinstance(batch, pa.RecordBatch):
+            raise ValueError(f"`add_batch` takes a pyarrow.RecordBatch, got {type(batch).__name__}")
+        if batch.schema.equals(self.arrow_schema):
+            return batch
+        if sorted(batch.schema.names) != sorted(self._names):
+            raise ValueError(
+                f"a record batch has the columns {batch.schema.names}, but the schema {self._names}"
+            )
+        arrays = [self._cast(batch.column(field.name), field) for field in self.arrow_schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+
+    def _columns(self, rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        """Without a Python loop when all rows are plain tuples of the right length."""
+        width = len(self._names)
+        if set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:
+            rows = [self._values(row) for row in rows]
+        return zip(*rows, strict=True)
+
+    def _values(self, row: Any) -> tuple[Any, ...]:
+        if isinstance(row, Row) and hasattr(row, "__fields__"):
+            row = row.asDict()
+        elif dataclasses.is_dataclass(row) and not isinstance(row, type):
+            row = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+        if isinstance(row, dict):
+            return self._by_name(row)
+        if not isinstance(row, tuple) and len(self._names) == 1:
+            row = (row,)
+        if not isinstance(row, tuple) or len(row) != len(self._names):
+            raise ValueError(
+                f"row {_quoted(row)} does not fit the columns {self._names}; add a tuple of "
+                f"{len(self._names)}, a dict or a dataclass"
+            )
+        return row
+
+    def _by_name(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        """A column that is not in the dict is null."""
+        unknown = row.keys() - set(self._names)
+        if unknown:
+            raise ValueError(
+                f"row {_quoted(row)} has {sorted(unknown)}, but the columns are {self._names}"
+            )
+        return tuple(map(row.get, self._names))
+
+    def _array(self, index: int, values: Sequence[Any]) -> pa.Array:
+        field, convert = self.arrow_schema.field(index), self._converts[index]
+        if convert:
+            values = [None if value is None else convert(value) for value in values]
+        try:
+            array = pa.array(values, type=field.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(self._wrong_text(index, values, error)) from error
+        return self._complete(array, index)
+
+    def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
+        index = self._names.index(field.name)
+        try:
+            return self._complete(array.cast(field.type), index)
+        except pa.ArrowException as error:
+            raise ValueError(f"column {self._name(index)} of a record batch: {error}") from error
+
+    def _complete(self, array: pa.Array, index: int) -> pa.Array:
+        if array.null_count and not self.schema[index].nullable:
+            raise ValueError(f"column {self._name(index)} must not be null")
+        return array
+
+    def _wrong_text(self, index: int, values: Sequence[Any], error: Exception) -> str:
+        kind = self.arrow_schema.field(index).type
+        wrong = next((value for value in values if not _fits(value, kind)), None)
+        return f"column {self._name(index)} cannot hold {_quoted(wrong)}: {error}"
+
+    def _name(self, index: int) -> str:
+        field = self.schema[index]
+        return f"`{field.name}` {field.dataType.simpleString().upper()}"
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value], type=kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _quoted(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+
+
+# ---- Values that Arrow does not take as they are; None where it takes all ------------------------
+
+
+def _convert_of(kind: DataType) -> Convert | None:
+    if isinstance(kind, TimestampType):
+        return _aware
+    if isinstance(kind, VariantType):
+        return lambda variant: {"value": variant.value, "metadata": variant.metadata}
+    if isinstance(kind, UserDefinedType):
+        return _then(kind.serialize, _convert_of(kind.sqlType()))
+    if isinstance(kind, StructType):
+        return _struct_convert(kind)
+    if isinstance(kind, ArrayType):
+        return _list_convert(_convert_of(kind.elementType))
+    if isinstance(kind, MapType):
+        return _map_convert(_convert_of(kind.keyType), _convert_of(kind.valueType))
+    return None
+
+
+def _aware(value: Any) -> Any:
+    naive = isinstance(value, datetime) and value.tzinfo is None
+    return value.astimezone() if naive else value
+
+
+def _then(first: Convert, second: Convert | None) -> Convert:
+    return (lambda value: second(first(value))) if second else first
+
+
+def _or_null(convert: Convert | None) -> Convert:
+    return lambda value: value if value is None or convert is None else convert(value)
+
+
+def _struct_convert(kind: StructType) -> Convert:
+    """Of a tuple, a `Row`, a dict or a dataclass, as with rows."""
+    packer_of_values = RowPacker(kind)
+    converts = [_or_null(_convert_of(field.dataType)) for field in kind]
+
+    def convert(value: Any) -> dict[str, Any]:
+        values = packer_of_values._values(value)
+        pairs: Iterable[tuple[StructField, Convert, Any]] = zip(kind, converts, values, strict=True)
+        return {field.name: each(part) for field, each, part in pairs}
+
+    return convert
+
+
+def _list_convert(element: Convert | None) -> Convert | None:
+    if element is None:
+        return None
+    each = _or_null(element)
+    return lambda values: [each(value) for value in values]
+
+
+def _map_convert(key: Convert | None, value: Convert | None) -> Convert:
+    of_key, of_value = _or_null(key), _or_null(value)
+    return lambda items: [(of_key(k), of_value(v)) for k, v in dict(items).items()]

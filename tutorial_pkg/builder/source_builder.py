@@ -1,0 +1,112 @@
+"""`SourceBuilder`: three ways to a source, by what can be asked of the thing that it reads."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder.batch_source import BatchSourceBuilder
+from tutorial_pkg.builder.functions import Function
+from tutorial_pkg.builder.replayable_source import ReplayableSourceBuilder
+from tutorial_pkg.builder.stream_source import StreamSourceBuilder
+
+
+class SourceBuilder:
+    """Builds a Spark source from a few functions.
+
+        class Counter:
+            def __init__(self):
+                self.next = 0
+
+            def fill(self, buffer):
+                for _ in range(100):
+                    buffer.add(self.next)
+                    self.next += 1
+
+        source = (
+            SourceBuilder.stream("counter", "number LONG", create=lambda context: Counter())
+            .fill(lambda counter, buffer: counter.fill(buffer))
+            .snapshot(lambda counter: counter.next)
+            .restore(lambda counter, snapshots: setattr(counter, "next", snapshots[0]))
+            .build()
+        )
+        spark.dataSource.register(source)
+        numbers = spark.readStream.format("counter").load("/a/folder/for/its/log")
+
+    Which one?
+
+    `stream`      what comes by itself and is gone then: sensors, sockets, queues, a broker that
+                  wants to be acknowledged. The builder keeps it in a log on disk.
+    `replayable`  what can be asked again: tables, topics, pages, files. No log; only offsets.
+    `batch`       what ends: the same functions as `stream`, in tasks, without a log.
+
+    Functions run in other processes: they are pickled. Open connections and files in `create`;
+    what cannot travel is refused by `build()`. An error in a function ends the query and names
+    it: `last_error(query)`.
+
+    The idea and the names: Hazelcast Jet's `SourceBuilder`; acknowledging: Apache Beam.
+    """
+
+    @staticmethod
+    def stream(name: str, schema: str | StructType, create: Function) -> StreamSourceBuilder:
+        """A stream from `create(context)`, which makes the state that the functions share.
+
+        `context` has `index` and `count` of the instance, and the query's `options`. Each instance
+        has a state and a thread of its own in the driver's reader process. Go on with `.fill`, and
+        with `.snapshot` and `.restore` if the source can go back to a place, or `.acknowledge` if
+        it wants to know what is safe. The rows go to a log on disk before Spark sees them: name a
+        folder for it in `.load(path)`. `builder_status(path)` tells how the instances do.
+
+        With the trigger `availableNow` no instance is created: the query reads what is in the
+        log, and stops.
+
+        Which functions give what (with a checkpoint and an idempotent or transactional sink):
+        only `fill`: what was added counts once; what had not been added when the process died is
+        missing. `snapshot` and `restore`: exactly once. `acknowledge`: nothing is lost, but what
+        was on disk and not yet acknowledged comes again. All three, with the last message's id in
+        the snapshot: exactly once.
+
+        Args:
+            name: of the format: letters, digits and `_`.
+            schema: of the rows, as in `"number LONG, text STRING"`.
+            create: a function of one parameter, the context.
+        """
+        return StreamSourceBuilder(name, schema, create)
+
+    @staticmethod
+    def batch(name: str, schema: str | StructType, create: Function) -> BatchSourceBuilder:
+        """Rows until `buffer.close()`, for `spark.read`: each instance is a task.
+
+        The functions `create`, `fill` and `destroy` are as in `stream`. A task that fails is
+        repeated by Spark from its `create` on.
+        """
+        return BatchSourceBuilder(name, schema, create)
+
+    @staticmethod
+    def replayable(
+        name: str,
+        schema: str | StructType,
+        splits: Function,
+        latest: Function,
+        read: Function,
+    ) -> ReplayableSourceBuilder:
+        """A stream of what can be asked again: three functions, and the builder keeps the offsets.
+
+        A *split* is a part with positions that grow: a table, a topic's partition, a file. A
+        position is the place of the next unread row: a whole number or a text.
+
+        Args:
+            name: of the format: letters, digits and `_`.
+            schema: of the rows, as in `"number LONG, text STRING"`.
+            splits: `splits(context)` names the splits that there are: a list of texts, or a dict
+                with each one's first position; else that is 0. Asked before each batch: new ones
+                are read from their first position on, vanished ones keep their place.
+            latest: `latest(context, split, start)` says how far the split goes now; `start` is the
+                next unread position. An answer below that changes nothing.
+            read: `read(context, split, start, end)` runs in a task and yields the rows from `start`
+                up to, but without, `end`: rows as in `Buffer.add`, or record batches. For the same
+                two positions it must give the same rows, always.
+
+        Guarantee: exactly once if `read` keeps that promise, with a checkpoint and an idempotent or
+        transactional sink. `context.options` has the query's options.
+        """
+        return ReplayableSourceBuilder(name, schema, splits, latest, read)

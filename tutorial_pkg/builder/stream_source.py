@@ -1,0 +1,264 @@
+"""`SourceBuilder.stream`: rows that functions add, through a log on disk, to Spark.
+
+A row's way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → the segment log of
+`core`, one for each instance → `BuiltStreamReader` (offsets, tasks) → record batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType, TimestampType
+
+from tutorial_pkg.builder.context import OptionValues, option_values
+from tutorial_pkg.builder.declaration import Declaration, data_source, schema_text
+from tutorial_pkg.builder.frames import batches_of
+from tutorial_pkg.builder.functions import Function, Functions
+from tutorial_pkg.builder.instance import Plan
+from tutorial_pkg.builder.instances import Instances
+from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.core.log_group import Backlog, LogGroup
+from tutorial_pkg.core.log_reader import Framed, LogReader, log_options
+from tutorial_pkg.core.options import Option, Options, integer
+
+MOST_INSTANCES = 64
+
+# ---- What is built -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StreamParts:
+    """What the builder was given."""
+
+    functions: Functions
+    schema: str | StructType
+    options: Options
+    time_column: str | None
+    heartbeat_seconds: float | None
+
+
+class BuiltStreamSource(DataSource):
+    """The base of the classes that `SourceBuilder.stream` makes."""
+
+    parts: ClassVar[StreamParts]
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.parts.functions.format
+
+    def schema(self) -> str | StructType:
+        option_values(self.parts.options, self.options)  # the time to say what is wrong
+        return self.parts.schema
+
+    def streamReader(self, schema: StructType) -> BuiltStreamReader:
+        _check_time(self.parts, schema)
+        options = option_values(self.parts.options, self.options)
+        return BuiltStreamReader(self.parts, schema, options)
+
+
+class BuiltStreamReader(LogReader):
+    """A log for each instance; their `fill` functions append to them."""
+
+    def __init__(self, parts: StreamParts, schema: StructType, options: OptionValues) -> None:
+        super().__init__(options, range(options.parallelism), "instance")
+        self._parts, self._schema, self._values = parts, schema, options
+
+    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
+        column, seconds = self._parts.time_column, self._parts.heartbeat_seconds
+        heartbeat = (column, seconds) if column and seconds else None
+        plan = Plan(self._parts.functions, RowPacker(self._schema), self._values, heartbeat)
+        return Instances(plan, logs, backlog, self._values.parallelism)
+
+    def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
+        wanted = RowPacker(self._schema).arrow_schema
+        batches = [batch for _, payload in found for batch in batches_of(payload)]
+        for batch in batches:
+            if not batch.schema.equals(wanted):
+                raise ValueError(_schema_text(self._parts, batch.schema, wanted))
+        return batches[0] if len(batches) == 1 else _joined(batches)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
+
+
+def _schema_text(parts: StreamParts, logged: pa.Schema, wanted: pa.Schema) -> str:
+    return (
+        f"format `{parts.functions.format}`: the log holds rows with the columns "
+        f"({_columns(logged)}), but the source has ({_columns(wanted)}) now. Read the log to its "
+        "end with the old source (`availableNow`), or start anew with a new log and checkpoint"
+    )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _check_time(parts: StreamParts, schema: StructType) -> None:
+    name = parts.functions.format
+    if parts.time_column is None:
+        return
+    kinds = {field.name: field.dataType for field in schema}
+    if not isinstance(kinds.get(parts.time_column), TimestampType):
+        raise ValueError(
+            f"format `{name}`: `timestamps` must name a TIMESTAMP column of the schema, got "
+            f"{parts.time_column!r}"
+        )
+    others = [field.name for field in schema if not field.nullable]
+    if parts.heartbeat_seconds and set(others) - {parts.time_column}:
+        raise ValueError(
+            f"format `{name}`: a heartbeat has nothing but the time, so no other column may be NOT "
+            f"NULL: {others}"
+        )
+
+
+# ---- The builder ---------------------------------------------------------------------------------
+
+
+class StreamSourceBuilder(Declaration):
+    """Functions, until `build()` makes a `DataSource` of them; see `SourceBuilder.stream`."""
+
+    def __init__(self, name: str, schema: str | StructType, create: Function) -> None:
+        super().__init__(name)
+        self._schema = schema
+        self._count = 1
+        self._time_column: str | None = None
+        self._heartbeat_seconds: float | None = None
+        self._set("create", create, "context")
+
+    def fill(self, function: Function) -> Self:
+        """`fill(state, buffer)` adds the rows that there are now, and returns; none is fine.
+
+        It is called again at once if it added something, else after a pause of 1 to 50 ms. The
+        rows of one call and the snapshot after them are one frame: both are in the log, or
+        neither is. So add some thousand rows at most, and wait for new ones for a second at most.
+        """
+        return self._set("fill", function, "state", "buffer")
+
+    def snapshot(self, function: Function) -> Self:
+        """`snapshot(state)` returns where the source stands: anything that JSON can hold.
+
+        It is called after `create` and `restore`, and after each `fill` that added rows.
+        """
+        return self._set("snapshot", function, "state")
+
+    def restore(self, function: Function) -> Self:
+        """`restore(state, snapshots)` goes to where the last run ended, after a restart.
+
+        `snapshots` is the list of those of *all* instances, by their index, as JSON gives them
+        back: tuples are lists now. The last run may have had another number of instances.
+        """
+        return self._set("restore", function, "state", "snapshots")
+
+    def acknowledge(self, function: Function) -> Self:
+        """`acknowledge(state, tokens)`: the rows that were added with these tokens are on disk.
+
+        It runs between two calls of `fill`, in the same thread. When it raises, it is called
+        again with the same tokens and newer ones, for half a minute; then the query ends with that
+        error. A crash may come between the disk and the call, so the other side may send those
+        again: keep the last message's id in the snapshot, and skip what you have seen.
+        """
+        return self._set("acknowledge", function, "state", "tokens")
+
+    def destroy(self, function: Function) -> Self:
+        """`destroy(state)` closes what `create` opened: once, also after an error."""
+        return self._set("destroy", function, "state")
+
+    def distributed(self, count: int) -> Self:
+        """So many instances, unless the query's option `parallelism` says otherwise."""
+        if not isinstance(count, int) or not 1 <= count <= MOST_INSTANCES:
+            raise ValueError(
+                f"format `{self._name}`: `distributed` takes 1..{MOST_INSTANCES}, got {count!r}"
+            )
+        self._count = count
+        return self
+
+    def timestamps(self, column: str) -> Self:
+        """The TIMESTAMP column with the rows' event time: the one for `withWatermark`."""
+        self._time_column = column
+        return self
+
+    def heartbeat(self, seconds: float) -> Self:
+        """After so many seconds without a row, an instance adds one with only the time set: now.
+
+        Spark's watermark follows the newest event time of the rows that it sees. A source that is
+        silent holds it, and the last windows stay open; heartbeats close them. So they are for
+        sources whose event time is about now: rows that are older than the watermark are dropped.
+        Keep heartbeats out of results *behind* `withWatermark`, by a column that real rows never
+        leave null: `.where("number IS NOT NULL")`.
+        """
+        if not seconds > 0:
+            raise ValueError(
+                f"format `{self._name}`: `heartbeat` takes seconds, more than 0, got {seconds!r}"
+            )
+        self._heartbeat_seconds = float(seconds)
+        return self
+
+    def build(self) -> type[DataSource]:
+        """The class for `spark.dataSource.register`.
+
+        Raises `ValueError` for functions that are missing, or cannot travel to other processes.
+        """
+        self._check()
+        options = self._all_options(*_options(self._count))
+        parts = StreamParts(
+            self._functions(), self._schema, options, self._time_column, self._heartbeat_seconds
+        )
+        return data_source(BuiltStreamSource, self._name, _documentation(parts), parts=parts)
+
+    def _check(self) -> None:
+        self._require("fill")
+        if "snapshot" in self._given or "restore" in self._given:
+            self._require("snapshot", "restore")
+        if self._heartbeat_seconds and not self._time_column:
+            raise ValueError(
+                f"format `{self._name}`: `heartbeat` needs to know the time's column: add "
+                '`.timestamps("column")`'
+            )
+
+
+def _options(count: int) -> tuple[Option, ...]:
+    parallelism = Option(
+        "parallelism",
+        integer(1, MOST_INSTANCES),
+        count,
+        f"1..{MOST_INSTANCES}",
+        "how many instances, each with a log and a thread of its own",
+    )
+    path, *limits = log_options("rows", "instance")
+    return (path, parallelism, *limits)
+
+
+_DOCUMENTATION = """A stream of rows that functions add: made by `SourceBuilder.stream`.
+
+Parallelism: `parallelism` instances in the driver; tasks read slices of the log, which they must
+    see under the same name.
+Replay: any batch that the source has not been told to forget (Spark's commit).
+Guarantee: {guarantee}
+
+Options:
+{options}
+
+Schema: {schema}
+"""
+
+_GUARANTEES = {
+    "snapshot": "exactly once, with a checkpoint and an idempotent or transactional sink: after a "
+    "restart `restore` goes to the snapshot that belongs to the last row in the log.",
+    "acknowledge": "at least once: what was not acknowledged is sent again, also if it is in the "
+    "log already.",
+    "fill": "exactly once from the log on. What had not been added when the process died is "
+    "missing, unless `create` finds it again.",
+}
+
+
+def _documentation(parts: StreamParts) -> str:
+    strongest = next(name for name in _GUARANTEES if name in parts.functions)
+    guarantee, table = _GUARANTEES[strongest], parts.options.table()
+    return _DOCUMENTATION.format(
+        guarantee=guarantee, options=table, schema=schema_text(parts.schema)
+    )
