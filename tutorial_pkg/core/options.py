@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 Parser = TypeVar("Parser", bound=Callable[[str], Any])
 
-REQUIRED = object()  # the default of an option that has none
 
 # Spark adds these to what the user wrote; they are not options of ours.
 ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
@@ -23,6 +22,10 @@ NO_TABLES = (
     "Spark 4.3 reads a table of a Python format without its options; "
     "use `CREATE TEMPORARY VIEW name USING format OPTIONS (path '…')`, or `load(path)`"
 )
+
+
+class REQUIRED:
+    """The default of an option that has none; a class, so that it stays itself when pickled."""
 
 
 @dataclass(frozen=True)
