@@ -7,12 +7,16 @@ the time from the first byte until the last row has passed. `socket` takes part 
 of up to 100,000 lines: it is quadratic in a burst, and the largest takes several seconds, now
 four, now nine, so that it is shown but not compared.
 
+Confirmations: CONFIRMED senders of a line each, one after the other and all at once, until every
+one knows that its line is on disk; beside them, what as many lines cost on this disk by themselves.
+
 The trickle is a line every 50 ms; what counts is the time until the row is in the notebook.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import socket
 import tempfile
@@ -24,7 +28,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from lines import connect_and_send, send
+from lines import LINE, connect_and_send, send
 from measure import Result, Series, Watch, finish, in_turns, mean_over, parse, series_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -45,6 +49,7 @@ MEANS = (
 )
 COMPARED_MOST, SOCKET_MOST = 30_000, 100_000  # three times as much takes `socket` minutes
 MORE_ROUNDS = 2  # than asked for, where two are compared
+CONFIRMED = 100
 TRICKLE_LINES, TRICKLE_SECONDS = 40, 0.05
 
 # ---- Senders, in a process of their own --------------------------------------------------------
@@ -62,6 +67,42 @@ def send_burst(ports: list[int], lines: int) -> float:
     for thread in threads:
         thread.join()
     return started
+
+
+def confirm_one(port: int) -> None:
+    """Send a line over a connection of its own, and wait until it is confirmed."""
+    with socket.create_connection((HOST, port)) as client:
+        client.sendall(LINE % 1)
+        client.shutdown(socket.SHUT_WR)
+        if client.recv(1):
+            raise RuntimeError("the line was not confirmed")
+
+
+def confirm_in_turn(port: int) -> float:
+    started = time.perf_counter()
+    for _ in range(CONFIRMED):
+        confirm_one(port)
+    return time.perf_counter() - started
+
+
+def confirm_together(port: int) -> float:
+    senders = [threading.Thread(target=confirm_one, args=(port,)) for _ in range(CONFIRMED)]
+    started = time.perf_counter()
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    return time.perf_counter() - started
+
+
+def sync_in_turn(file: Path) -> float:
+    """As many lines on disk as `confirm_in_turn` sends, without a network."""
+    with file.open("ab", buffering=0) as opened:
+        started = time.perf_counter()
+        for _ in range(CONFIRMED):
+            opened.write(LINE % 1)
+            os.fdatasync(opened.fileno())
+        return time.perf_counter() - started
 
 
 # ---- Contestants -------------------------------------------------------------------------------
@@ -83,6 +124,9 @@ class NetworkLines:
         started = self._sender.submit(send_burst, self._ports, lines).result()
         self._query.processAllAvailable()
         return time.time() - started
+
+    def confirmed(self, how: Callable[[int], float]) -> float:
+        return self._sender.submit(how, self._ports[0]).result()
 
     def close(self) -> None:
         self._query.stop()
@@ -161,6 +205,16 @@ def measure_ports(one: NetworkLines, two: NetworkLines, lines: int, rounds: int)
     return series_of("network_lines, ports", lines, seconds, base="one port")
 
 
+def measure_confirmations(ours: NetworkLines, folder: Path, rounds: int) -> list[Series]:
+    ways = {
+        "one sender after the other": partial(ours.confirmed, confirm_in_turn),
+        "all senders at once": partial(ours.confirmed, confirm_together),
+        "the disk alone, line by line": partial(sync_in_turn, folder / "synced"),
+    }
+    seconds = in_turns(ways, rounds * MORE_ROUNDS)
+    return series_of(f"network_lines, {CONFIRMED} confirmations", CONFIRMED, seconds)
+
+
 class Trickle:
     """A query that brings each row to this process, and a connection to send lines to it."""
 
@@ -232,6 +286,8 @@ def main() -> None:
         series = list(measure_bursts(one, theirs, given.rounds, most, watch))
         watch.phase = "network_lines, two ports"
         series += measure_ports(one, two, given.lines, given.rounds)
+        watch.phase = "network_lines, confirmations"
+        series += measure_confirmations(one, folder, given.rounds)
         for contestant in (one, two, theirs):
             contestant.close()
         watch.phase = "network_lines, trickle"

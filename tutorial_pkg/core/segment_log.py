@@ -30,14 +30,7 @@ from typing import NamedTuple
 from isal.isal_zlib import crc32  # zlib's, more than twenty times as fast
 
 from tutorial_pkg.core.disk import make_folder, open_own, sync_directory
-from tutorial_pkg.core.writer_lock import (  # noqa: F401  (known under this module's name, too)
-    FOLDER_MODE,
-    PATIENCE_SECONDS,
-    RETRY_SECONDS,
-    LogLockedError,
-    WriterLock,
-    writer_process,
-)
+from tutorial_pkg.core.writer_lock import FOLDER_MODE
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 

@@ -47,6 +47,8 @@ class LineBuffer:
         self._chunk = min(RECEIVE_BYTES, limits.line_bytes)
         self._bytes = bytearray(FRAME_BYTES + limits.line_bytes + self._chunk)
         self._view = memoryview(self._bytes)
+        self._array = np.frombuffer(self._bytes, np.uint8)
+        self._is_newline = np.empty(len(self._bytes), np.bool_)  # made once: it is a mebibyte
         self._first_at = 0.0
         self.filled = 0
 
@@ -128,7 +130,7 @@ class LineBuffer:
 
     def _cut(self, start: int, end: int) -> Iterator[tuple[memoryview, int]]:
         """One frame if it is within the limits; else two halves, cut again if need be."""
-        rows = _count_lines(self._view[start:end])
+        rows = self._count_lines(start, end)
         fits = rows <= self._limits.frame_rows and end - start <= self._limits.frame_bytes
         if fits or rows == 1:
             yield self._view[start:end], rows
@@ -139,7 +141,8 @@ class LineBuffer:
         yield from self._cut(start, middle)
         yield from self._cut(middle, end)
 
-
-def _count_lines(lines: memoryview) -> int:
-    """Four times as fast as `bytes.count`, and other threads may run meanwhile."""
-    return int(np.count_nonzero(np.frombuffer(lines, np.uint8) == ord(_NEWLINE)))
+    def _count_lines(self, start: int, end: int) -> int:
+        """Several times as fast as `bytearray.count`, and other threads may run meanwhile."""
+        found = self._is_newline[: end - start]
+        np.equal(self._array[start:end], ord(_NEWLINE), out=found)
+        return int(np.count_nonzero(found))
