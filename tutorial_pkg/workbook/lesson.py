@@ -9,16 +9,18 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.workbook.drills import QueryProcess
+from tutorial_pkg.workbook.services import Postgres
 
 
 def clear_desk(spark: SparkSession, lesson: str) -> Path:
     """End what an earlier run has left and empty the lesson's folder under `.work/`; that folder.
 
-    This session's queries are stopped, and queries in processes of their own are killed.
+    This session's queries are stopped, those in processes of their own killed, and servers closed.
     """
     for query in spark.streams.active:
         query.stop()
     QueryProcess.close_all()
+    Postgres.close_all()
     folder = work_dir("notebooks", lesson)
     shutil.rmtree(folder)
     folder.mkdir()
