@@ -1,0 +1,82 @@
+"""A query made to be killed: numbers from `counting` go into a database, exactly once.
+
+As a script it is a driver in a process of its own. Arguments: folder, the database's URI.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.streaming import StreamingQuery
+
+from tutorial_pkg import SinkBuilder, start_spark
+from tutorial_pkg.builder import REQUIRED, not_empty
+from tutorial_pkg.workbook.counting import count_source
+from tutorial_pkg.workbook.drills import end_with_parent
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS numbers (instance INT, number BIGINT);
+CREATE TABLE IF NOT EXISTS numbers_staged (handle TEXT, instance INT, number BIGINT);
+CREATE TABLE IF NOT EXISTS numbers_done (query TEXT, batch BIGINT, PRIMARY KEY (query, batch));
+"""
+
+
+class Stage:
+    """A task: its rows wait in a table that nobody reads, under a handle."""
+
+    def __init__(self, context: Any) -> None:
+        self.handle = uuid.uuid4().hex
+        self.database = psycopg.connect(context.options.uri)
+
+    def receive_batch(self, batch: pa.RecordBatch) -> None:
+        rows = [(self.handle, row["instance"], row["number"]) for row in batch.to_pylist()]
+        insert = "INSERT INTO numbers_staged VALUES (%s, %s, %s)"
+        self.database.cursor().executemany(insert, rows)
+
+    def flush(self) -> str:
+        self.database.commit()
+        return self.handle
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def publish(context: Any, handles: list[str]) -> None:
+    """The batch's rows and the note that it is done, in one transaction."""
+    batch = [context.query, context.batch]
+    with psycopg.connect(context.options.uri) as database:
+        note = "INSERT INTO numbers_done VALUES (%s, %s) ON CONFLICT DO NOTHING"
+        if database.execute(note, batch).rowcount:
+            staged = "SELECT instance, number FROM numbers_staged WHERE handle = ANY(%s)"
+            database.execute(f"INSERT INTO numbers {staged}", [handles])
+        database.execute("DELETE FROM numbers_staged WHERE handle = ANY(%s)", [handles])
+
+
+def table_sink() -> type[DataSource]:
+    """Exactly once into the table `numbers` of the option `uri`."""
+    builder = SinkBuilder.stream("numbers_table", create=Stage).receive_batch(Stage.receive_batch)
+    builder = builder.flush(Stage.flush).destroy(Stage.close).commit(publish)
+    return builder.option("uri", not_empty, REQUIRED, "the database", "a PostgreSQL URI").build()
+
+
+def count_to_table(spark: SparkSession, folder: str, uri: str) -> StreamingQuery:
+    """Start the query; the source's log and the checkpoint are in `folder`."""
+    with psycopg.connect(uri) as database:
+        database.execute(TABLES)
+    for connector in (count_source(), table_sink()):
+        spark.dataSource.register(connector)
+    numbers = spark.readStream.format("count").load(f"{folder}/numbers")
+    writer = numbers.writeStream.format("numbers_table").option("uri", uri)
+    return writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    without_ui: dict[str, Any] = {"spark.ui.enabled": "false"}
+    count_to_table(start_spark("drill", **without_ui), sys.argv[1], sys.argv[2]).awaitTermination()
