@@ -13,6 +13,8 @@ from tutorial_pkg.workbook.checks.notebook_05 import check_05_1, check_05_2
 from tutorial_pkg.workbook.checks.notebook_06 import check_06_1, check_06_2
 from tutorial_pkg.workbook.checks.notebook_07 import check_07_1, check_07_2
 from tutorial_pkg.workbook.checks.notebook_08 import check_08_1, check_08_2
+from tutorial_pkg.workbook.checks.notebook_09 import check_09_1, check_09_2
+from tutorial_pkg.workbook.checks.notebook_10 import check_10_1, check_10_2
 from tutorial_pkg.workbook.checks.verdict import Verdict
 
 __all__ = [
@@ -34,4 +36,8 @@ __all__ = [
     "check_07_2",
     "check_08_1",
     "check_08_2",
+    "check_09_1",
+    "check_09_2",
+    "check_10_1",
+    "check_10_2",
 ]

@@ -1,0 +1,191 @@
+"""Checks of notebook 10: against a real PostgreSQL, in tables and a database of their own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+
+Answer = Callable[..., Any]
+
+
+class _Wrong(Exception):
+    """The answer is wrong; the text says how."""
+
+
+def _judged(examine: Callable[[], None], praise: str) -> Verdict:
+    try:
+        examine()
+    except _Wrong as wrong:
+        return not_yet(str(wrong))
+    except Exception as error:  # whatever the learner's function raises is a wrong answer
+        text = " ".join(str(error).split())
+        return not_yet(f"It raised {type(error).__name__}: {text[:120]}.")
+    return right(praise)
+
+
+# ---- Exercise 1: upsert --------------------------------------------------------------------------
+
+
+def check_10_1(answer: Answer, uri: str) -> Verdict:
+    """Does `answer(connection, rows)` set prices by item, whatever is repeated?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def upsert(connection, rows): ...")
+    return _judged(lambda: _upserts(answer, uri), "Set by key: doing it twice is doing it once.")
+
+
+def _upserts(upsert: Answer, uri: str) -> None:
+    # A temporary table hides the learner's own one of that name, and is gone with the connection.
+    with psycopg.connect(uri) as connection:
+        connection.execute("CREATE TEMP TABLE prices (item BIGINT PRIMARY KEY, euros BIGINT)")
+        connection.commit()
+        upsert(connection, [(1, 10), (2, 20)])
+        _expect(connection, {1: 10, 2: 20}, "Two new items must be in the table.")
+        connection.commit()
+        upsert(connection, [(1, 10), (2, 20)])
+        _expect(connection, {1: 10, 2: 20}, "A repeat must change nothing.")
+        upsert(connection, [(2, 25)])
+        _expect(connection, {1: 10, 2: 25}, _LATER)
+        upsert(connection, [(1, 11), (3, 30), (1, 12)])
+        _expect(connection, {1: 12, 2: 25, 3: 30}, _WITHIN)
+        upsert(connection, [])
+        connection.rollback()
+        _expect(connection, {1: 10, 2: 20}, _COMMITTED)
+
+
+_LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING."
+_WITHIN = "An item that comes twice within `rows` has the later price, and other items stay."
+_COMMITTED = "It must not commit: `flush` does, when all rows of the task are there."
+
+
+def _expect(connection: Any, wanted: dict[int, int], hint: str) -> None:
+    found = dict(connection.execute("SELECT item, euros FROM prices ORDER BY item").fetchall())
+    if found != wanted:
+        raise _Wrong(f"{hint} Wanted {wanted}, found {found}.")
+
+
+# ---- Exercise 2: a commit that leaves nothing behind ---------------------------------------------
+
+_TABLES = """
+CREATE TABLE orders (item BIGINT, euros BIGINT CHECK (euros > 0));
+CREATE TABLE staged (handle TEXT, query TEXT, batch BIGINT, item BIGINT, euros BIGINT);
+CREATE TABLE done (query TEXT, batch BIGINT, PRIMARY KEY (query, batch));
+"""
+
+
+def check_10_2(answer: Answer, uri: str) -> Verdict:
+    """Is `answer(context, handles)` exactly once, and clears away what is its own to clear?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def tidy(context, handles): ...")
+    return _judged(lambda: _commits(answer, uri), "Published once, and nothing left behind.")
+
+
+def _commits(answer: Answer, uri: str) -> None:
+    with _own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
+        database.execute(_TABLES)
+        trial = _Trial(answer, own, database)
+        trial.publishes_what_counts()
+        trial.knows_a_repeat()
+        trial.leaves_other_queries_alone()
+        trial.is_all_or_nothing()
+
+
+@contextmanager
+def _own_database(uri: str) -> Iterator[str]:
+    name = f"check_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(uri, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        try:
+            yield make_conninfo(uri, dbname=name)
+        finally:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+class _Trial:
+    """Batches of the query "mine", beside one called "other"."""
+
+    def __init__(self, answer: Answer, uri: str, database: Any) -> None:
+        self._answer, self._uri, self._database = answer, uri, database
+
+    def publishes_what_counts(self) -> None:
+        """An attempt that died has staged the same rows: its handle does not come."""
+        self._stage("dead", "mine", 0, 1, 2)
+        self._stage("other", "other", 0, 77)
+        self._stage("a", "mine", 0, 1)
+        self._stage("b", "mine", 0, 2)
+        self._commit(0, "a", "b")
+        if self._items() == []:
+            raise _Wrong("Nothing is in `orders`: insert before you delete, and let `with` commit.")
+        if self._items() != [1, 2]:
+            raise _Wrong(
+                f"Of batch 0, items 1 and 2 must be in `orders`, found {self._items()}: rows "
+                "count if their handle is in `handles`; others are of tasks that died."
+            )
+        if self._staged("mine"):
+            raise _Wrong("Rows of a task that died are still staged: their handle never comes.")
+
+    def knows_a_repeat(self) -> None:
+        """The crash came behind the transaction: batch 0 comes again, with new handles."""
+        self._stage("c", "mine", 0, 1, 2)
+        self._commit(0, "c")
+        if self._items() != [1, 2]:
+            raise _Wrong(
+                f"The same batch came again, and `orders` has {self._items()}: see `done`."
+            )
+        if self._staged("mine"):
+            raise _Wrong("A batch that comes again was staged again: delete that, too.")
+        self._stage("d", "mine", 1, 3)
+        self._commit(1, "d")
+        if self._items() != [1, 2, 3]:
+            raise _Wrong(f"Batch 1 is new; found {self._items()} in `orders`.")
+
+    def leaves_other_queries_alone(self) -> None:
+        if not self._staged("other"):
+            raise _Wrong(
+                "It deleted what another query has staged and not published: compare `query`."
+            )
+        if self._database.execute("SELECT 1 FROM done WHERE query <> 'mine'").fetchone():
+            raise _Wrong("`done` has a batch of another query: note `context.query`.")
+        self._stage("e", "other", 1, 78)
+        self._commit(1, "e", query="other")
+        if 78 not in self._items():
+            raise _Wrong("Batch 1 of another query was taken for yours: compare `query` in `done`.")
+
+    def is_all_or_nothing(self) -> None:
+        """The database refuses the rows of batch 2: then no note of it may be there."""
+        self._stage("f", "mine", 2, 4, euros=-1)
+        try:
+            self._commit(2, "f")
+        except psycopg.Error:
+            pass
+        else:
+            raise _Wrong("The database refused a row, and the error was swallowed: let it pass.")
+        if self._database.execute("SELECT 1 FROM done WHERE batch = 2").fetchone():
+            raise _Wrong("The rows were refused, but the batch is in `done`: use one transaction.")
+        if not self._staged("mine"):
+            raise _Wrong("The rows were refused, and their stage is gone: use one transaction.")
+
+    def _stage(self, handle: str, query: str, batch: int, *items: int, euros: int = 5) -> None:
+        rows = [(handle, query, batch, item, euros) for item in items]
+        insert = "INSERT INTO staged VALUES (%s, %s, %s, %s, %s)"
+        self._database.cursor().executemany(insert, rows)
+
+    def _commit(self, batch: int, *handles: str, query: str = "mine") -> None:
+        options = SimpleNamespace(uri=self._uri)
+        self._answer(SimpleNamespace(query=query, batch=batch, options=options), list(handles))
+
+    def _items(self) -> list[int]:
+        return [item for (item,) in self._database.execute("SELECT item FROM orders ORDER BY 1")]
+
+    def _staged(self, query: str) -> int:
+        [count] = self._database.execute(
+            "SELECT count(*) FROM staged WHERE query = %s", [query]
+        ).fetchone()
+        return int(count)
