@@ -1,10 +1,15 @@
 """The notebooks as a book: `make book`. Nothing is run again, and no network is needed."""
 
+import re
+
+CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+ITEM = re.compile(r"\w+ \(|[A-Z]\w+: ")  # "maxRows (1 or more): …", "Guarantee: …"
+
 project = "Streaming connectors for Spark, in Python"
 html_title = project
 copyright = "the authors of tutorial_pkg"
 
-extensions = ["myst_nb"]
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "notebooks/*.ipynb", "data/*.md"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
@@ -14,6 +19,29 @@ myst_heading_anchors = 3
 # The notebooks link to files of the package for readers at a laptop; here they become downloads.
 suppress_warnings = ["mystnb.unknown_mime_type"]
 
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+
 html_theme = "furo"
 html_copy_source = False
 html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
+
+
+def as_lists(app, what, name, obj, options, lines):
+    """Docstrings are made for `help()`: here `names` become literals, `option (what): …` a list."""
+    paragraphs = CODE.sub(r"``\1``", "\n".join(lines)).split("\n\n")
+    lines[:] = [line for paragraph in paragraphs for line in (*_listed(paragraph), "")]
+
+
+def _listed(paragraph):
+    items = []
+    for line in filter(None, map(str.strip, paragraph.splitlines())):
+        if ITEM.match(line) or not items:
+            items.append(line)
+        else:
+            items[-1] += f" {line}"  # whatever its indentation: it goes on
+    return items if len(items) == 1 else [f"- {item}" for item in items]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", as_lists)

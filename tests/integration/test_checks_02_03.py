@@ -56,11 +56,11 @@ def test_02_2_right(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (lambda wide: None, "this is NoneType"),
+        (lambda wide: wide.count(), "this is int"),
         (lambda wide: wide.repartition(2), "has an Exchange"),
         (lambda wide: wide, "It has 8 partitions"),
         (lambda wide: wide.coalesce(1), "It has 1 partitions"),
-        (lambda wide: wide.limit(7_000).coalesce(2), "has an Exchange"),
+        (lambda wide: wide.limit(7_000).coalesce(2), "limit() collects all rows"),
         (lambda wide: wide.where("item < '4'").coalesce(2), "all 8000 of `wide`"),
     ],
 )
@@ -79,12 +79,15 @@ def test_03_1_right() -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (None, "A function is wanted"),
+        ("text", "A function is wanted"),
         (len, "Half a line goes out"),
         (lambda data: data.rfind(b"\n"), "the byte *behind* it"),
         (lambda data: data.rindex(b"\n") + 1, "It must return a whole number"),
         (lambda data: data[: data.rfind(b"\n") + 1], "It must return a whole number"),
         (lambda data: max(data.rfind(b"\n"), 1) + 1, "Without a newline nothing"),
+        (lambda data: data.count(b"\n"), "behind the *last* newline"),
+        (lambda data: data.rfind("\n") + 1, "It must return a whole number"),
+        (lambda data: float(data.rfind(b"\n") + 1), "It must return a whole number"),
         (lambda data: data.find(b"\n") + 1, "behind the *last* newline"),
     ],
 )

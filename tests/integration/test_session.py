@@ -87,7 +87,7 @@ def test_the_error_of_an_exception_is_one_line_and_nothing_is_printed(
 def test_00_1(spark: SparkSession) -> None:
     assert check_00_1(item_stream(spark, 50)).passed
     for answer, hint in (
-        (None, "A DataFrame is wanted, this is NoneType"),
+        (50, "A DataFrame is wanted, this is int"),
         (spark.range(50), "This DataFrame ends"),
         (spark.readStream.format("rate").load(), "The columns are ['timestamp', 'value']"),
         (item_stream(spark), "It makes 10 items a second"),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import tutorial_pkg
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "data" / "README.md"]
 
@@ -30,3 +32,9 @@ def test_the_readme_names_every_command_that_a_user_types() -> None:
     for command in ("lab", "test", "check", "demo", "doctor", "book", "bench", "clean", "help"):
         assert f"make {command}" in readme, command
         assert re.search(rf"^{command}:.* ## ", makefile, re.M), command
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    listed = re.findall(r"^\.\. auto\w+:: tutorial_pkg\.(\w+)$", page, re.M)
+    assert sorted(listed) == sorted(tutorial_pkg.__all__)

@@ -9,6 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 
 CELL_SECONDS = 120
+QUESTION, ANSWER = "**Predict:**", "**What just happened?**"
 
 
 def rerun(notebook: Path) -> None:
@@ -23,9 +24,43 @@ def rerun(notebook: Path) -> None:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
                 raise RuntimeError(f"{notebook.name} wrote to stderr: {output.text[:300]}")
+    hide_answers(content)
     # The version of the Python that ran it last is no part of the notebook.
     content.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     nbformat.write(content, notebook)
+
+
+def hide_answers(notebook: nbformat.NotebookNode) -> None:
+    """Fold the stored outputs that would give a prediction away.
+
+    They are those from a **Predict:** to the next **What just happened?** or heading. The outputs
+    stay in the file, where nbval compares them; JupyterLab shows them when the cell is run, and
+    the book when they are clicked.
+    """
+    hidden = False
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            hidden = _hides_what_follows(cell.source, hidden)
+        else:
+            _fold(cell, hidden)
+
+
+def _hides_what_follows(text: str, hidden: bool) -> bool:
+    """Whether answers are hidden after this text: the last of its marks decides."""
+    asked = text.rfind(QUESTION)
+    told = max(text.rfind(ANSWER), *(text.rfind(f"{'#' * level} ") for level in (2, 3)))
+    return hidden if asked == told else asked > told
+
+
+def _fold(cell: nbformat.NotebookNode, hidden: bool) -> None:
+    tags = [tag for tag in cell.metadata.get("tags", []) if tag != "hide-output"]
+    jupyter = {k: v for k, v in cell.metadata.get("jupyter", {}).items() if k != "outputs_hidden"}
+    if hidden:
+        tags, jupyter = [*tags, "hide-output"], {**jupyter, "outputs_hidden": True}
+    for key, value in (("tags", tags), ("jupyter", jupyter)):
+        cell.metadata.pop(key, None)
+        if value:
+            cell.metadata[key] = value
 
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tutorial_pkg.workbook.checks import Verdict, check_01_1, check_01_2
+from tutorial_pkg.workbook.checks import Verdict, check_01_1, check_01_2, the_solution
 
 
 def right_escape(item: str) -> str:
@@ -18,6 +18,12 @@ def test_a_verdict_is_one_line() -> None:
     assert repr(Verdict(False, "not yet.")) == "✗ not yet."
 
 
+def test_a_tick_is_for_the_learner_s_own_answer() -> None:
+    assert repr(check_01_1(None)) == "– No answer yet: write yours in the cell above."
+    assert repr(the_solution(check_01_1(right_escape))).startswith("✓ the solution: One item")
+    assert not the_solution(check_01_1(str.upper)).passed
+
+
 def test_01_1_right() -> None:
     assert check_01_1(right_escape).passed
 
@@ -25,7 +31,7 @@ def test_01_1_right() -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (None, "A function is wanted"),
+        ("text", "A function is wanted"),
         (lambda item: None, "must return a string"),
         (lambda item: item[99], "must return a string"),
         (lambda item: item, "still spans two lines"),
@@ -38,6 +44,9 @@ def test_01_1_right() -> None:
         ),
         (lambda item: right_escape(item).replace(",", "\\,"), "A comma needs no escape"),
         (lambda item: repr(item).replace("'", ""), None),
+        (repr, "repr() puts quotes around a text"),
+        (lambda item: f" {right_escape(item)}", "must stay as it is"),
+        (lambda item: right_escape(item).encode(), "must return a string"),
         (lambda i: i.replace("%", "%%").replace("\n", "%n").replace("\r", "%r"), "Use exactly"),
     ],
 )

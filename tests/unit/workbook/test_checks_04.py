@@ -57,7 +57,7 @@ def test_04_1_right() -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (None, "A function is wanted"),
+        ("text", "A function is wanted"),
         (emits_half_lines, "'last' has no newline yet"),
         (forgets_the_rest, "put the rest before received"),
         (decodes_too_early, "decode lines only when complete"),
@@ -105,3 +105,11 @@ def test_04_2_without_a_query(tmp_path: Path) -> None:
     verdict = check_04_2(tmp_path / "nothing")
     assert not verdict.passed
     assert "No query has listened for the log nothing" in verdict.message
+
+
+def test_04_2_with_the_folder_above_the_log(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "log").mkdir(parents=True)
+    log_with(tmp_path / "mine" / "log", lines=2, too_long=1)
+    verdict = check_04_2(tmp_path / "mine")
+    assert not verdict.passed
+    assert "the log is mine / 'log'" in verdict.message

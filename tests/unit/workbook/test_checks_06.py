@@ -48,6 +48,14 @@ def of_the_last(events: list, ports: tuple, delay: int) -> list:
     return marks
 
 
+def zero_is_silence(events: list, ports: tuple, delay: int) -> list:
+    newest, marks = dict.fromkeys(ports, 0), []
+    for port, event_time in events:
+        newest[port] = max(event_time, newest[port])
+        marks.append(min(newest.values()) - delay if all(newest.values()) else None)
+    return marks
+
+
 def test_06_1_right() -> None:
     assert check_06_1(coalesced).passed
 
@@ -55,13 +63,16 @@ def test_06_1_right() -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (None, "A function is wanted"),
+        ("text", "A function is wanted"),
         (lambda events: events, "it raised TypeError"),
         (lambda events, ports, delay: 15, "A list with one watermark"),
         (lambda events, ports, delay: [15], "A list with one watermark"),
         (without_delay, "Subtract the delay"),
         (of_those_heard, "until then it is None"),
         (of_the_fastest, "take the minimum"),
+        (zero_is_silence, "a port that has sent 0 is not a silent one"),
+        (lambda events, ports, delay: coalesced(events, ports, -delay), "it must be [None, None"),
+        (lambda events, ports, delay: tuple(coalesced(events, ports, delay)), "A list with one"),
         (of_the_last, "keep the newest of each"),
         (lambda events, ports, delay: [None] * len(events), "it must be [None, None, 5, 15"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ def the_committed_one(checkpoint: Path) -> tuple | None:
     return last, offset(checkpoint, last - 1), offset(checkpoint, last)
 
 
+def by_how_many(checkpoint: Path) -> tuple | None:
+    begun, through = numbers(checkpoint / "offsets"), numbers(checkpoint / "commits")
+    if len(begun) == len(through):
+        return None
+    return begun[-1], offset(checkpoint, begun[-1] - 1), offset(checkpoint, begun[-1])
+
+
 def start_at_zero(checkpoint: Path) -> tuple | None:
     found = repeated(checkpoint)
     return found and (found[0], found[1] or {"next": 0}, found[2])
@@ -63,12 +71,15 @@ def test_07_1_right() -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (None, "A function is wanted"),
+        ("text", "A function is wanted"),
         (always_the_last, "nothing is repeated: return None"),
         (names_as_text, "not 9: compare the names as numbers"),
         (names_with_checksums, "a hidden file such as .2.crc"),
         (the_committed_one, "nothing is repeated: return None"),
         (lambda checkpoint: None, "offsets/2 has no commits/2"),
+        (by_how_many, "compare numbers of batches, not how many files there are"),
+        (lambda checkpoint: repeated(checkpoint) and repeated(checkpoint)[0], "Yours gives 2"),
+        (lambda checkpoint: repeated(checkpoint) or (), "nothing is repeated: return None"),
         (start_at_zero, "its start is None"),
         (lambda checkpoint: {}["next"], "raised KeyError"),
     ],
@@ -149,26 +160,62 @@ def without_newlines(folder: Path, batch_id: int, lines: Any) -> None:
 
 
 def lines_first(folder: Path, batch_id: int, lines: Any) -> None:
-    """All lines are there before the file is opened: as good as a rename, for what we can see."""
+    """All lines are there before the file is opened, but not yet when a reader looks into it."""
     text = "".join(f"{line}\n" for line in lines)
     (folder / f"batch-{batch_id}.csv").write_text(text)
 
 
+def visible_draft(folder: Path, batch_id: int, lines: Any) -> None:
+    draft = folder / f"batch-{batch_id}.tmp.csv"
+    with draft.open("w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    draft.replace(folder / f"batch-{batch_id}.csv")
+
+
+def renames_too_early(folder: Path, batch_id: int, lines: Any) -> None:
+    draft = folder / f".batch-{batch_id}.draft"
+    with draft.open("w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+        draft.replace(folder / f"batch-{batch_id}.csv")
+
+
+def without_the_last_newline(folder: Path, batch_id: int, lines: Any) -> None:
+    write_batch(folder, batch_id, ["\n".join(lines)])
+    file = folder / f"batch-{batch_id}.csv"
+    file.write_text(file.read_text().removesuffix("\n"))
+
+
+def renames_with_os(folder: Path, batch_id: int, lines: Any) -> None:
+    draft = f"{folder}/draft"
+    with open(draft, "w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    os.rename(draft, f"{folder}/batch-{batch_id}.csv")  # noqa: PTH104
+
+
+def counts_by_itself(folder: Path, batch_id: int, lines: Any) -> None:
+    write_batch(folder, len(list(folder.glob("batch-*.csv"))), lines)
+
+
 def test_08_1_right() -> None:
     assert check_08_1(write_batch).passed
-    assert check_08_1(lines_first).passed
+    assert check_08_1(renames_with_os).passed
 
 
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (None, "A function is wanted"),
+        ("text", "A function is wanted"),
         (lambda folder, batch_id, lines: None, "found no file"),
         (one_file, "found batch.csv: use the batch id"),
         (append, "open its file with 'w'"),
         (without_newlines, "Each line ends with a newline"),
-        (in_place, "Half a batch is visible"),
-        (swallow, "let it pass, Spark must know"),
+        (in_place, "It writes under the final name"),
+        (lines_first, "It writes under the final name"),
+        (visible_draft, "Half a batch is visible in batch-1.tmp.csv"),
+        (renames_too_early, "renamed before it was whole"),
+        (without_the_last_newline, "the last one too"),
+        (counts_by_itself, "found batch-2.csv: use the batch id"),
+        (swallow, "your function swallowed it: do not catch it"),
         (draft_appended, "begin its file anew"),
         (lambda folder, batch_id: None, "raised TypeError"),
     ],
@@ -215,7 +262,7 @@ def test_08_2_right() -> None:
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (None, "A function is wanted"),
+        ("text", "A function is wanted"),
         (lambda sent, arrived: sent == arrived, "Two dictionaries are wanted"),
         (lambda sent, arrived: Counter(sent) - arrived, "Two dictionaries are wanted"),
         (lambda sent, arrived: ({}, {}), "equal lengths prove nothing"),
@@ -223,7 +270,9 @@ def test_08_2_right() -> None:
         (lost_by_set, "sets cannot count"),
         (repeats_once, "came twice too often"),
         (only_known, "A line that nobody sent"),
-        (lambda sent, arrived: compare(sent, arrived)[::-1], "equal lengths prove nothing"),
+        (lambda sent, arrived: compare(sent, arrived)[::-1], "The two are swapped"),
+        (lambda sent, arrived: (list(sent), list(arrived)), "Two dictionaries are wanted"),
+        (lambda sent, arrived: (*compare(sent, arrived), True), "Two dictionaries are wanted"),
     ],
 )
 def test_08_2_wrong(answer: Any, hint: str) -> None:

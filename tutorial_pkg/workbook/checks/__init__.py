@@ -15,7 +15,7 @@ from tutorial_pkg.workbook.checks.notebook_07 import check_07_1, check_07_2
 from tutorial_pkg.workbook.checks.notebook_08 import check_08_1, check_08_2
 from tutorial_pkg.workbook.checks.notebook_09 import check_09_1, check_09_2
 from tutorial_pkg.workbook.checks.notebook_10 import check_10_1, check_10_2
-from tutorial_pkg.workbook.checks.verdict import Verdict
+from tutorial_pkg.workbook.checks.verdict import Verdict, the_solution
 
 __all__ = [
     "Verdict",
@@ -40,4 +40,5 @@ __all__ = [
     "check_09_2",
     "check_10_1",
     "check_10_2",
+    "the_solution",
 ]

@@ -6,9 +6,10 @@ import re
 
 from pyspark.sql import DataFrame
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 
+@exercise
 def check_00_1(answer: DataFrame) -> Verdict:
     """Is `answer` an endless stream of 50 numbered items a second?"""
     if not isinstance(answer, DataFrame):
@@ -23,4 +24,6 @@ def check_00_1(answer: DataFrame) -> Verdict:
     if rate is None or rate.group(1) != "50":
         found = rate.group(1) if rate else "another number of"
         return not_yet(f"It makes {found} items a second: set items_per_second=50.")
+    if answer.sparkSession.streams.active:
+        return not_yet("A query runs: a plan only was asked. Stop it: query.stop().")
     return right("An endless stream, 50 items a second. Nothing has run yet: it is only a plan.")

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 CPU_LOG_LINE = re.compile(r"\d{13},[01]\.\d{6},.*")
 
 
+@exercise
 def check_01_1(answer: Callable[[str], str]) -> Verdict:
     """Does `answer` keep an item on one line, and can the item be told from it again?"""
     if not callable(answer):
@@ -19,6 +20,11 @@ def check_01_1(answer: Callable[[str], str]) -> Verdict:
     escaped = {item: _call(answer, item) for item in ("a\nb", "a\rb", "a\\b", "a\\nb", "plain, 1")}
     if any(isinstance(text, Exception) or not isinstance(text, str) for text in escaped.values()):
         return not_yet("It must return a string for every string: try it on 'a\\nb'.")
+    if escaped["plain, 1"] != "plain, 1" and "plain, 1" in escaped["plain, 1"]:
+        return not_yet(
+            f"An item without a newline must stay as it is; {escaped['plain, 1']} has something "
+            "around it. (repr() puts quotes around a text: use str.replace.)"
+        )
     if "\n" in escaped["a\nb"] or "\r" in escaped["a\rb"]:
         return not_yet("An item still spans two lines: replace newline and carriage return.")
     if escaped["a\nb"] == escaped["a\\nb"]:
@@ -40,6 +46,7 @@ def _call(function: Callable[[str], Any], item: str) -> Any:
         return error
 
 
+@exercise
 def check_01_2(answer: Path | str) -> Verdict:
     """Is `answer` a folder into which three partitions have logged the CPU?"""
     folder = Path(answer)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 
+@exercise
 def check_02_1(answer: Path | str) -> Verdict:
     """Does `total.txt` in the folder `answer` say how many lines its files hold?"""
     folder = Path(answer)
@@ -36,6 +37,7 @@ def _compared(total: int, lines: list[int]) -> Verdict:
     return not_yet(f"total.txt says {total}, the files hold {sum(lines)}: count each line once.")
 
 
+@exercise
 def check_02_2(answer: DataFrame) -> Verdict:
     """Are these the 8,000 rows, in two partitions, without a shuffle?"""
     if not isinstance(answer, DataFrame):
@@ -43,6 +45,8 @@ def check_02_2(answer: DataFrame) -> Verdict:
         return not_yet(f"A DataFrame is wanted, this is {kind}: write nothing, only plan.")
     plan = answer._jdf.queryExecution().executedPlan().toString()
     partitions = answer.rdd.getNumPartitions()
+    if "Limit" in plan:
+        return not_yet("limit() collects all rows in one place first (an Exchange): leave it out.")
     if "Exchange" in plan:
         return not_yet("The plan has an Exchange: rows are dealt out anew. coalesce() moves none.")
     if partitions != 2:

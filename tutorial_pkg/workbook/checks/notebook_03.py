@@ -8,11 +8,12 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.errors import last_error
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 MOST_ROWS, ALL_ROWS = 400_000, 1_000_000
 
 
+@exercise
 def check_03_1(answer: Callable[[bytes], int]) -> Verdict:
     """Does `answer` say up to which byte whole lines can be emitted?"""
     if not callable(answer):
@@ -20,7 +21,7 @@ def check_03_1(answer: Callable[[bytes], int]) -> Verdict:
     found = {data: _call(answer, data) for data in (b"one\ntw", b"one\n", b"on", b"", b"a\n\nb")}
     strange = next((data for data, value in found.items() if type(value) is not int), None)
     if strange is not None:
-        return not_yet(f"It must return a whole number for all bytes: try it on {strange!r}.")
+        return not_yet(f"It must return a whole number, whatever the bytes: try it on {strange!r}.")
     if found[b"one\ntw"] == 6:
         return not_yet("Half a line goes out: b'one\\ntw' holds one whole line, of 4 bytes.")
     if found[b"one\ntw"] == 3:
@@ -39,6 +40,7 @@ def _call(function: Callable[[bytes], Any], data: bytes) -> Any:
         return error
 
 
+@exercise
 def check_03_2(answer: StreamingQuery) -> Verdict:
     """Has the query read all 1,000,000 lines, at most 400,000 in a batch, and stopped by itself?"""
     if not isinstance(answer, StreamingQuery):

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.connectors.network_lines.status import network_status
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 TEXT = "first\n\nGrüße\rfrom\u2028afar\nlast"
 LINES, REST = ["first", "", "Grüße\rfrom\u2028afar"], b"last"
 
 
+@exercise
 def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> Verdict:
     """Does `answer` make the same lines of the same bytes, however these are cut into pieces?"""
     if not callable(answer):
@@ -55,9 +56,13 @@ def _verdict(found: list[tuple[list[str], bytes]]) -> Verdict:
     return right("The same lines, however the bytes arrive.")
 
 
+@exercise
 def check_04_2(answer: Path | str) -> Verdict:
     """Is `answer` a log whose listener took short lines and dropped one of more than 100 bytes?"""
     status = network_status(answer)
+    if not status.ports and network_status(Path(answer) / "log").ports:
+        name = Path(answer).name
+        return not_yet(f"{name} is the folder above: the log is {name} / 'log'.")
     if not status.ports:
         return not_yet(f"No query has listened for the log {Path(answer).name}: start one.")
     lines = sum(port.lines for port in status.ports.values())

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from itertools import accumulate
 
 from tutorial_pkg.core.places import project_dir
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 DISORDERED = "cpu_log_disordered.csv"
 
 
+@exercise
 def check_05_1(answer: int) -> Verdict:
     """Is `answer` the smallest delay, in whole seconds, behind which no line arrives?"""
     if isinstance(answer, bool) or not isinstance(answer, int | float):
@@ -42,6 +43,7 @@ def seconds_behind() -> list[float]:
     return [(high - own) / 1000 for high, own in zip(newest, millis, strict=True)]
 
 
+@exercise
 def check_05_2(answer: Callable[..., list[int]]) -> Verdict:
     """Does `answer` name the starts of all sliding windows that contain an event?"""
     if not callable(answer):
@@ -65,10 +67,14 @@ def _windows_verdict(
         return not_yet(f"{call} raised {type(error).__name__}: {error}")
     if found == wanted:
         return None
+    if any(start % slide for start in found):
+        odd = sorted(start for start in found if start % slide)
+        return not_yet(
+            f"{call}: {odd[0]} is no multiple of {slide}, and windows start only there: the last "
+            f"one starts at {second} // {slide} * {slide}."
+        )
     if second - length in found - wanted:
         return not_yet(f"{call}: a window does not contain its end, so {second - length} is out.")
-    if any(start % slide for start in found):
-        return not_yet(f"{call}: windows start at multiples of {slide}; round down.")
     if found < wanted:
         return not_yet(f"{call}: there are {len(wanted)} such windows, you have {len(found)}.")
     return not_yet(f"{call}: {sorted(wanted)} are wanted, it gave {sorted(found)}.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 Event = tuple[str, int]
 
@@ -18,6 +19,7 @@ OF_THE_FASTEST = [None, None, 70, 70, 70, 85, 90]
 DELAY_SECONDS, FIRST_SECOND, LAST_SECOND = 25, 890, 900
 
 
+@exercise
 def check_06_1(
     answer: Callable[[list[Event], Sequence[str], int], list[int | None]],
 ) -> Verdict:
@@ -32,7 +34,17 @@ def check_06_1(
         )
     if not isinstance(marks, list) or len(marks) != len(EVENTS):
         return not_yet(f"A list with one watermark for each of {len(EVENTS)} events is wanted.")
-    return _compared(marks)
+    verdict = _compared(marks)
+    if verdict.passed and _call(answer, [("A", 0), ("B", 0)], PORTS, 0) != [None, 0]:
+        return not_yet("Time 0 is a time, too: a port that has sent 0 is not a silent one.")
+    return verdict
+
+
+def _call(answer: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return answer(*arguments)
+    except Exception as error:  # whatever the learner's function raises is a wrong answer
+        return error
 
 
 def _compared(marks: list[int | None]) -> Verdict:
@@ -49,6 +61,7 @@ def _compared(marks: list[int | None]) -> Verdict:
     return not_yet(f"After the events {EVENTS} it must be {MARKS}, not {marks}.")
 
 
+@exercise
 def check_06_2(answer: str, begin: int) -> Verdict:
     """Does the line `answer` move the watermark to between 890 and 900 seconds after `begin`?
 

@@ -8,22 +8,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 Answer = Callable[..., Any]
 
 
+@exercise
 def check_07_1(answer: Answer) -> Verdict:
     """Does `answer` tell from a checkpoint which batch is going to be repeated?"""
     if not callable(answer):
         return not_yet("A function is wanted: def repeated(checkpoint): ...")
-    for batches, commits, hint in (
-        (3, 3, "When the last batch is committed, nothing is repeated: return None."),
-        (3, 2, "offsets/2 has no commits/2: the answer is (2, offset of batch 1, offset of 2)."),
-        (12, 11, "The last batch is 11, not 9: compare the names as numbers, not as text."),
-        (1, 0, "Batch 0 has no batch before it, so its start is None."),
+    for first, batches, commits, hint in (
+        (0, 3, 3, "When the last batch is committed, nothing is repeated: return None."),
+        (0, 3, 2, "offsets/2 has no commits/2: the answer is (2, offset of batch 1, offset of 2)."),
+        (0, 12, 11, "The last batch is 11, not 9: compare the names as numbers, not as text."),
+        (5, 8, 7, _PURGED),
+        (0, 1, 0, "Batch 0 has no batch before it, so its start is None."),
     ):
-        found, wanted = _repeated(answer, batches, commits), _wanted(batches, commits)
+        found = _repeated(answer, first, batches, commits)
+        wanted = _wanted(batches, commits)
         if isinstance(found, Exception):
             return not_yet(_about(found, hint))
         if found != wanted:
@@ -31,9 +34,15 @@ def check_07_1(answer: Answer) -> Verdict:
     return right("Begun and not committed: that batch runs again, with the very same offsets.")
 
 
-def _repeated(answer: Answer, batches: int, commits: int) -> Any:
+_PURGED = (
+    "Spark deletes old notes, here of batches 0 to 4 in `offsets` and 0 to 3 in `commits`: compare "
+    "numbers of batches, not how many files there are."
+)
+
+
+def _repeated(answer: Answer, first: int, batches: int, commits: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        _write_checkpoint(Path(folder), batches, commits)
+        _write_checkpoint(Path(folder), first, batches, commits)
         found = _call(answer, Path(folder))
     return tuple(found) if isinstance(found, list) else found
 
@@ -48,11 +57,11 @@ def _offset(batch: int) -> dict[str, int]:
     return {"next": 10 * (batch + 1)}
 
 
-def _write_checkpoint(folder: Path, batches: int, commits: int) -> None:
-    """As Spark does, with the hidden checksum beside each note."""
-    for kind, count in (("offsets", batches), ("commits", commits)):
+def _write_checkpoint(folder: Path, first: int, batches: int, commits: int) -> None:
+    """As Spark does, with the hidden checksum beside each note; notes before `first` are gone."""
+    for kind, start, end in (("offsets", first, batches), ("commits", max(0, first - 1), commits)):
         (folder / kind).mkdir()
-        for batch in range(count):
+        for batch in range(start, end):
             last = json.dumps(_offset(batch)) if kind == "offsets" else "{}"
             head = ["v1", '{"batchWatermarkMs":0}'] if kind == "offsets" else ["v1"]
             (folder / kind / str(batch)).write_text("\n".join([*head, last]))
@@ -65,6 +74,7 @@ def _about(error: Exception, hint: str) -> str:
     return f"Your function raised {type(error).__name__}: {str(error)[:80]}. {hint}"
 
 
+@exercise
 def check_07_2(answer: Answer) -> Verdict:
     """Does `answer` go on from a saved offset with other ports, losing and repeating nothing?"""
     if not callable(answer):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 Answer = Callable[..., Any]
 
 
+@exercise
 def check_08_1(answer: Answer) -> Verdict:
     """Does `answer` write each batch into one file, once, and all of it or nothing?"""
     if not callable(answer):
@@ -31,28 +35,65 @@ _REPLACED = right("A repeated batch replaces its file, and nobody sees half of o
 def _batches(answer: Answer, folder: Path) -> Verdict | None:
     """What is wrong after two batches of which the second is repeated; None if nothing is."""
     for batch, lines in ((0, ["a", "b"]), (1, ["c", "d"]), (1, ["c", "d"])):
-        answer(folder, batch, iter(lines))
-    found = _visible(folder)
-    if sorted(found) != ["batch-0.csv", "batch-1.csv"]:
-        names = ", ".join(sorted(file.name for file in folder.iterdir())) or "no file"
-        return not_yet(f"batch-0.csv and batch-1.csv are wanted, found {names}: use the batch id.")
-    if found["batch-1.csv"] == ["c", "d", "c", "d"]:
-        return not_yet("The repeated batch was appended: open its file with 'w', not with 'a'.")
-    if found != {"batch-0.csv": ["a", "b"], "batch-1.csv": ["c", "d"]}:
-        return not_yet(f"Each line ends with a newline, in the order given; found {found}.")
+        with _renames() as renamed:
+            answer(folder, batch, iter(lines))
+        wrong = _about_names(folder) or _about_lines(folder, batch, lines)
+        if wrong:
+            return wrong
+    if renamed.get("batch-1.csv") != _text(["c", "d"]):
+        return _about_rename("batch-1.csv" in renamed)
     return None
+
+
+def _about_names(folder: Path) -> Verdict | None:
+    strange = sorted(set(_visible(folder)) - {"batch-0.csv", "batch-1.csv"})
+    if not strange and _visible(folder):
+        return None
+    names = ", ".join(strange or sorted(file.name for file in folder.iterdir())) or "no file"
+    return not_yet(f"batch-0.csv and batch-1.csv are wanted, found {names}: use the batch id.")
+
+
+def _about_lines(folder: Path, batch: int, lines: list[str]) -> Verdict | None:
+    found = _visible(folder).get(f"batch-{batch}.csv")
+    if found == _text(lines):
+        return None
+    if found == _text(lines) * 2:
+        return not_yet("The repeated batch was appended: open its file with 'w', not with 'a'.")
+    return not_yet(
+        f"Each line ends with a newline, the last one too: {_text(lines)!r} became {found!r}."
+    )
+
+
+def _about_rename(renamed: bool) -> Verdict:
+    """What a reader may have seen, although the file was right in the end."""
+    if renamed:
+        return not_yet(
+            "The draft was renamed before it was whole: its lines were still in the buffer. Leave "
+            "the `with` block, which closes the file, and rename after that."
+        )
+    return not_yet(
+        "It writes under the final name, where a reader may look in the middle of it: write under "
+        "another name, then rename."
+    )
 
 
 def _interrupted(answer: Answer, folder: Path) -> Verdict | None:
     """What is wrong after batches that broke off: a repeated one and a new one, then repeated."""
+    before = _visible(folder)
     for batch in (1, 2):
         if not _breaks_off(answer, folder, batch):
-            return not_yet("The lines broke off with an OSError: let it pass, Spark must know.")
-    found = _visible(folder)
-    if "batch-2.csv" in found or found["batch-1.csv"] != ["c", "d"]:
-        return not_yet("Half a batch is visible: write under another name, then rename it.")
+            return not_yet(
+                "The lines broke off with an OSError, and your function swallowed it: do not catch "
+                "it. Spark repeats only a batch whose error it hears of."
+            )
+        if _visible(folder) != before:
+            names = ", ".join(sorted({*_visible(folder)} - {*before}) or ["batch-1.csv"])
+            return not_yet(
+                f"Half a batch is visible in {names}: write under a name that does not match "
+                "batch-*.csv, then rename it."
+            )
     answer(folder, 2, iter(["e", "f"]))
-    if _visible(folder).get("batch-2.csv") != ["e", "f"]:
+    if _visible(folder).get("batch-2.csv") != _text(["e", "f"]):
         return not_yet("A batch that broke off and came again is not whole: begin its file anew.")
     return None
 
@@ -70,10 +111,34 @@ def _broken_lines() -> Iterator[str]:
     raise OSError("the power fails")
 
 
-def _visible(folder: Path) -> dict[str, list[str]]:
-    return {file.name: file.read_text().splitlines() for file in folder.glob("batch-*.csv")}
+@contextmanager
+def _renames() -> Iterator[dict[str, str]]:
+    """Within it, what each renamed file held at that moment, by its new name."""
+    seen: dict[str, str] = {}
+
+    def noticed(rename: Answer) -> Answer:
+        def renames(source: Any, target: Any, **places: Any) -> None:
+            seen[Path(target).name] = Path(source).read_text()
+            rename(source, target, **places)
+
+        return renames
+
+    with (
+        mock.patch.object(os, "rename", noticed(os.rename)),
+        mock.patch.object(os, "replace", noticed(os.replace)),
+    ):
+        yield seen
 
 
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _visible(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in folder.glob("batch-*.csv")}
+
+
+@exercise
 def check_08_2(answer: Answer) -> Verdict:
     """Does `answer` find what is lost and what came too often, as multisets?"""
     if not callable(answer):
@@ -89,6 +154,8 @@ def check_08_2(answer: Answer) -> Verdict:
         found = _call(answer, list(sent), list(arrived))
         if not _two_mappings(found):
             return not_yet(f"Two dictionaries are wanted, lost and too often; it gives {found!r}.")
+        if lost != often and tuple(map(_without_zeros, found)) == (often, lost):
+            return not_yet("The two are swapped: first what is lost, then what came too often.")
         if tuple(map(_without_zeros, found)) != (lost, often):
             return not_yet(f"{hint} (sent {sent}, arrived {arrived}: it gives {found!r})")
     return right("Every line as often as it was sent: that is exactly once, and this proves it.")

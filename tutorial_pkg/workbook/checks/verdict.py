@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+More = ParamSpec("More")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found: `passed`, and one line that names the symptom and the next step."""
+    """What a check found: `passed`, and one line that names the symptom and the next step.
+
+    `answered` is false when there was nothing to judge.
+    """
 
     passed: bool
     message: str
+    answered: bool = True
 
     def __repr__(self) -> str:
-        return f"{'✓' if self.passed else '✗'} {self.message}"
+        mark = "✓" if self.passed else "✗" if self.answered else "–"
+        return f"{mark} {self.message}"
 
 
 def right(message: str) -> Verdict:
@@ -22,3 +33,22 @@ def right(message: str) -> Verdict:
 
 def not_yet(message: str) -> Verdict:
     return Verdict(False, message)
+
+
+def the_solution(verdict: Verdict) -> Verdict:
+    """The same verdict, saying that it is the workbook's own solution that was judged."""
+    return replace(verdict, message=f"the solution: {verdict.message}")
+
+
+def exercise(
+    check: Callable[Concatenate[Answer, More], Verdict],
+) -> Callable[Concatenate[Answer | None, More], Verdict]:
+    """A check of an exercise: as long as the answer is None, it says that there is none."""
+
+    @wraps(check)
+    def checked(answer: Answer | None, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+        if answer is None:
+            return Verdict(False, "No answer yet: write yours in the cell above.", answered=False)
+        return check(answer, *args, **kwargs)
+
+    return checked
