@@ -175,8 +175,16 @@ def _segment_with(directory: Path, position: int) -> _Segment:
     index = bisect_right(segments, position, key=_base) - 1
     found = _Segment(segments[index]) if index >= 0 else None
     if found is None or position >= found.end:
-        raise LogDamagedError(f"{directory}: no segment holds position {position}")
+        raise LogDamagedError(_no_segment_text(directory, position))
     return found
+
+
+def _no_segment_text(directory: Path, position: int) -> str:
+    return (
+        f"{directory}: no segment holds position {position}. It was deleted or cut; or host "
+        f"{socket.gethostname()} has another folder of this name: put the log on storage that all "
+        "workers share"
+    )
 
 
 def _not_visible_text(directory: Path) -> str:

@@ -91,8 +91,13 @@ def test_the_segment_being_written_is_never_deleted(tmp_path) -> None:
 def test_deleted_lines_cannot_be_asked_for(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS, segment_bytes=1)
     log.delete_below(log.end)
-    with pytest.raises(LogDamagedError, match=f"^{tmp_path}: no segment holds position 0$"):
+    with pytest.raises(LogDamagedError) as error:
         read(tmp_path, 0, log.end)
+    assert str(error.value) == (
+        f"{tmp_path}: no segment holds position 0. It was deleted or cut; or host "
+        f"{socket.gethostname()} has another folder of this name: put the log on storage that all "
+        "workers share"
+    )
     log.close()
 
 
@@ -169,7 +174,7 @@ def test_missing_segment_in_the_middle(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS, segment_bytes=1)
     log.close()
     segments(tmp_path)[1].unlink()
-    with pytest.raises(LogDamagedError, match=r"no segment holds position 28$"):
+    with pytest.raises(LogDamagedError, match=r"no segment holds position 28\. It was"):
         read(tmp_path, 0, log.end)
 
 
