@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-import pytest
 
 from tutorial_pkg.workbook.counting import Count, count_source
 from tutorial_pkg.workbook.counting_to_table import TABLES, Stage, publish, table_sink
-from tutorial_pkg.workbook.services import Postgres
-
-
-@pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Postgres(tmp_path_factory.mktemp("postgres") / "data") as server:
-        with psycopg.connect(server.uri) as database:
-            database.execute(TABLES)
-        yield server.uri
 
 
 class Added(list):
@@ -51,6 +40,8 @@ def staged(context: Any, numbers: list[int]) -> str:
 
 
 def test_a_batch_is_published_once_and_only_what_counts(uri: str) -> None:
+    with psycopg.connect(uri) as database:
+        database.execute(TABLES)
     context = SimpleNamespace(query="q", batch=0, options=SimpleNamespace(uri=uri))
     staged(context, [1, 2])  # of a task that died
     for _ in range(2):  # Spark has no note of the batch, and repeats it

@@ -32,29 +32,29 @@ def tables(uri: str) -> list[tuple[str, ...]]:
         return database.execute(text).fetchall()
 
 
-def test_a_server_is_gone_when_it_is_closed(tmp_path: Path) -> None:
-    with Postgres(tmp_path / "data") as server:
+def test_a_server_is_gone_when_it_is_closed(database_folder: Path) -> None:
+    with Postgres(database_folder) as server:
         assert tables(server.uri) == []
-        number = process(tmp_path / "data")
+        number = process(database_folder)
         assert lives(number)
     assert not lives(number)
     server.close()  # once more does no harm
 
 
-def test_a_lesson_that_begins_again_finds_an_empty_database(tmp_path: Path) -> None:
-    first = Postgres(tmp_path / "data")
+def test_a_lesson_that_begins_again_finds_an_empty_database(database_folder: Path) -> None:
+    first = Postgres(database_folder)
     with psycopg.connect(first.uri) as database:
         database.execute("CREATE TABLE left_over (number INT)")
     Postgres.close_all()
-    shutil.rmtree(tmp_path / "data")
-    with Postgres(tmp_path / "data") as second:
+    shutil.rmtree(database_folder)
+    with Postgres(database_folder) as second:
         assert tables(second.uri) == []
 
 
-def test_it_prints_nothing_where_no_runtime_folder_is_known(tmp_path: Path) -> None:
+def test_it_prints_nothing_where_no_runtime_folder_is_known(database_folder: Path) -> None:
     code = (
         "from pathlib import Path; from tutorial_pkg.workbook.services import Postgres; "
-        f"Postgres(Path({str(tmp_path / 'data')!r})).close()"
+        f"Postgres(Path({str(database_folder)!r})).close()"
     )
     without = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
     done = subprocess.run([sys.executable, "-c", code], env=without, capture_output=True, text=True)

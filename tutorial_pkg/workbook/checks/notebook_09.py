@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 Answer = Callable[..., Any]
 
@@ -38,6 +38,7 @@ class _Wrong(Exception):
 # ---- Exercise 1: a mailbox that reads no letter twice --------------------------------------------
 
 
+@exercise
 def check_09_1(answer: Any, mailbox: type, acknowledge: Answer) -> Verdict:
     """Does the class `answer` read each letter once, when acknowledgements get lost?"""
     if not isinstance(answer, type) or not issubclass(answer, mailbox):
@@ -125,6 +126,7 @@ def _as_json(state: Any) -> Any:
 # ---- Exercise 2: snapshots of another number of instances ----------------------------------------
 
 
+@exercise
 def check_09_2(answer: Answer, feeds: type) -> Verdict:
     """Does `answer` go on from snapshots of another number of instances of `feeds`?"""
     if not callable(answer):

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 Answer = Callable[..., Any]
 
@@ -34,6 +34,7 @@ def _judged(examine: Callable[[], None], praise: str) -> Verdict:
 # ---- Exercise 1: upsert --------------------------------------------------------------------------
 
 
+@exercise
 def check_10_1(answer: Answer, uri: str) -> Verdict:
     """Does `answer(connection, rows)` set prices by item, whatever is repeated?"""
     if not callable(answer):
@@ -80,6 +81,7 @@ CREATE TABLE done (query TEXT, batch BIGINT, PRIMARY KEY (query, batch));
 """
 
 
+@exercise
 def check_10_2(answer: Answer, uri: str) -> Verdict:
     """Is `answer(context, handles)` exactly once, and clears away what is its own to clear?"""
     if not callable(answer):
