@@ -159,8 +159,9 @@ def test_a_failed_batch_whose_file_is_gone_says_what_to_do(spark, failed_batch, 
     with pytest.raises(StreamingQueryException) as error:
         run(spark, log, checkpoint, sink)
     assert last_error(error.value) == (
-        f"FileNotFoundError: {log} is gone or was rewritten, and its bytes up to 8 belong to a "
-        "batch that has to be read again; put it back, or start with a new checkpoint directory"
+        f"FileNotFoundError: {log} is gone or was rewritten, and its bytes 4 to 8 belong to a "
+        "batch that has to be read again; put it back, or set option `failOnDataLoss` to false to "
+        "go on without them"
     )
     log.write_text(content)
     run(spark, log, checkpoint, sink)

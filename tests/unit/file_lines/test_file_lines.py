@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pickle
 import random
 import shutil
 import tempfile
@@ -18,66 +17,15 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import tutorial_pkg
-from tutorial_pkg.connectors.file_lines import data_source as file_lines
-from tutorial_pkg.connectors.file_lines import line_file
+from tests.unit.file_lines.driving import Tailing, append, numbers, read_all, rows
+from tutorial_pkg.connectors.file_lines import line_file, ranges
 from tutorial_pkg.connectors.file_lines.data_source import FileLinesDataSource
-
-
-class Tailing:
-    """A query as Spark drives it: every call on a new reader, offsets through JSON text."""
-
-    def __init__(self, path: Path, **options: object) -> None:
-        given = {name: str(value) for name, value in options.items()}
-        self._source = FileLinesDataSource({"path": str(path), **given})
-        self.offset = self._reader().initialOffset()
-        self.last_batch: tuple[dict, dict] | None = None
-
-    def _reader(self):
-        return pickle.loads(pickle.dumps(self._source)).streamReader(schema=None)
-
-    def plan(self) -> None:
-        """Fix the next batch, as Spark does before it reads it."""
-        reader = self._reader()
-        end = json.loads(json.dumps(reader.latestOffset(self.offset, reader.getDefaultReadLimit())))
-        self.last_batch, self.offset = (self.offset, end), end
-
-    def replay(self) -> list[str]:
-        """Read the fixed batch (again)."""
-        reader = self._reader()
-        return rows(reader, reader.partitions(*self.last_batch))
-
-    def batch(self) -> list[str]:
-        self.plan()
-        return self.replay()
-
-
-def rows(reader, partitions: list) -> list[str]:
-    batches = (batch for part in partitions for batch in reader.read(reshipped(part)))
-    return [line for batch in batches for line in batch.column(0).to_pylist()]
-
-
-def reshipped(partition):
-    return pickle.loads(pickle.dumps(partition))
-
-
-def read_all(path: object, **options: str) -> list[str]:
-    reader = FileLinesDataSource({"path": str(path), **options}).reader(schema=None)
-    return rows(reader, reader.partitions())
-
-
-def append(path: Path, *lines: object) -> None:
-    with path.open("a") as file:
-        file.writelines(f"{line}\n" for line in lines)
-
-
-def numbers(first: int, last: int) -> list[str]:
-    return [f"line {number}" for number in range(first, last + 1)]
 
 
 def part_of(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Let tasks take parts of `size` bytes."""
-    monkeypatch.setattr(file_lines, "_LEAST_PART_BYTES", size)
-    monkeypatch.setattr(file_lines, "_MOST_PART_BYTES", size)
+    monkeypatch.setattr(ranges, "_LEAST_PART_BYTES", size)
+    monkeypatch.setattr(ranges, "_MOST_PART_BYTES", size)
 
 
 # ---- Batch -----------------------------------------------------------------------------------
@@ -213,12 +161,39 @@ def test_a_fifo_is_refused_and_never_waited_for(tmp_path):
 def test_a_line_without_end_is_an_error_not_a_memory_problem(tmp_path):
     endless = tmp_path / "endless"
     endless.write_bytes(b"ok\n" + b"x" * (3 << 20))
-    text = r"endless has no newline within 1048576 bytes from byte \d+; raise option `maxLineBytes`"
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises(ValueError, match=TOO_LONG):
         read_all(endless, maxLineBytes=str(1 << 20))
-    with pytest.raises(ValueError, match=text):
-        Tailing(endless, maxLineBytes=1 << 20).batch()
     assert len(read_all(endless)) == 2
+
+
+TOO_LONG = r" has no newline within 1048576 bytes from byte \d+; raise option `maxLineBytes`"
+
+
+@pytest.mark.parametrize("before", [b"", b"short\n" * 300_000])
+@pytest.mark.parametrize("behind", [b"", b"\n", b"\nmore\n"])
+def test_the_limit_of_a_line_is_exact(tmp_path, before, behind):
+    most, log = 1 << 20, tmp_path / "log"
+    log.write_bytes(before + b"x" * most + behind)
+    assert max(map(len, read_all(log, maxLineBytes=str(most)))) == most
+    log.write_bytes(before + b"x" * (most + 1) + behind)
+    with pytest.raises(ValueError, match=TOO_LONG):
+        read_all(log, maxLineBytes=str(most))
+
+
+def test_a_long_half_line_is_waited_for_and_fails_when_it_ends(tmp_path, caplog):
+    log = tmp_path / "log"
+    log.write_bytes(b"ok\n" + b"x" * (3 << 20))
+    (tmp_path / "other").write_text("one\n")
+    tailing = Tailing(tmp_path, maxLineBytes=1 << 20)
+    with caplog.at_level(logging.WARNING):
+        assert sorted(tailing.batch()) == ["ok", "one"]
+    assert f"{log} has no newline within 1048576 bytes from byte 3. Nothing behind" in caplog.text
+    append(tmp_path / "other", "two")
+    assert tailing.batch() == ["two"]
+    append(log, "")
+    tailing.plan()
+    with pytest.raises(ValueError, match=TOO_LONG):
+        tailing.replay()
 
 
 # ---- Tailing -----------------------------------------------------------------------------------
@@ -379,8 +354,8 @@ def test_a_batch_whose_file_is_gone_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         tailing.replay()
     assert str(error.value) == (
-        f"{log} is gone or was rewritten, and its bytes up to 4 belong to a batch that has to be "
-        "read again; put it back, or start with a new checkpoint directory"
+        f"{log} is gone or was rewritten, and its bytes 0 to 4 belong to a batch that has to be "
+        "read again; put it back, or set option `failOnDataLoss` to false to go on without them"
     )
     append(log, "two")
     with pytest.raises(FileNotFoundError, match="is gone or was rewritten"):

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -29,28 +21,43 @@ from tutorial_pkg.connectors.file_lines.file_search import (
     FoundFile,
     find_files,
     local_path,
-    names_of,
+    notes_directory,
 )
-from tutorial_pkg.connectors.file_lines.line_file import LineFile, open_if_same, text_of
-from tutorial_pkg.connectors.file_lines.tailing import FileOffset, Limits, Tail, limited
-from tutorial_pkg.core.lines import EVENT_TIME, MODE, lines_batch, lines_schema, to_lines
+from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
+from tutorial_pkg.connectors.file_lines.limits import Limits
+from tutorial_pkg.connectors.file_lines.line_file import LineFile
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
+from tutorial_pkg.connectors.file_lines.ranges import (
+    FilePartition,
+    ToBatch,
+    partitions_of,
+    read_partition,
+)
+from tutorial_pkg.connectors.file_lines.rotation import Planned
+from tutorial_pkg.connectors.file_lines.tailing import Tail
+from tutorial_pkg.core.lines import EVENT_TIME, MODE, lines_batch, lines_schema
 from tutorial_pkg.core.options import (
     REQUIRED,
     Option,
     Options,
+    boolean,
     choice,
     documented,
     integer,
     not_empty,
 )
 from tutorial_pkg.core.read_limit import read_limit
-from tutorial_pkg.core.worker import settle
-
-# A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
-_LEAST_PART_BYTES = 8 << 20
-_MOST_PART_BYTES = 128 << 20
 
 # ---- Options ---------------------------------------------------------------------------------
+
+
+def new_or_old_directory(text: str) -> str:
+    """The absolute path of a directory that exists, or can be made where it is to be."""
+    path = Path(not_empty(text)).absolute()
+    if not (path.parent.is_dir() and (path.is_dir() or not path.exists())):
+        raise ValueError
+    return str(path)
+
 
 FILE_OPTIONS = (
     Option("path", not_empty, REQUIRED, "a file, directory or glob", "the files to read"),
@@ -82,7 +89,32 @@ FILE_OPTIONS = (
         "1048576..1073741824 bytes",
         "a longer line is an error: this bounds the memory that a task may need",
     ),
+    Option(
+        "failOnDataLoss",
+        boolean,
+        True,
+        "true or false",
+        "what a query does when bytes of a batch that must be read again are gone for good: fail, "
+        "or go on without them, with a warning that counts them",
+    ),
+    Option(
+        "restAfter",
+        integer(1, 1 << 31),
+        60,
+        "a number of seconds from 1",
+        "a file that has not changed for so long is at rest: among very many it is looked at once "
+        "a minute, and leaves the offset for a note",
+    ),
+    Option(
+        "notesDirectory",
+        new_or_old_directory,
+        None,
+        "a local directory, or a name in one",
+        "where the notes of files at rest are; without it `_file_lines` in the directory that "
+        "`path` names",
+    ),
 )
+MOST_REPORTED = 1000  # files, in the offset that Spark shows in a query's progress
 OPTIONS = Options("file_lines", (*FILE_OPTIONS, EVENT_TIME, MODE))
 
 
@@ -111,17 +143,34 @@ class FileLinesDataSource(DataSource):
     what is no regular file are left out of directories and globs. The files must have the same
     path on all nodes of a cluster.
 
-    Streaming tails: it holds half a line back until its newline comes. A file is known again by
-    its inode or its path, and by the bytes before the next unread one. A *renamed* file is read
-    to its end under any name in its directory. A *truncated or rewritten* file is read from its
-    start, and what was unread before from its copy (`copytruncate`), if one lies beside it, has
-    a name that goes on from its own, and is not matched by `path`; without one the log warns.
-    A *deleted* file is forgotten, with a warning. Two names of one file are one file. Between two
-    looks a query cannot see more than one file come and go under a name that `path` matches.
+    Streaming tails: it holds half a line back until its newline comes, however long it gets (past
+    `maxLineBytes` with a warning). A file is known again by its inode or its path, and by its
+    first KiB and the one before the next unread byte. A *renamed* file is read to its end under
+    any name in its directory. A *replaced* file that begins with the same lines goes on. A
+    *truncated or rewritten* file is read from its start, and what was unread before from its copy
+    (`copytruncate`), if one lies beside it, has a name that goes on from its own, and is not
+    matched by `path`; without one the log warns. A *deleted* file is forgotten, with a warning, as
+    soon as there is something new elsewhere. Two names of one file are one file. Between two
+    looks a query cannot see more than one file come and go under a name that `path` matches; nor
+    can it tell a file that was truncated and grew past the old place with the very same bytes.
+
+    A batch that failed is read again, also from a renamed file or a copy. What is in neither is
+    gone: `failOnDataLoss=true` ends the query then, since a batch was promised these bytes; put
+    them back, or go on without them. One loss is no failure: the lines that `copytruncate` itself
+    loses, written behind its copy and before the file was cut off. The query goes on with what
+    the copy has, and the log counts the bytes.
+
+    Very many files: those at rest (`restAfter`) leave the offset for a *note*, a file in
+    `notesDirectory` that never changes; a checkpoint needs the notes as it needs its offsets (see
+    `folding.py`). Times and clocks decide only when a file is looked at: one that grows again, is
+    renamed, or comes back with an old time goes on where it was read to. Of files at rest 256
+    are looked at each time, and all once a minute. The reader holds about 1 kB for each file.
+    Assumed is that a directory's time of change moves with each new name, or that a minute's
+    delay does not matter, and that no file is renamed three times within three listings.
 
     Errors: `ValueError` for a wrong option, a path that means nothing (batch), a compressed file,
-    a line longer than `maxLineBytes`, or under FAILFAST a malformed line; `FileNotFoundError` if
-    a batch that is to be read again has lost its file.
+    a line of more than `maxLineBytes` (its newline not counted), a missing note, or under FAILFAST
+    a malformed line; `FileNotFoundError` if a batch that is to be read again has lost its file.
 
     The idea: Flink's file source and `tail -F`.
     """
@@ -142,93 +191,6 @@ class FileLinesDataSource(DataSource):
         return FileLinesStreamReader(options, partial(lines_batch, options=options))
 
 
-# ---- Reading byte ranges, for batch and streaming --------------------------------------------
-
-ToBatch = Callable[[pa.StringArray], pa.RecordBatch]
-
-
-@dataclass(frozen=True)
-class FileRange:
-    """The lines that start in `start`..`stop` of a file whose lines up to `end` are wanted.
-
-    `start` of the first range of a file and `stop` of its last are where lines begin; those
-    between them may lie within a line. `check` is that of `end`, or None if nothing is to be
-    checked.
-    """
-
-    path: str
-    id: str
-    start: int
-    stop: int
-    end: int
-    check: str | None = None
-
-
-class FilePartition(InputPartition):
-    """What one task reads: a part of a big file, or several small files."""
-
-    def __init__(self, ranges: list[FileRange]) -> None:
-        self.ranges = ranges
-
-
-def partitions_of(files: list[FileRange]) -> list[FilePartition]:
-    """Parts of big files get a task each, small files share one."""
-    size = _part_bytes(files)
-    partitions: list[FilePartition] = []
-    room = 0
-    for part in (part for file in files for part in _split(file, size)):
-        if part.stop - part.start > room:
-            partitions.append(FilePartition([]))
-            room = size
-        partitions[-1].ranges.append(part)
-        room -= part.stop - part.start
-    return partitions
-
-
-def _part_bytes(files: list[FileRange]) -> int:
-    """As Spark does for its own files: all cores take part, unless the parts get too small."""
-    total = sum(file.stop - file.start for file in files)
-    per_core = -(-total // (os.cpu_count() or 1))
-    return min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, per_core))
-
-
-def _split(whole: FileRange, most: int) -> Iterator[FileRange]:
-    """Cut into equal parts of at most `most` bytes."""
-    size = whole.stop - whole.start
-    parts = -(-size // most)
-    cuts = [whole.start + size * i // parts for i in range(parts + 1)]
-    for start, stop in pairwise(cuts):
-        yield replace(whole, start=start, stop=stop)
-
-
-def read_partition(
-    partition: FilePartition, options: SimpleNamespace, to_batch: ToBatch
-) -> Iterator[pa.RecordBatch]:
-    """One record batch a chunk, so that memory stays flat however big the file is."""
-    settle()
-    for part in partition.ranges:
-        with open_range(part, options.maxLineBytes) as file:
-            position = file.first_line_start(part.start, part.end)
-            stop = file.first_line_start(part.stop, part.end)
-            for chunk in file.chunks(position, stop):
-                yield to_batch(to_lines(text_of(chunk, position)))
-                position += len(chunk)
-
-
-def open_range(part: FileRange, max_line_bytes: int) -> LineFile:
-    """Open the file that has what was planned, though it may have been renamed since."""
-    if part.check is None:
-        return LineFile(part.path, max_line_bytes)
-    for path in names_of(part.path, part.id):
-        file = open_if_same(path, part.end, part.check, max_line_bytes)
-        if file:
-            return file
-    raise FileNotFoundError(
-        f"{part.path} is gone or was rewritten, and its bytes up to {part.end} belong to a batch "
-        "that has to be read again; put it back, or start with a new checkpoint directory"
-    )
-
-
 # ---- Batch -----------------------------------------------------------------------------------
 
 
@@ -247,16 +209,11 @@ class FileLinesReader(DataSourceReader):
 
     def partitions(self) -> list[FilePartition]:
         path = self.options.path
-        files = [file for file in find_files(path) if file.matches]
+        files = find_files(path)
         if not files:
             raise ValueError(f"option `path`: no file at {path}; correct it, or write the file")
-        ends = [self._end(file) for file in files]
-        ranges = [
-            FileRange(file.path, file.id, 0, end, end)
-            for file, end in zip(files, ends, strict=True)
-            if end
-        ]
-        return partitions_of(ranges) or [FilePartition([])]
+        planned = (Planned(file.path, file.id, self._end(file)) for file in files)
+        return partitions_of([file for file in planned if file.end]) or [FilePartition([])]
 
     def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
@@ -277,49 +234,57 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def __init__(self, options: SimpleNamespace, to_batch: ToBatch) -> None:
         self.options = options
         self.to_batch = to_batch
-        self._until: dict[str, int] | None = None
+        self._folded = FoldedFiles(notes_directory(options))
+        self._tail = Tail(options, self._folded)
         self._available: FileOffset | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         nothing_read = FileOffset({})
         if self.options.startFrom == "earliest":
             return nothing_read.to_json()
-        return self._advance(nothing_read).to_json()
+        return self._tail.taken(self._tail.look(nothing_read), None).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return read_limit(self.options)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._until = {file.id: file.size for file in find_files(self.options.path)}
+        self._tail.stop_at({file.id: file.size for file in find_files(self.options.path)})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = FileOffset.from_json(start)
-        self._available = self._advance(begin)
-        if isinstance(limit, ReadAllAvailable):
-            return self._available.to_json()
+        self._check_path(begin)
+        self._available = self._tail.look(begin)
+        if self._available is begin:
+            return start
         limits = Limits(self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger)
-        return limited(begin, self._available, limits, self.options.maxLineBytes).to_json()
+        unlimited = isinstance(limit, ReadAllAvailable)
+        return self._tail.taken(self._available, None if unlimited else limits).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return self._available.to_json() if self._available else None
+        """For the query's progress, which is no place for very many files."""
+        if self._available is None or len(self._available.files) > MOST_REPORTED:
+            return None
+        return self._available.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FilePartition]:
         begin, target = FileOffset.from_json(start), FileOffset.from_json(end)
-        ranges = [
-            FileRange(file.path, file.id, begin.next_of(number), file.next, file.next, file.check)
-            for number, file in target.files.items()
-        ]
-        return partitions_of([part for part in ranges if part.start < part.stop])
+        files = self._folded.changed(begin, target).items()
+        planned = (_planned(self._folded.find(begin, number), file) for number, file in files)
+        return partitions_of([file for file in planned if file.begin < file.end])
 
     def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
 
-    def _advance(self, begin: FileOffset) -> FileOffset:
+    def _check_path(self, begin: FileOffset) -> None:
         path = self.options.path
-        if Path(path).is_dir() and any(file.path == path for file in begin.files.values()):
+        if any(file and file.path == path for file in begin.files.values()) and Path(path).is_dir():
             raise ValueError(
                 f"option `path`: {path} was a file and is a directory now; move it away, "
                 "or start with a new checkpoint directory"
             )
-        found = find_files(path)
-        return Tail(begin, found, self._until, self.options.maxLineBytes).advanced()
+
+
+def _planned(before: TrackedFile | None, file: TrackedFile) -> Planned:
+    """A file from where it was read to, to where it is to be read."""
+    start = before or TrackedFile(file.path, file.id)
+    return Planned(file.path, file.id, file.next, file.check, file.head, start.next, start.check)

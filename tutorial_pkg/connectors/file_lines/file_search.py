@@ -6,26 +6,35 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from itertools import chain
+from fnmatch import translate
 from pathlib import Path
+from types import SimpleNamespace
 
 from tutorial_pkg.connectors.file_lines.line_file import file_id
 
-MOST_FILES = 10_000
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".snappy", ".zip")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A regular file that a path means, or one beside those, which does not match."""
+    """A regular file that a path means, or one beside those, which does not match.
+
+    `changed` are its times of change in nanoseconds: of its content, which may be set at will,
+    and of anything, which the system alone sets.
+    """
 
     path: str
     id: str
     size: int
+    changed: tuple[int, int]
     matches: bool
+
+    @property
+    def rank(self) -> tuple[bool, str]:
+        """Which of several names of a file counts: the highest."""
+        return self.matches, self.path
 
 
 def local_path(text: str) -> str:
@@ -39,37 +48,51 @@ def local_path(text: str) -> str:
             "Spark's own `text` format reads other file systems"
         )
     path = Path(re.sub(r"^file:(//)?(?=/)", "", text)).expanduser().absolute()
-    if not _directories(path):
+    if not directories_of(path):
         raise ValueError(
             f"option `path`: no directory {str(path.parent)!r}; create it, or correct `path`"
         )
     return str(path)
 
 
-def find_files(path: str) -> list[FoundFile]:
-    """The regular files that `path` means, and their neighbours; each once, whatever its names.
+def notes_directory(options: SimpleNamespace) -> str:
+    """Where the notes of files at rest are: as said, or in the directory that `path` is about."""
+    if options.notesDirectory:
+        return str(options.notesDirectory)
+    path = Path(options.path)
+    place = next(at for at in (path, *path.parents) if at.is_dir())
+    return str(place / "_file_lines")
 
-    Raises `ValueError` if `path` is neither file nor directory, and if it means compressed files
-    or more than 10000.
+
+def find_files(path: str) -> list[FoundFile]:
+    """The regular files that `path` means, each once, whatever its names.
+
+    Raises `ValueError` if `path` is neither file nor directory, or means compressed files.
     """
     place = Path(path)
-    pattern = _name_pattern(place)
-    entries = chain.from_iterable(map(_entries, _directories(place)))
-    files = filter(None, (_found(entry, _matches(entry.name, pattern)) for entry in entries))
-    by_id = {file.id: file for file in sorted(files, key=lambda file: (file.matches, file.path))}
-    _check(place, [file for file in by_id.values() if file.matches])
-    return list(by_id.values())
+    check_place(place)
+    matches = name_matcher(place)
+    names = ((at, name) for at in directories_of(place) for name in names_in(at) if matches(name))
+    files = filter(None, (found_file(str(at / name), True) for at, name in names))
+    return list({file.id: file for file in sorted(files, key=lambda file: file.path)}.values())
 
 
-def names_of(path: str, id_: str) -> Iterator[str]:
-    """Where the file `id_` may be: at `path`, or under another name in its directory."""
-    yield path
-    for file in filter(None, (_found(entry, False) for entry in _entries(Path(path).parent))):
-        if file.id == id_:
-            yield file.path
+def found_file(path: str, matches: bool) -> FoundFile | None:
+    """What is at `path` now, if it is a regular file; a compressed one must not match."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 -- a Path for each of very many files takes longer
+    except OSError:  # deleted since it was listed, or a link that leads nowhere
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    if matches:
+        _check_content(path)
+    changed = (status.st_mtime_ns, status.st_ctime_ns)
+    return FoundFile(path, file_id(status), status.st_size, changed, matches)
 
 
-def _directories(path: Path) -> list[Path]:
+def directories_of(path: Path) -> list[Path]:
+    """Where the files that `path` means are: itself, its parent, or what its parent matches."""
     if path.is_dir():
         return [path]
     if path.parent.is_dir():
@@ -78,21 +101,26 @@ def _directories(path: Path) -> list[Path]:
     return sorted(place for place in Path(path.anchor).glob(below_root) if place.is_dir())
 
 
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
-    if not directory.is_dir():
-        return []
-    with os.scandir(directory) as entries:
-        return list(entries)
+def names_in(directory: Path) -> dict[str, int]:
+    """The names in a directory, with the inodes they have; none if there is no such directory.
 
-
-def _found(entry: os.DirEntry[str], matches: bool) -> FoundFile | None:
+    A file that is renamed meanwhile may be missed, or have both names.
+    """
     try:
-        status = entry.stat()
-    except OSError:  # deleted since it was listed, or a link that leads nowhere
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return FoundFile(entry.path, file_id(status), status.st_size, matches)
+        with os.scandir(directory) as entries:
+            return {entry.name: entry.inode() for entry in entries}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+def name_matcher(path: Path) -> Callable[[str], bool]:
+    """Whether `path` means a name in its directory.
+
+    As in Spark, names that start with a dot or an underscore have to be asked for.
+    """
+    pattern = _name_pattern(path)
+    fits = re.compile(translate(pattern)).match
+    return lambda name: bool((name[0] not in "._" or pattern[0] == name[0]) and fits(name))
 
 
 def _name_pattern(path: Path) -> str:
@@ -101,23 +129,15 @@ def _name_pattern(path: Path) -> str:
     return glob.escape(path.name) if path.exists() else path.name
 
 
-def _matches(name: str, pattern: str) -> bool:
-    """As in Spark, names that start with a dot or an underscore have to be asked for."""
-    hidden = name[0] in "._" and pattern[0] != name[0]
-    return not hidden and fnmatchcase(name, pattern)
-
-
-def _check(path: Path, files: list[FoundFile]) -> None:
+def check_place(path: Path) -> None:
+    """Raises `ValueError` if there is something else than files at `path`."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ValueError(f"option `path`: {path} is neither a file nor a directory")
-    if len(files) > MOST_FILES:
+
+
+def _check_content(path: str) -> None:
+    if path.endswith(_COMPRESSED):
         raise ValueError(
-            f"option `path`: {path} means {len(files)} files, and {MOST_FILES} are the most; "
-            "narrow the pattern, or move finished files away"
+            f"option `path`: {path} is compressed, and lines are read from plain text; "
+            "use a pattern that leaves it out, such as `*.csv`, or Spark's `text` format"
         )
-    for file in files:
-        if file.path.endswith(_COMPRESSED):
-            raise ValueError(
-                f"option `path`: {file.path} is compressed, and lines are read from plain text; "
-                "use a pattern that leaves it out, such as `*.csv`, or Spark's `text` format"
-            )

@@ -20,6 +20,10 @@ def _digest(data: bytes) -> str:
 CHECK_OF_NOTHING = _digest(b"")
 
 
+class CutOffError(ValueError):
+    """A file became shorter, or another one, while it was read."""
+
+
 class LineFile:
     """A regular file, open for reading; a context manager.
 
@@ -27,14 +31,25 @@ class LineFile:
     position is returned, it is the byte behind a newline, or the given end of the search.
 
     Raises `FileNotFoundError` if `path` is no regular file (and never waits, as opening a FIFO
-    would), `PermissionError` if it is unreadable, and `ValueError` from the methods if there is no
-    newline within `max_line_bytes`.
+    would), `PermissionError` if it is unreadable, from the methods `ValueError` if a line has more
+    than `max_line_bytes`, its newline not counted: `CutOffError` if the file gets shorter.
     """
 
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self.path = path
         self._max_line_bytes = max_line_bytes
         self._descriptor = _open_regular(path)
+        self._status = os.fstat(self._descriptor)
+
+    @property
+    def id(self) -> str:
+        """That of the *opened* file: between two questions, a name may get another file."""
+        return file_id(self._status)
+
+    @property
+    def size(self) -> int:
+        """When it was opened."""
+        return self._status.st_size
 
     def __enter__(self) -> LineFile:
         return self
@@ -54,6 +69,15 @@ class LineFile:
         length = min(position, _CHECKED_BYTES)
         data = self._read(position - length, length)
         return _digest(data) if len(data) == length else None
+
+    def head(self) -> str | None:
+        """A digest of the first KiB; None if the file is shorter."""
+        data = self._read(0, _CHECKED_BYTES)
+        return _digest(data) if len(data) == _CHECKED_BYTES else None
+
+    def holds(self, position: int, check: str, head: str | None) -> bool:
+        """Whether its bytes before `position`, and its first ones, are those of before."""
+        return self.check_before(position) == check and head in (None, self.head())
 
     def line_end(self, position: int, stop: int) -> int:
         """Behind the first newline in `position`..`stop`."""
@@ -76,7 +100,6 @@ class LineFile:
             newline = self._read(low, high - low).rfind(b"\n")
             if newline >= 0:
                 return low + newline + 1
-            self._limit_line(stop - low, low)
         return start
 
     def end_of_lines(self, start: int, stop: int, most: int) -> tuple[int, int]:
@@ -94,17 +117,17 @@ class LineFile:
         """The lines in `start`..`stop`; only what ends at `stop` may lack its newline."""
         size = CHUNK_BYTES
         while start < stop:
-            wanted = min(size, stop - start)
-            data = self._read(start, wanted)
-            if len(data) < wanted:
-                raise ValueError(f"{self.path} was truncated while being read")
-            length = wanted if start + wanted == stop else data.rfind(b"\n") + 1
+            data = self._read(start, min(size, stop - start))
+            if len(data) < min(size, stop - start):
+                raise CutOffError(f"{self.path} was truncated while being read")
+            length = _whole_lines(data, size, start + len(data) == stop)
+            if size > CHUNK_BYTES or not length:  # a single long line, or its beginning
+                self._limit_line(len(data[: length or None].removesuffix(b"\n")), start)
             if length:
                 yield data[:length]
                 start, size = start + length, CHUNK_BYTES
             else:
-                self._limit_line(size, start)
-                size *= 2
+                size = min(2 * size, self._max_line_bytes + 1)
 
     def _read(self, position: int, length: int) -> bytes:
         return os.pread(self._descriptor, length, position)
@@ -117,16 +140,12 @@ class LineFile:
             )
 
 
-def open_if_same(path: str, position: int, check: str, max_line_bytes: int) -> LineFile | None:
-    """The open file if its bytes before `position` are those that were read before."""
-    try:
-        file = LineFile(path, max_line_bytes)
-    except FileNotFoundError:
-        return None
-    if file.check_before(position) == check:
-        return file
-    file.close()
-    return None
+def _whole_lines(data: bytes, size: int, at_end: bool) -> int:
+    """How many bytes of a chunk to take: whole lines; a long one, which `size` grew for, alone."""
+    if at_end and size <= CHUNK_BYTES:
+        return len(data)
+    newline = data.find(b"\n") if size > CHUNK_BYTES else data.rfind(b"\n")
+    return newline + 1 or (len(data) if at_end else 0)
 
 
 def text_of(chunk: bytes, position: int) -> bytes:

@@ -1,184 +1,217 @@
-"""How far the lines of growing files can be read: offsets, rotation, truncation, limits."""
+"""One look at growing files: which are known, which are new, and how far each can be read."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 
 from tutorial_pkg.connectors.file_lines.file_search import FoundFile
-from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING, LineFile, open_if_same
+from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
+from tutorial_pkg.connectors.file_lines.limits import Limits, held_back, limited
+from tutorial_pkg.connectors.file_lines.line_file import LineFile
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
+from tutorial_pkg.connectors.file_lines.rotation import (
+    LISTINGS,
+    NotSettledError,
+    candidates,
+    moved_on,
+    warn_of_loss,
+)
+from tutorial_pkg.connectors.file_lines.watch import Watch
+
+_LONG = 1 << 20  # bytes of a half line, from which on it pays to note where its search ended
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class TrackedFile:
-    """A file that a query has read from.
-
-    `next` is the next unread byte, *behind* the last newline emitted. `check` is the digest of
-    the bytes before it (see `LineFile.check_before`): names and inodes alone are used again.
-    """
-
-    path: str
-    id: str
-    next: int = 0
-    check: str = CHECK_OF_NOTHING
-
-
-@dataclass(frozen=True)
-class FileOffset:
-    """The next unread position of every file, under the number it got when it was first seen.
-
-    A number is never used again, so that a new file under an old name, or with an old inode,
-    cannot be taken for its predecessor. Deleted files leave; `seen` counts all there ever were.
-    """
-
-    files: Mapping[int, TrackedFile]
-    seen: int = 0
-
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> FileOffset:
-        files = {int(number): TrackedFile(**file) for number, file in json["files"].items()}
-        return cls(files, json["seen"])
-
-    def to_json(self) -> dict[str, Any]:
-        files = {str(number): asdict(file) for number, file in self.files.items()}
-        return {"files": files, "seen": self.seen}
-
-    def next_of(self, number: int) -> int:
-        """The next unread byte of file `number`: 0 for one that is not known yet."""
-        return self.files[number].next if number in self.files else 0
-
-
 class Tail:
-    """One look at the files: which of them are known, and where their last whole line ends.
+    """The files of a query, look after look.
 
-    `until` caps, if given, the sizes of files by their id, and leaves out new ones.
+    All progress is in the offsets. What is kept from one look to the next (which files were
+    there, and what they were like) only spares questions: a new `Tail` finds the same.
     """
 
-    def __init__(
-        self,
-        begin: FileOffset,
-        found: list[FoundFile],
-        until: Mapping[str, int] | None,
-        max_line_bytes: int,
-    ) -> None:
-        self._begin = begin
-        self._unclaimed = {file.id: file for file in found}
-        self._by_path = {file.path: file for file in found}
-        self._beside = [file for file in found if not file.matches]
+    def __init__(self, options: SimpleNamespace, folded: FoldedFiles) -> None:
+        self._options = options
+        self._folded = folded
+        self._long_lines = LongLines(options.maxLineBytes)
+        self._until: Mapping[str, int] | None = None
+        self._ahead: dict[int, TrackedFile | None] = {}  # what `_begin` does not say yet
+        self._missing: set[int] = set()
+        self._again: set[str] = set()
+        self._begin = self._end = FileOffset({})
+        self._begin_anew(self._begin)
+
+    def stop_at(self, until: Mapping[str, int]) -> None:
+        """From now on read files, by their ids, only to these sizes, and no new ones."""
         self._until = until
-        self._max_line_bytes = max_line_bytes
 
-    def advanced(self) -> FileOffset:
+    def look(self, begin: FileOffset) -> FileOffset:
         """`begin` with new files, moved on to all that can be read; itself if nothing is new."""
-        followed = {number: self._follow(file) for number, file in self._begin.files.items()}
-        known = {number: file for number, file in followed.items() if file}
-        new = [file for file in map(self._start, self._unclaimed.values()) if file]
-        if not new and not any(map(self._has_grown, known.items())):
-            return self._begin
-        for number in self._begin.files.keys() - known.keys():
-            _warn_of_loss(self._begin.files[number])
-        files = {**known, **dict(enumerate(new, self._begin.seen))}
-        return FileOffset(files, self._begin.seen + len(new))
+        expected = self._go_on_from(begin)
+        touched = self._watch.look() | expected | self._again
+        self._again.clear()
+        for number in sorted(self._tracked(touched)):
+            self._follow(number)
+        for id_ in sorted(touched):
+            self._start(id_)
+        return self._available()
 
-    def _has_grown(self, numbered: tuple[int, TrackedFile]) -> bool:
-        number, file = numbered
-        return file.next > self._begin.next_of(number)
+    def taken(self, available: FileOffset, limits: Limits | None) -> FileOffset:
+        """What a batch takes of it, with files at rest folded; the next look goes on from there."""
+        if limits:
+            whole = {number: file for number, file in self._ahead.items() if file}
+            some = limited(whole, self._before, limits, self._options.maxLineBytes)
+            available = replace(available, files={**available.files, **some})
+        at_rest = [n for n, file in available.files.items() if not file or self._rests(file)]
+        self._end = self._folded.folded(available, at_rest)
+        return self._end
 
-    def _follow(self, tracked: TrackedFile) -> TrackedFile | None:
-        for candidate in self._candidates(tracked):
-            moved = candidate.id in self._unclaimed and self._moved(tracked, candidate)
-            if moved:
-                del self._unclaimed[candidate.id]
-                return moved
-        return None
+    # ---- From one look to the next
 
-    def _candidates(self, tracked: TrackedFile) -> Iterator[FoundFile]:
-        """Where a known file may be now: renamed, in its place, or in a copy that was made
-        before it was truncated, if that copy is not a file to be read of its own."""
-        likely = (self._unclaimed.get(tracked.id), self._by_path.get(tracked.path))
-        yield from filter(None, likely)
-        yield from (file for file in self._beside if file.path.startswith(tracked.path))
+    def _go_on_from(self, begin: FileOffset) -> set[str]:
+        """The ids to look at, though nothing may have changed: all, after any other offset than
+        the last one."""
+        if begin not in (self._begin, self._end):
+            return self._begin_anew(begin)
+        self._begin = begin
+        ahead = self._ahead.items()
+        self._ahead = {number: file for number, file in ahead if file != self._before(number)}
+        return set()
 
-    def _start(self, found: FoundFile) -> TrackedFile | None:
+    def _begin_anew(self, begin: FileOffset) -> set[str]:
+        self._begin = self._end = begin
+        self._known = self._folded.all_of(begin)
+        self._number_of = {file.id: number for number, file in self._known.items()}
+        self._seen = begin.seen
+        self._ahead, self._missing, self._again = {}, set(), set()
+        self._watch = Watch(self._options.path, self._is_tracked, self._options.restAfter)
+        return set(self._number_of)
+
+    def _before(self, number: int) -> TrackedFile | None:
+        return self._folded.find(self._begin, number)
+
+    def _is_tracked(self, id_: str) -> bool:
+        return id_ in self._number_of
+
+    def _rests(self, file: TrackedFile) -> bool:
+        return self._watch.is_at_rest(file.id)
+
+    # ---- Files that are known
+
+    def _tracked(self, touched: set[str]) -> set[int]:
+        """The numbers of known files among `touched`, to which more listings may add, and of
+        those that are missing."""
+        for _ in range(LISTINGS - 1):
+            if all(map(self._watch.find, touched & self._number_of.keys())):
+                break
+            touched |= self._watch.look(anew=True)
+        numbers = {self._number_of[id_] for id_ in touched if id_ in self._number_of}
+        return numbers | self._missing if touched else set()
+
+    def _follow(self, number: int) -> None:
+        tracked = self._known[number]
+        self._missing.discard(number)
+        try:
+            moved = self._moved(tracked) or self._moved(held_back(tracked, self._before(number)))
+        except NotSettledError:
+            self._again.add(tracked.id)
+            return
+        if moved is None and not self._watch.find(tracked.id):
+            self._missing.add(number)  # until the offset moves: a disk may be mounted again
+        else:
+            self._set(number, moved)
+
+    def _moved(self, tracked: TrackedFile) -> TrackedFile | None:
+        places = candidates(tracked, self._watch, lambda id_: id_ not in self._number_of)
+        moved = (self._moved_to(found, tracked) for found in places)
+        return next(filter(None, moved), None)
+
+    def _moved_to(self, found: FoundFile, tracked: TrackedFile) -> TrackedFile | None:
+        return moved_on(tracked, found, self._end_of_lines, self._options.maxLineBytes)
+
+    def _end_of_lines(self, file: LineFile, start: int) -> int:
+        size = file.size if self._until is None else self._until.get(file.id, start)
+        return self._long_lines.end(file, start, max(start, min(file.size, size)))
+
+    def _set(self, number: int, moved: TrackedFile | None) -> None:
+        old = self._known.pop(number)
+        if self._number_of.get(old.id) == number:
+            del self._number_of[old.id]
+        if moved:
+            self._known[number] = moved
+            self._number_of[moved.id] = number
+            self._watch.heed(moved.path)
+        else:
+            warn_of_loss(old)
+        if moved != old:
+            self._ahead[number] = moved
+
+    # ---- Files that are new
+
+    def _start(self, id_: str) -> None:
         """A new file is tracked before it has a line: it may be renamed before the next look."""
-        too_late = self._until is not None and found.id not in self._until
-        if too_late or not found.matches:
-            return None
-        return self._moved(TrackedFile(found.path, found.id), found)
+        found = self._watch.find(id_)
+        too_late = self._until is not None and id_ not in self._until
+        if too_late or not found or not found.matches or self._is_tracked(id_):
+            return
+        try:
+            new = self._moved_to(found, TrackedFile(found.path, id_))
+        except NotSettledError:
+            self._again.add(id_)
+            return
+        if new:
+            self._known[self._seen] = self._ahead[self._seen] = new
+            self._number_of[id_] = self._seen
+            self._seen += 1
 
-    def _moved(self, tracked: TrackedFile, found: FoundFile) -> TrackedFile | None:
-        """`tracked` at the end of the last whole line of `found`; None if that is another."""
-        file = open_if_same(found.path, tracked.next, tracked.check, self._max_line_bytes)
-        if not file:
-            return None
-        with file:
-            end = file.last_line_end(tracked.next, self._size(found, tracked.next))
-            check = file.check_before(end)
-        # None: cut off since it was opened; the next look finds it as it is then.
-        return TrackedFile(found.path, found.id, end, check) if check else None
+    # ---- What comes of it
 
-    def _size(self, found: FoundFile, least: int) -> int:
-        size = found.size if self._until is None else self._until.get(found.id, least)
-        return max(least, min(found.size, size))
+    def _available(self) -> FileOffset:
+        if not any(map(self._is_news, self._ahead)):
+            return self._begin
+        for number in sorted(self._missing):
+            self._set(number, None)
+        self._missing.clear()
+        files = {**self._begin.files, **self._ahead}
+        return self._folded.without_forgotten(replace(self._begin, files=files, seen=self._seen))
 
-
-@dataclass(frozen=True)
-class Limits:
-    """How much one batch may take; None is no limit."""
-
-    rows: int | None
-    size: int | None
-
-    def share(self, sharers: int) -> Limits:
-        """An equal part for each, at least 1 while there is something left."""
-        return Limits(*(None if left is None else -(-left // sharers) for left in astuple(self)))
-
-    def less(self, rows: int, size: int) -> Limits:
-        return Limits(
-            None if self.rows is None else max(0, self.rows - rows),
-            None if self.size is None else max(0, self.size - size),
-        )
+    def _is_news(self, number: int) -> bool:
+        file, before = self._ahead[number], self._before(number)
+        return before is None or (file is not None and file.next > before.next)
 
 
-def limited(
-    begin: FileOffset, available: FileOffset, limits: Limits, max_line_bytes: int
-) -> FileOffset:
-    """`available`, cut back to the limits, lines that start within `limits.size` bytes whole.
+class LongLines:
+    """Finds where whole lines end, and looks at each byte of a long half line once.
 
-    Each file may take an equal share; what one with little to read leaves is shared by the others.
+    A half line may have more than `most` bytes: its file may be cut off or rotated before it
+    ends, so a warning is all. When its newline comes, reading it is an error.
     """
-    files = dict(available.files)
-    unread = {number: files[number].next - begin.next_of(number) for number in files}
-    pending = sorted((number for number in files if unread[number]), key=unread.__getitem__)
-    for place, number in enumerate(pending):
-        start, whole = begin.next_of(number), files[number]
-        file = open_if_same(whole.path, whole.next, whole.check, max_line_bytes)
-        if file:  # else it vanished a moment ago, and the batch will say so
-            with file:
-                end, rows = _cut(file, start, whole.next, limits.share(len(pending) - place))
-                check = file.check_before(end)
-            if check is None:  # cut off since it was opened: as above
-                continue
-            files[number] = replace(whole, next=end, check=check)
-            limits = limits.less(rows, end - start)
-    return FileOffset(files, available.seen)
 
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._searched: dict[str, tuple[int, int]] = {}  # by id: where a half line is, to what end
 
-def _cut(file: LineFile, start: int, stop: int, limits: Limits) -> tuple[int, int]:
-    """Where to end within `limits`, and with how many lines (not counted if they are unlimited)."""
-    if limits.size is not None and limits.size < stop - start:
-        stop = file.line_end(start + limits.size - 1, stop) if limits.size else start
-    return (stop, 0) if limits.rows is None else file.end_of_lines(start, stop, limits.rows)
+    def end(self, file: LineFile, start: int, stop: int) -> int:
+        """Behind the last newline in `start`..`stop`; `start` if there is none."""
+        begun, searched = self._searched.pop(file.id, (start, start))
+        if begun != start or searched > stop:
+            searched = start
+        found = file.last_line_end(searched, stop)
+        end = found if found > searched else start
+        if stop - end > _LONG:
+            self._searched[file.id] = (end, stop)
+        if stop - end > self._most >= searched - end:
+            self._warn(file.path, end)
+        return end
 
-
-def _warn_of_loss(file: TrackedFile) -> None:
-    log.warning(
-        "%s was deleted, truncated or rewritten. Lines that came behind byte %d and are gone "
-        "were not read; what the file holds now is read from its start.",
-        file.path,
-        file.next,
-    )
+    def _warn(self, path: str, position: int) -> None:
+        log.warning(
+            "%s has no newline within %d bytes from byte %d. Nothing behind that is read before "
+            "one comes; then option `maxLineBytes` must allow for a line that long.",
+            path,
+            self._most,
+            position,
+        )

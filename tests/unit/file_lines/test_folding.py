@@ -1,0 +1,282 @@
+"""Cost that does not grow with what is finished: notes, small offsets, and files left alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.unit.file_lines.driving import Tailing, append, numbers
+from tutorial_pkg.connectors.file_lines import folding, watch
+from tutorial_pkg.connectors.file_lines.offset import FileOffset
+
+RESTARTS = pytest.mark.parametrize("restarts", [True, False])
+MANY = 200
+LONG_AGO = 1_600_000_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A year's logs, none of which has changed of late."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(MANY):
+        append(folder / f"old.{number}", f"old {number}")
+        age(folder / f"old.{number}")
+    return folder
+
+
+def age(path: Path) -> None:
+    os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+def read_all_of(tailing: Tailing) -> list[str]:
+    rows: list[str] = []
+    while batch := tailing.batch():
+        rows += batch
+    return sorted(rows)
+
+
+def old_lines() -> list[str]:
+    return sorted(f"old {number}" for number in range(MANY))
+
+
+def notes_of(folder: Path) -> list[Path]:
+    return sorted((folder / "_file_lines").iterdir())
+
+
+@pytest.fixture
+def everything_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fold what there is, after each batch."""
+    monkeypatch.setattr(folding, "FOLD_FILES", 1)
+    monkeypatch.setattr(watch.Watch, "is_at_rest", lambda *_: True)
+
+
+# ---- Small offsets -------------------------------------------------------------------------------
+
+
+@RESTARTS
+@pytest.mark.parametrize("limits", [{}, {"maxRowsPerTrigger": 70}])
+def test_files_at_rest_leave_the_offset(folder, restarts, limits):
+    append(folder / "live", "one")
+    tailing = Tailing(folder, restarts, **limits)
+    assert read_all_of(tailing) == sorted([*old_lines(), "one"])
+    assert len(tailing.offset["files"]) < folding.FOLD_FILES
+    assert tailing.offset["seen"] == MANY + 1
+    assert {note.stem for note in notes_of(folder)} >= set(tailing.offset["folded"]) > set()
+    assert tailing.batch() == []
+
+
+@RESTARTS
+def test_few_files_are_not_folded(tmp_path, restarts):
+    for number in range(folding.FOLD_FILES - 1):
+        append(tmp_path / str(number), "line")
+        age(tmp_path / str(number))
+    tailing = Tailing(tmp_path, restarts)
+    tailing.batch()
+    assert "folded" not in tailing.offset
+    assert not (tmp_path / "_file_lines").exists()
+
+
+@RESTARTS
+def test_a_folded_file_that_grows_rotates_or_comes_back_is_known_again(folder, restarts):
+    tailing = Tailing(folder, restarts)
+    assert read_all_of(tailing) == old_lines()
+    append(folder / "old.3", "grown")
+    assert tailing.batch() == ["grown"]
+    (folder / "old.4").rename(folder / "old.4.gone")
+    append(folder / "old.4", "in its place")
+    append(folder / "old.4.gone", "late")
+    assert sorted(tailing.batch()) == ["in its place", "late"]
+    shutil.copy2(folder / "old.5", folder.parent / "copy")  # with its old time
+    (folder.parent / "copy").rename(folder / "old.5")
+    append(folder / "new", "new, with an old time")
+    age(folder / "new")
+    assert tailing.batch() == ["new, with an old time"]
+    append(folder / "old.5", "after its return")
+    age(folder / "old.5")
+    assert tailing.batch() == ["after its return"]
+    assert tailing.batch() == []
+
+
+@RESTARTS
+def test_a_folded_file_that_is_deleted_is_forgotten(folder, restarts):
+    tailing = Tailing(folder, restarts)
+    read_all_of(tailing)
+    for number in range(MANY // 2):
+        (folder / f"old.{number}").unlink()
+    append(folder / "new", "new")
+    assert tailing.batch() == ["new"]
+    known = folding.FoldedFiles(str(folder / "_file_lines")).all_of(
+        FileOffset.from_json(tailing.offset)
+    )
+    assert len(known) == MANY - MANY // 2 + 1
+
+
+def test_an_old_checkpoint_finds_its_notes(folder, everything_rests):
+    """Notes are never changed, and those that were joined stay."""
+    tailing = Tailing(folder)
+    tailing.batch()
+    restored, live = tailing.offset, folder / "live"
+    for number in range(30):
+        append(live, f"line {number}")
+        tailing.batch()
+    tailing.offset = restored
+    assert tailing.batch() == [f"line {number}" for number in range(30)]
+    assert len(tailing.offset["folded"]) < 6
+
+
+def test_without_its_note_a_query_says_what_to_do(folder):
+    tailing = Tailing(folder)
+    tailing.batch()
+    (note,) = notes_of(folder)
+    content = note.read_bytes()
+    for damage in (note.unlink, lambda: note.write_bytes(content[:-1])):
+        damage()
+        with pytest.raises(ValueError) as error:
+            tailing.batch()
+        assert str(error.value) == (
+            f"{note} is missing or damaged, and the checkpoint needs it: it holds how far files "
+            "at rest were read; put it back, let option `notesDirectory` name where it is, "
+            "or start with a new checkpoint directory"
+        )
+
+
+def test_the_notes_may_be_elsewhere(folder, tmp_path):
+    tailing = Tailing(folder, notesDirectory=tmp_path / "notes")
+    assert read_all_of(tailing) == old_lines()
+    assert len(list((tmp_path / "notes").iterdir())) == 1
+    assert not (folder / "_file_lines").exists()
+
+
+def test_a_place_for_notes_that_cannot_be(tmp_path):
+    with pytest.raises(ValueError, match="option `notesDirectory` must be a local directory, or a"):
+        Tailing(tmp_path, notesDirectory=tmp_path / "no" / "notes")
+
+
+@RESTARTS
+def test_where_no_notes_can_be_written_the_offset_names_each_file(folder, restarts, caplog):
+    (folder / "_file_lines").touch()
+    tailing = Tailing(folder, restarts)
+    assert read_all_of(tailing) == old_lines()
+    assert len(tailing.offset["files"]) == MANY
+    assert "_file_lines: no notes of files at rest can be written (File exists)" in caplog.text
+    append(folder / "old.7", "more")
+    assert tailing.batch() == ["more"]
+
+
+def test_a_note_is_whole_or_not_there(folder, monkeypatch):
+    """A driver killed while it writes one leaves a draft, which nothing reads."""
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        tailing = Tailing(folder)
+        with pytest.raises(KeyboardInterrupt):
+            tailing.batch()
+    assert sorted(tailing.batch()) == old_lines()
+    assert tailing.batch() == []
+
+
+def test_an_offset_of_version_0_1_0():
+    file = {"path": "/a/b", "id": "1:2", "next": 14, "check": "a501f6423381a231"}
+    json_ = {"files": {"0": file}, "seen": 2}
+    assert FileOffset.from_json(json_).to_json() == json_
+
+
+# ---- Files left alone ----------------------------------------------------------------------------
+
+
+def test_unchanged_files_are_not_opened(folder, monkeypatch):
+    append(folder / "live", "one")
+    tailing = Tailing(folder, restarts=False)
+    tailing.batch()
+    age(folder / "live")
+    tailing.batch()
+    opened = spied(monkeypatch, os, "open")
+    assert tailing.batch() == []
+    assert opened == []
+    append(folder / "live", "two")
+    assert tailing.batch() == ["two"]
+    assert set(opened) == {str(folder / "live")}
+
+
+def spied(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[str]:
+    """The first arguments of all calls of a function from now on."""
+    calls: list[str] = []
+    function = getattr(module, name)
+
+    def spy(first, *args, **kwargs):
+        calls.append(first)
+        return function(first, *args, **kwargs)
+
+    monkeypatch.setattr(module, name, spy)
+    return calls
+
+
+class Clock:
+    now = float(LONG_AGO + 1_000_000)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_files_at_rest_are_looked_at_in_turns(folder, monkeypatch):
+    monkeypatch.setattr(watch, "_AT_REST_LEAST", 10)
+    clock = Clock()
+    look = watch.Watch(str(folder), lambda _: True, 60, clock).look
+    assert len(look()) == MANY
+    asked = spied(monkeypatch, watch, "found_file")
+    assert look() == set()
+    assert len(asked) == 10
+    clock.now += watch.AT_REST_EVERY / 2
+    look()
+    assert len(asked) == 10 + MANY // 2
+    clock.now += watch.AT_REST_EVERY / 2
+    look()
+    assert set(asked) == {str(file) for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("skew", [-1e6, 0, 1e6])
+def test_clocks_decide_when_not_what(folder, monkeypatch, skew):
+    """The clock that makes the times of files may be another one, or be set."""
+    monkeypatch.setattr(watch.time, "time", lambda: 1_700_000_000 + skew)
+    tailing = Tailing(folder, restarts=False)
+    assert read_all_of(tailing) == old_lines()
+    for number in range(5):
+        append(folder / "live", f"line {number}")
+        os.utime(folder / "live", (1_700_000_000,) * 2)
+        append(folder / f"old.{number}", f"more {number}")
+        rows = tailing.batch() + tailing.batch()  # not each file at rest is seen at each look
+        assert sorted(rows) == [f"line {number}", f"more {number}"]
+
+
+# ---- A random life -------------------------------------------------------------------------------
+
+
+@RESTARTS
+@pytest.mark.parametrize("seed", range(6))
+def test_random_lives_of_folded_files(tmp_path, everything_rests, restarts, seed):
+    chance = random.Random(seed)
+    tailing = Tailing(tmp_path / "*", restarts, **chance.choice([{}, {"maxRowsPerTrigger": 3}]))
+    read: list[str] = []
+    written = 0
+    names = iter(range(1_000_000))
+    for _ in range(120):
+        files = [file for file in tmp_path.iterdir() if file.is_file()]
+        action = chance.randrange(10)
+        if action < 5 or not files:
+            place = chance.choice([*files, tmp_path / f"file.{next(names)}"])
+            lines = numbers(written + 1, written + chance.randrange(1, 6))
+            append(place, *lines)
+            written += len(lines)
+        elif action < 7:
+            chance.choice(files).rename(tmp_path / f"file.{next(names)}")
+        else:
+            read += tailing.batch()
+    while batch := tailing.batch():
+        read += batch
+    assert sorted(read) == sorted(numbers(1, written))
+    assert tailing.offset["files"] == {}

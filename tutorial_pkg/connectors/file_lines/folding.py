@@ -1,0 +1,151 @@
+"""What an offset would be too small for: the positions of files at rest, in notes beside the files.
+
+An offset is written with every batch, so it must not hold a line for each file that was ever
+read. `FoldedFiles` moves what rests into *notes*, and the offset keeps their names. A note is a
+file that is never changed, named after the digest of its content, and on disk before an offset
+names it. So an offset means the same for ever: after a kill, to a reader that is built anew, and
+in a checkpoint that was restored from a copy. What a killed driver wrote and no offset names does
+no harm. Nothing is lost by folding: a file that grows again is found in its note, and its new
+position stands in the offset, which goes before the notes.
+
+Each note is at least `_GROWTH` times as large as the one behind it: a few notes, whatever the
+number of files, and each file's line is written some times only. Notes that were joined stay, for
+the older offsets that name them; all may be deleted together with the checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import astuple, replace
+from pathlib import Path
+
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, TrackedFile
+from tutorial_pkg.core.disk import sync_directory
+
+FOLD_FILES = 128  # at rest, before a note is worth writing
+_GROWTH = 4
+
+log = logging.getLogger(__name__)
+
+
+class FoldedFiles:
+    """The notes in `directory`; what was read or written once is kept in memory."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+        self._notes: dict[str, Files] = {}
+        self._refused = False
+
+    def all_of(self, offset: FileOffset) -> dict[int, TrackedFile]:
+        """Every file of an offset."""
+        files: dict[int, TrackedFile | None] = {}
+        for name in offset.folded:
+            files.update(self._note(name))
+        files.update(offset.files)
+        return {number: file for number, file in files.items() if file}
+
+    def find(self, offset: FileOffset, number: int) -> TrackedFile | None:
+        """File `number` as an offset knows it; None if it does not."""
+        if number in offset.files:
+            return offset.files[number]
+        return self._noted(offset.folded, number)
+
+    def changed(self, start: FileOffset, end: FileOffset) -> dict[int, TrackedFile]:
+        """The files that may have moved on from `start` to `end`."""
+        files: dict[int, TrackedFile | None] = {}
+        for name in end.folded:
+            if name not in start.folded:
+                files.update(self._note(name))
+        files.update(end.files)
+        return {number: file for number, file in files.items() if file}
+
+    def without_forgotten(self, offset: FileOffset) -> FileOffset:
+        """`offset` without the Nones that hide nothing."""
+        noted = {n: f for n, f in offset.files.items() if f or self._noted(offset.folded, n)}
+        return replace(offset, files=noted)
+
+    def folded(self, offset: FileOffset, at_rest: Iterable[int]) -> FileOffset:
+        """`offset` with what rests moved into a note, if that is enough to be worth it."""
+        resting = {number: offset.files[number] for number in at_rest}
+        if len(resting) < FOLD_FILES or self._refused:
+            return offset
+        self._notes = {name: self._note(name) for name in offset.folded}  # no older ones
+        try:
+            names = self._added(offset.folded, resting)
+        except OSError as error:
+            self._refuse(error)
+            return offset
+        left = {number: file for number, file in offset.files.items() if number not in resting}
+        return replace(offset, files=left, folded=names)
+
+    def _noted(self, names: tuple[str, ...], number: int) -> TrackedFile | None:
+        notes = map(self._note, reversed(names))
+        return next((note[number] for note in notes if number in note), None)
+
+    def _added(self, names: tuple[str, ...], files: Files) -> tuple[str, ...]:
+        """The names with `files` behind them, joined with those that are not much larger."""
+        before = list(names)
+        while before and len(self._note(before[-1])) < _GROWTH * len(files):
+            files = {**self._note(before.pop()), **files}
+        if not before:  # nothing older is left that a None would have to hide
+            files = {number: file for number, file in files.items() if file}
+        return (*before, self._write(files)) if files else ()
+
+    def _write(self, files: Files) -> str:
+        rows = {number: file and astuple(file) for number, file in files.items()}
+        data = json.dumps(rows, separators=(",", ":")).encode()
+        self._directory.mkdir(exist_ok=True)
+        _write_durably(self._path(_digest(data)), data)
+        self._notes[_digest(data)] = files
+        return _digest(data)
+
+    def _note(self, name: str) -> Files:
+        if name not in self._notes:
+            self._notes[name] = self._read(name)
+        return self._notes[name]
+
+    def _read(self, name: str) -> Files:
+        try:
+            data = self._path(name).read_bytes()
+        except FileNotFoundError:
+            data = b""
+        if _digest(data) != name:
+            raise ValueError(
+                f"{self._path(name)} is missing or damaged, and the checkpoint needs it: it holds "
+                "how far files at rest were read; put it back, let option `notesDirectory` name "
+                "where it is, or start with a new checkpoint directory"
+            )
+        rows = json.loads(data).items()
+        return {int(number): TrackedFile(*row) if row else None for number, row in rows}
+
+    def _path(self, name: str) -> Path:
+        return self._directory / f"{name}.json"
+
+    def _refuse(self, error: OSError) -> None:
+        self._refused = True
+        log.warning(
+            "%s: no notes of files at rest can be written (%s), so every offset names each file; "
+            "let option `notesDirectory` name a directory that can be written.",
+            self._directory,
+            error.strerror,
+        )
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    """Whole or not at all, and on disk when this returns, its name included."""
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_directory(path.parent)
+    sync_directory(path.parent.parent)
