@@ -102,8 +102,8 @@ FILE_OPTIONS = (
         integer(1, 1 << 31),
         60,
         "a number of seconds from 1",
-        "a file that has not changed for so long is at rest: among very many it is looked at once "
-        "a minute, and leaves the offset for a note",
+        "a file that has not changed for so long is at rest: among very many it is looked at "
+        "within two minutes only, and leaves the offset for a note",
     ),
     Option(
         "notesDirectory",
@@ -163,10 +163,10 @@ class FileLinesDataSource(DataSource):
     Very many files: those at rest (`restAfter`) leave the offset for a *note*, a file in
     `notesDirectory` that never changes; a checkpoint needs the notes as it needs its offsets (see
     `folding.py`). Times and clocks decide only when a file is looked at: one that grows again, is
-    renamed, or comes back with an old time goes on where it was read to. Of files at rest 256
-    are looked at each time, and all once a minute. The reader holds about 1 kB for each file.
-    Assumed is that a directory's time of change moves with each new name, or that a minute's
-    delay does not matter, and that no file is renamed three times within three listings.
+    renamed, or comes back with an old time goes on where it was read to. Of files at rest 64
+    are looked at each time, and all within two minutes. The reader holds about 1 kB for each file.
+    Assumed is that a directory's time of change moves with each new name, or that two minutes'
+    delay do not matter, and that no file is renamed three times within three listings.
 
     Errors: `ValueError` for a wrong option, a path that means nothing (batch), a compressed file,
     a line of more than `maxLineBytes` (its newline not counted), a missing note, or under FAILFAST

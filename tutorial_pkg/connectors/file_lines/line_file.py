@@ -38,8 +38,7 @@ class LineFile:
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self.path = path
         self._max_line_bytes = max_line_bytes
-        self._descriptor = _open_regular(path)
-        self._status = os.fstat(self._descriptor)
+        self._descriptor, self._status = _open_regular(path)
 
     @property
     def id(self) -> str:
@@ -66,6 +65,8 @@ class LineFile:
         It stays what it was as long as the file is only appended to, and changes when the file
         is truncated, rewritten, or another one that got its name or inode.
         """
+        if position == 0:
+            return CHECK_OF_NOTHING
         length = min(position, _CHECKED_BYTES)
         data = self._read(position - length, length)
         return _digest(data) if len(data) == length else None
@@ -160,7 +161,7 @@ def file_id(status: os.stat_result) -> str:
     return f"{status.st_dev}:{status.st_ino}"
 
 
-def _open_regular(path: str) -> int:
+def _open_regular(path: str) -> tuple[int, os.stat_result]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError as error:
@@ -168,7 +169,8 @@ def _open_regular(path: str) -> int:
             f"cannot read {path}: {error.strerror}; let the user who runs Spark read it, "
             "or use a path that leaves it out"
         ) from None
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
     os.close(descriptor)
     raise FileNotFoundError(f"{path} is not a regular file")

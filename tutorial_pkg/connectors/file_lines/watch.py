@@ -23,8 +23,8 @@ from tutorial_pkg.connectors.file_lines.file_search import (
     names_in,
 )
 
-AT_REST_EVERY = 60.0  # seconds until all files at rest, and all names, are looked at again
-_AT_REST_LEAST = 256  # files at each look, however short ago the last one was
+AT_REST_EVERY = 120.0  # seconds until all files at rest, and all names, are looked at again
+_AT_REST_LEAST = 64  # files at each look, however short ago the last one was
 _YOUNG = 0.1  # seconds: a time of change that is younger may hide another change
 
 
@@ -123,10 +123,12 @@ class Watch:
         old = self._listings.get(place, Listing())
         self._listings[place] = new
         inside = str(place).rstrip("/")
-        for name, _ in new.names.items() - old.names.items():
-            self._ask(f"{inside}/{name}", now)
-        for name in old.names.keys() - new.names.keys():
-            self._note(f"{inside}/{name}", None, now)
+        for name, inode in new.names.items():
+            if old.names.get(name) != inode:
+                self._ask(f"{inside}/{name}", now)
+        for name in old.names:
+            if name not in new.names:
+                self._note(f"{inside}/{name}", None, now)
 
     def _due(self, now: float) -> Iterator[str]:
         """The restless ones, and so many of those at rest that all had their turn in time."""

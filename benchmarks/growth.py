@@ -1,0 +1,92 @@
+"""What `file_lines` costs beside very many files that are done, ten of which still grow.
+
+Looks are timed at the reader itself, as Spark calls it; an idle query runs in Spark, and the CPU
+time of everything below this program counts. Used by `bench_file_lines.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from measure import timed
+from pyspark.sql import SparkSession
+
+from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+
+GROWING = 10
+LOOKS = 9
+LONG_AGO = 1_600_000_000
+IDLE_SECONDS = 10.0
+
+
+def growth_table(spark: SparkSession, work: Path, sizes: tuple[int, ...]) -> list[str]:
+    """The measurements as lines of a Markdown table."""
+    rows = [
+        "| files, ten of them growing | first look, s | look, s | note in the checkpoint, kB "
+        "| idle query, % of a core |",
+        "|--:|--:|--:|--:|--:|",
+    ]
+    for size in sizes:
+        folder = work / f"growth.{size}"
+        make_files(folder, size)
+        first, look, note = looks(folder)
+        idle = 100 * idle_share(spark, folder)
+        rows.append(f"| {size:,} | {first:.2f} | {look:.4f} | {note / 1000:.1f} | {idle:.1f} |")
+    return rows
+
+
+def make_files(folder: Path, count: int) -> None:
+    folder.mkdir()
+    for number in range(count):
+        file = folder / f"app.{number}.log"
+        file.write_text(f"1583309377078,the only line of file {number}\n")
+        os.utime(file, (LONG_AGO, LONG_AGO))
+
+
+def looks(folder: Path) -> tuple[float, float, int]:
+    """Seconds of the first look, and of one after ten files grew; bytes of the offset then."""
+    reader = FileLinesDataSource({"path": str(folder)}).streamReader(schema=None)
+    limit = reader.getDefaultReadLimit()
+    offsets: list[dict[str, Any]] = [reader.initialOffset()]
+
+    def look() -> None:
+        offsets.append(reader.latestOffset(offsets[-1], limit))
+
+    first = timed(look)
+    for _ in range(2):  # what the first look found is taken over
+        look()
+    live = [folder / f"app.{number}.log" for number in range(GROWING)]
+    seconds = [after_growth(live, look) for _ in range(LOOKS + 1)]
+    return first, statistics.median(seconds[1:]), len(json.dumps(offsets[-1]))
+
+
+def after_growth(live: list[Path], look: Any) -> float:
+    for file in live:
+        with file.open("a") as log:
+            log.write("1583309377078,one more\n")
+    return timed(look)
+
+
+def idle_share(spark: SparkSession, folder: Path) -> float:
+    """The part of a core that an idle query takes, in Spark and in Python together."""
+    lines = spark.readStream.format("file_lines").load(str(folder))
+    checkpoint = folder.with_suffix(".checkpoint")
+    query = lines.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+    query.processAllAvailable()
+    time.sleep(2.0)
+    before = cpu_seconds()
+    time.sleep(IDLE_SECONDS)
+    spent = cpu_seconds() - before
+    query.stop()
+    return spent / IDLE_SECONDS
+
+
+def cpu_seconds() -> float:
+    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    return sum(each.user + each.system for each in times)
