@@ -500,6 +500,19 @@ def test_available_now_survives_a_rotation(tmp_path):
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
 
 
+def test_available_now_reads_the_end_of_a_file_that_was_renamed_before(tmp_path):
+    log = tmp_path / "log"
+    append(log, *numbers(1, 2))
+    tailing = Tailing(log)
+    tailing.batch()
+    append(log, *numbers(3, 4))
+    log.rename(tmp_path / "log.1")
+    reader = tailing.reader()
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(tailing.offset, reader.getDefaultReadLimit())
+    assert rows(reader, reader.partitions(tailing.offset, end)) == numbers(3, 4)
+
+
 # ---- A random life -----------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -181,10 +182,17 @@ def test_a_note_is_whole_or_not_there(folder, monkeypatch):
     assert tailing.batch() == []
 
 
-def test_an_offset_of_version_0_1_0():
-    file = {"path": "/a/b", "id": "1:2", "next": 14, "check": "a501f6423381a231"}
-    json_ = {"files": {"0": file}, "seen": 2}
-    assert FileOffset.from_json(json_).to_json() == json_
+def test_an_offset_of_version_0_1_0(tmp_path):
+    """Its files were copied since, so that only names and bytes tell what they are."""
+    written = Path(__file__).parents[2] / "earlier" / "written"
+    shutil.copytree(written / "lines", tmp_path / "lines")
+    last = (written / "lines_checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
+    tailing = Tailing(tmp_path / "lines")
+    tailing.offset = json.loads(last.replace("@DIRECTORY@", str(tmp_path)))
+    assert FileOffset.from_json(tailing.offset).to_json() == tailing.offset
+    append(tmp_path / "lines" / "app.log", "f", "four")
+    assert tailing.batch() == ["half", "four"]
+    assert tailing.batch() == []
 
 
 # ---- Files left alone ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tutorial_pkg.connectors.file_lines.file_search import (
     find_files,
     local_path,
     notes_directory,
+    sizes_now,
 )
 from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
 from tutorial_pkg.connectors.file_lines.limits import Limits
@@ -44,6 +45,7 @@ from tutorial_pkg.core.options import (
     choice,
     documented,
     integer,
+    local_directory,
     not_empty,
 )
 from tutorial_pkg.core.read_limit import read_limit
@@ -53,7 +55,7 @@ from tutorial_pkg.core.read_limit import read_limit
 
 def new_or_old_directory(text: str) -> str:
     """The absolute path of a directory that exists, or can be made where it is to be."""
-    path = Path(not_empty(text)).absolute()
+    path = Path(local_directory(text))
     if not (path.parent.is_dir() and (path.is_dir() or not path.exists())):
         raise ValueError
     return str(path)
@@ -248,7 +250,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_limit(self.options)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._tail.stop_at({file.id: file.size for file in find_files(self.options.path)})
+        self._tail.stop_at(sizes_now(self.options.path))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = FileOffset.from_json(start)

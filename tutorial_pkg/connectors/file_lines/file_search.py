@@ -77,6 +77,13 @@ def find_files(path: str) -> list[FoundFile]:
     return list({file.id: file for file in sorted(files, key=lambda file: file.path)}.values())
 
 
+def sizes_now(path: str) -> dict[str, int]:
+    """The size of each file that `path` means, and of those beside them, by their ids."""
+    places = directories_of(Path(path))
+    files = (found_file(str(at / name), False) for at in places for name in names_in(at))
+    return {file.id: file.size for file in files if file}
+
+
 def found_file(path: str, matches: bool) -> FoundFile | None:
     """What is at `path` now, if it is a regular file; a compressed one must not match."""
     try:
