@@ -8,6 +8,8 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,36 @@ def test_stopping_while_fill_blocks_takes_no_time_and_names_it(
     assert time.monotonic() - began < 5
     wait_until(lambda: builder_status(tmp_path / "log").process is None, 15, "the process's end")
     assert "`fill`" in str(builder_status(tmp_path / "log"))
+
+
+VALUES = """yes BOOLEAN, tiny TINYINT, small SMALLINT, int INT, long LONG, single FLOAT,
+ double DOUBLE, money DECIMAL(10,2), text STRING, bytes BINARY, day DATE, at TIMESTAMP,
+ local TIMESTAMP_NTZ, list ARRAY<INT>, map MAP<STRING, LONG>, pair STRUCT<n: LONG, at: TIMESTAMP>,
+ deep ARRAY<STRUCT<m: MAP<STRING, ARRAY<DOUBLE>>>>, took INTERVAL DAY TO SECOND"""
+AT = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
+ROW = (
+    *(True, 1, 2, 3, 4, 0.5, 0.25, Decimal("1.50"), "täxt", b"\0\1", date(2026, 1, 2), AT),
+    *(datetime(2026, 1, 2, 3), [1, None], {"a": 1}, (7, AT), [{"m": {"x": [1.0]}}]),
+    AT - datetime(2026, 7, 1, tzinfo=UTC),
+)
+
+
+def test_every_type_through_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    def fill(state: list[Any], buffer: Buffer) -> None:
+        while state:
+            buffer.add(state.pop())
+
+    rows = [ROW, (None,) * len(ROW)]
+    typed = SourceBuilder.stream("typed", VALUES, lambda context: list(rows)).fill(fill).build()
+    spark.dataSource.register(typed)
+    stream = spark.readStream.format("typed").load(str(tmp_path / "log"))
+    query = stream.writeStream.format("memory").queryName("typed_rows").start()
+    wait_for_rows(query, 2)
+    query.stop()
+    expected = spark.createDataFrame(rows, VALUES)
+    assert sorted(map(str, spark.table("typed_rows").collect())) == sorted(
+        map(str, expected.collect())
+    )
 
 
 def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:

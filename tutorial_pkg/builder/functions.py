@@ -48,7 +48,7 @@ class Functions:
             raise self.failure(name, who, error) from error
 
     def failure(self, name: str, who: str, error: BaseException) -> FunctionError:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
+        what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
         return FunctionError(f"format `{self.format}`: `{name}` of {who} failed: {what}")
 
 

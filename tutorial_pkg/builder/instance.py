@@ -27,7 +27,6 @@ from tutorial_pkg.builder.status import InstanceStatus
 from tutorial_pkg.core.log_group import Backlog
 
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
-ACKNOWLEDGE_SECONDS = 0.05  # tokens wait so long at most for others: they share a sync
 RETRY_SECONDS = 0.5
 GIVE_UP_SECONDS = 30.0  # then the query ends; what was not acknowledged comes again
 
@@ -193,7 +192,6 @@ class Instance(threading.Thread):
             self._try_again(failure)
         else:
             self._tokens.clear()
-            self._acknowledge_at = time.monotonic() + ACKNOWLEDGE_SECONDS
         self.status.unacknowledged = len(self._tokens)
 
     def _try_again(self, failure: FunctionError) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from tests.unit.builder.stream_runs import NUMBER, running
+from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import (
     Buffer,
     InstanceStatus,
