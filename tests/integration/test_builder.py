@@ -23,6 +23,8 @@ from tutorial_pkg import SinkBuilder, SourceBuilder, builder_status, last_error
 from tutorial_pkg.builder import Buffer, integer
 from tutorial_pkg.workbook.drills import wait_until
 
+SECONDS = 180  # until something that must happen counts as not happening
+
 # ---- Sources -------------------------------------------------------------------------------------
 
 
@@ -64,7 +66,7 @@ def wait_for_rows(query: StreamingQuery, count: int) -> None:
     def enough() -> bool:
         return sum(progress["numInputRows"] for progress in query.recentProgress) >= count
 
-    wait_until(enough, 60, f"{count} rows")
+    wait_until(enough, SECONDS, f"{count} rows")
 
 
 def test_a_stream_restarted_twice_and_drained(spark: SparkSession, tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_a_stream_restarted_twice_and_drained(spark: SparkSession, tmp_path: Pat
         wait_for_rows(query, 500)
         query.stop()
     rows = spark.readStream.format("numbers").option("maxRowsPerTrigger", 200).load(log)
-    assert start(rows, tmp_path, availableNow=True).awaitTermination(60)
+    assert start(rows, tmp_path, availableNow=True).awaitTermination(SECONDS)
     found = written(spark, tmp_path)
     assert sorted(found) == list(range(len(found)))
     assert len(found) >= 1_000
@@ -105,7 +107,7 @@ def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> No
         rows = reader.load(str(tmp_path / name)) if name == "failing_fill" else reader.load()
         query = rows.writeStream.format("noop").start()
         with pytest.raises(StreamingQueryException):
-            query.awaitTermination(60)
+            query.awaitTermination(SECONDS)
         assert last_error(query) == f"FunctionError: format `{name}`: {text}"
     with pytest.raises(Exception, match="option `path` is missing; give a local directory"):
         spark.readStream.format("failing_fill").load()
@@ -123,7 +125,7 @@ def test_stopping_while_fill_blocks_takes_no_time_and_names_it(
         status = builder_status(tmp_path / "log").instances
         return bool(status) and status[0].inside == "fill"
 
-    wait_until(inside, 60, "inside `fill`")
+    wait_until(inside, SECONDS, "inside `fill`")
     began = time.monotonic()
     query.stop()
     assert time.monotonic() - began < 5
@@ -181,7 +183,7 @@ def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     spark.dataSource.register(pages.build())
     rows = spark.readStream.format("pages").option("maxRowsPerTrigger", 200).load()
     query = start(rows, tmp_path, availableNow=True)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(SECONDS)
     assert Counter(written(spark, tmp_path)) == {f"page {number}": 100 for number in range(5)}
     assert [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]] == [200, 200, 100]
 
@@ -237,7 +239,7 @@ def write(spark: SparkSession, sink: Any, directory: Path, batches: int = 1) -> 
         done = query.lastProgress
         return not query.isActive or (done is not None and done["batchId"] >= batches - 1)
 
-    wait_until(enough, 60, f"{batches} batches")
+    wait_until(enough, SECONDS, f"{batches} batches")
     query.stop()
     return query
 
