@@ -1,4 +1,4 @@
-"""start_spark(): a local Spark session that starts fast and leaves the console to the learner.
+"""start_spark(): a Spark session that starts fast and leaves the console to the learner.
 
 Three names that PySpark does not call public are used, here and nowhere else:
 `java_gateway.launch_gateway`, `SparkContext._gateway` and the accumulator servers.
@@ -7,8 +7,10 @@ Three names that PySpark does not call public are used, here and nowhere else:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +18,82 @@ from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.java import Java, archive_path, find_java
-
-KEPT_LOGS = 20
-CHECKPOINT_FILES = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+from tutorial_pkg.spark_settings import (
+    DRIVER_HOST,
+    Settings,
+    from_files_and_environment,
+    is_local,
+    is_submitted,
+    settings_for,
+    submitted,
 )
 
+KEPT_LOGS = 20
 
-def start_spark(app_name: str = "workbook", cores: int = 2, **conf: Any) -> SparkSession:
-    """A local Spark session with this package's formats registered and event times in UTC.
 
-    Called again, it returns the session that runs. `conf` overrides any setting:
-    `start_spark(**{"spark.ui.enabled": "false"})`. What Spark and its JVM print goes to a log
+def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> SparkSession:
+    """A Spark session with this package's formats registered and event times in UTC.
+
+    Alone it runs on this machine, with so many `cores`. Settings count in Spark's own order:
+    `app_name` and `conf` (`start_spark(**{"spark.ui.enabled": "false"})`), then what `spark-submit`
+    or `PYSPARK_SUBMIT_ARGS` say, then `spark-defaults.conf`, then the defaults of this package.
+    So a `spark.master` that is named anywhere is used, and `cores` are for when none is. Workers
+    are this Python, unless `PYSPARK_PYTHON` names one.
+
+    Called again, it returns the session that runs. What Spark and its JVM print goes to a log
     file, which is named once, together with the address of the Spark UI.
 
-    Raises `ValueError` for `cores` below 1 and `JavaNotFoundError` without Java 17 or 21.
+    Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
+    not reach a driver on loopback, `JavaNotFoundError` without Java 17 or 21, and `RuntimeError`
+    where PySpark is set to Spark Connect, which has no driver here to start.
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
+    _refuse_connect(conf)
     if SparkContext._active_spark_context is not None:
         session = SparkSession.builder.getOrCreate()
         register(session)
         return session
-    given = {key: str(value) for key, value in conf.items()}
-    settings = SparkConf(loadDefaults=False)
-    settings.setAll(list({**_defaults(app_name, cores), **given}.items()))
-    log = _open_log()
-    gateway = SparkContext._gateway or _launch(settings, log)
-    session = SparkSession(SparkContext(gateway=gateway, conf=settings))
+    return _new_session(app_name, cores, {key: str(value) for key, value in conf.items()})
+
+
+def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSession:
+    _prepare_python()
+    gateway, log = SparkContext._gateway, None
+    if is_submitted():
+        gateway = gateway or launch_gateway()  # connects to the JVM that runs already
+        settings = settings_for(app_name, cores, submitted(gateway.jvm), given)
+    else:
+        settings = settings_for(app_name, cores, from_files_and_environment(), given)
+        log = _open_log()
+        gateway = gateway or _launch(settings, log)
+    context = SparkContext(gateway=gateway, conf=_spark_conf(settings))
+    session = SparkSession(context)
     register(session)
-    _greet(session, cores, log)
+    _greet(session, log)
     return session
+
+
+def _refuse_connect(conf: dict[str, Any]) -> None:
+    remote = conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    if remote or is_remote():
+        raise RuntimeError(
+            "start_spark starts Spark in this process, and PySpark is set to Spark Connect "
+            f"({remote or 'SPARK_CONNECT_MODE_ENABLED'}). There, make the session yourself and "
+            "register the formats: `spark = SparkSession.builder.remote(address).getOrCreate()`, "
+            "`register(spark)`"
+        )
+
+
+def _spark_conf(settings: Settings) -> SparkConf:
+    return SparkConf(loadDefaults=False).setAll(list(settings.items()))
 
 
 def stop_spark(spark: SparkSession) -> None:
@@ -72,25 +113,6 @@ def register(spark: SparkSession) -> None:
         spark.dataSource.register(source)
 
 
-def _defaults(app_name: str, cores: int) -> dict[str, str]:
-    return {
-        "spark.app.name": app_name,
-        "spark.master": f"local[{cores}]",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(work_dir("spark")),
-        "spark.sql.warehouse.dir": str(work_dir("warehouse")),
-        # The rest is for a quick start: benchmarks/bench_startup.py shows what each gives.
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.session.timeZone": "UTC",
-        # Spark's default manager starts some ten `readlink` processes for each micro-batch.
-        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
-        "spark.driver.extraJavaOptions": _java_options(find_java()),
-    }
-
-
 def _java_options(java: Java) -> str:
     options = ["-Duser.timezone=UTC", "-XX:+UseSerialGC"]
     archive = archive_path(java)
@@ -99,21 +121,36 @@ def _java_options(java: Java) -> str:
     return " ".join(options)
 
 
-def _launch(settings: SparkConf, log: Path) -> Any:
+def _launch(settings: Settings, log: Path) -> Any:
     """Start the JVM with its output in `log`, so that it never reaches a notebook's cell."""
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    # Workers must be this very Python, or the query hangs for seconds before it says anything.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the UI listens on loopback too
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
     # A small JVM works out the command line of the large one: let it not warm up.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    _quiet_python()
-    with open(log, "ab") as output:
-        return launch_gateway(settings, popen_kwargs={"stdout": output, "stderr": output})
+    conf = _spark_conf({"spark.driver.extraJavaOptions": _java_options(java), **settings})
+    with open(log, "ab") as output, _interface(settings):
+        return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
 
 
-def _quiet_python() -> None:
-    """Keep PySpark's own Python code from printing what it raises or gets over anyway."""
+@contextlib.contextmanager
+def _interface(settings: Settings) -> Iterator[None]:
+    """Where the driver is on loopback, the JVM's UI listens there only, too."""
+    name, address = "SPARK_LOCAL_IP", settings.get(DRIVER_HOST)
+    if address is None or name in os.environ:
+        yield
+        return
+    os.environ[name] = address
+    try:
+        yield
+    finally:
+        del os.environ[name]  # a later session may be on a cluster
+
+
+def _prepare_python() -> None:
+    """Choose the workers' Python, and keep PySpark from printing what it raises anyway."""
+    # Workers that are some other Python hang for seconds before they say anything.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
     servers: list[Any] = [accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer]
@@ -133,7 +170,13 @@ def _modified(file: Path) -> float:
     return file.stat().st_mtime if file.exists() else 0.0
 
 
-def _greet(spark: SparkSession, cores: int, log: Path) -> None:
-    interface = spark.sparkContext.uiWebUrl or "off"
-    where = os.path.relpath(log)
-    print(f"Spark {spark.version} runs on {cores} cores. UI: {interface} Log: {where}")
+def _greet(spark: SparkSession, log: Path | None) -> None:
+    context = spark.sparkContext
+    master = str(context.master)
+    cores, told = context.defaultParallelism, [f"UI: {context.uiWebUrl or 'off'}"]
+    where = f"{cores} core{'s' if cores > 1 else ''}" if is_local(master) else master
+    if log:
+        told.append(f"Log: {os.path.relpath(log)}")
+    if os.environ["PYSPARK_PYTHON"] != sys.executable:
+        told.append(f"Workers: {os.environ['PYSPARK_PYTHON']} (PYSPARK_PYTHON)")
+    print(f"Spark {spark.version} runs on {where}. {' '.join(told)}")

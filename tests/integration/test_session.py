@@ -31,6 +31,13 @@ def test_a_second_call_returns_the_same_session_in_any_thread(spark: SparkSessio
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_python_talks_over_unix_sockets_in_a_folder_of_its_own(spark: SparkSession) -> None:
+    spark.range(3).mapInArrow(lambda batches: batches, "id long").collect()
+    folder = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
+    assert folder.name.startswith("sockets-")
+    assert [file for file in folder.iterdir() if file.is_socket()]
+
+
 QUIET = """
 from tutorial_pkg import start_spark
 from tutorial_pkg.workbook.drills import wait_until
@@ -59,6 +66,7 @@ def test_stopping_queries_in_mid_batch_leaves_no_byte_on_stderr(tmp_path: Path) 
     assert count == "3"
     log = tmp_path / first.split("Log: ")[1]
     assert log.is_file(), "what the JVM prints went nowhere"
+    assert not list(tmp_path.glob(".work/spark/sockets-*"))
 
 
 def test_the_error_of_a_failed_query_is_one_line(spark: SparkSession) -> None:

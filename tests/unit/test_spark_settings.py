@@ -1,0 +1,110 @@
+"""Who has the last word on a setting, and what is left to a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tutorial_pkg import start_spark
+from tutorial_pkg.spark_settings import (
+    from_files_and_environment,
+    parse_defaults,
+    settings_for,
+)
+
+ON_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+REMOTE = {"spark.master": "spark://10.0.0.5:7077"}
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_LOCAL_IP", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+
+
+def test_alone_it_runs_here_with_the_cores_asked_for() -> None:
+    settings = settings_for(None, 3, {}, {})
+    assert settings["spark.master"] == "local[3]"
+    assert settings["spark.app.name"] == "workbook"
+    assert settings.items() >= ON_LOOPBACK.items()
+
+
+def test_the_caller_comes_before_submit_and_submit_before_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "# a comment\nspark.a file\nspark.b=file\nspark.c : file\nspark.driver.memory\t5g\n"
+    (tmp_path / "spark-defaults.conf").write_text(text)
+    submit = (
+        "--master local[7] --name 'a job' --conf spark.b=submit -c spark.c=submit pyspark-shell"
+    )
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submit)
+    settings = settings_for(None, 2, from_files_and_environment(), {"spark.c": "caller"})
+    found = [settings[name] for name in ("spark.a", "spark.b", "spark.c")]
+    assert found == ["file", "submit", "caller"]
+    assert settings["spark.driver.memory"] == "5g"
+    assert (settings["spark.master"], settings["spark.app.name"]) == ("local[7]", "a job")
+
+
+def test_a_name_given_in_the_call_comes_first() -> None:
+    outside = {"spark.app.name": "job.py"}
+    assert settings_for("report", 2, outside, {})["spark.app.name"] == "report"
+
+
+def test_a_line_of_the_file_without_a_value_and_one_of_others_do_no_harm() -> None:
+    assert parse_defaults("spark.a\nother.b 1\n\n! old\n") == {"spark.a": ""}
+
+
+def test_a_cluster_keeps_its_own_settings() -> None:
+    settings = settings_for(None, 2, REMOTE, {})
+    assert settings == {
+        **REMOTE,
+        "spark.app.name": "workbook",
+        "spark.sql.session.timeZone": "UTC",
+    }
+
+
+def test_a_master_on_loopback_gets_a_driver_on_loopback() -> None:
+    for master in ("spark://127.0.0.1:7077", "spark://localhost:7077", "spark://[::1]:7077"):
+        settings = settings_for(None, 2, {}, {"spark.master": master})
+        assert settings.items() >= ON_LOOPBACK.items()
+
+
+@pytest.mark.parametrize("name", ["spark.driver.host", "spark.driver.bindAddress"])
+def test_a_driver_on_loopback_is_refused_where_workers_are_elsewhere(name: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        settings_for(None, 2, REMOTE, {name: "127.0.0.1"})
+    assert str(caught.value) == (
+        f"`{name}` is '127.0.0.1', which workers of 'spark://10.0.0.5:7077' cannot reach: set "
+        "`spark.driver.host` to this machine's name or address in their network, and "
+        "`spark.driver.bindAddress` to '0.0.0.0'"
+    )
+
+
+def test_an_environment_that_ties_the_driver_to_loopback_is_refused_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    with pytest.raises(
+        ValueError, match=r"`SPARK_LOCAL_IP` is '127.0.0.1', which workers of 'yarn'"
+    ):
+        settings_for(None, 2, {"spark.master": "yarn"}, {})
+    settings_for(None, 2, REMOTE, {"spark.driver.host": "node1"})
+
+
+def test_spark_connect_gets_a_word_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://somewhere")
+    with pytest.raises(RuntimeError) as caught:
+        start_spark()
+    assert str(caught.value) == (
+        "start_spark starts Spark in this process, and PySpark is set to Spark Connect "
+        "(sc://somewhere). There, make the session yourself and register the formats: "
+        "`spark = SparkSession.builder.remote(address).getOrCreate()`, `register(spark)`"
+    )
+
+
+def test_where_no_folder_takes_sockets_tcp_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings_for(None, 2, {}, {})["spark.python.unix.domain.socket.enabled"] == "true"
+    monkeypatch.setattr("tutorial_pkg.spark_settings.socket_folder", lambda: None)
+    assert not [name for name in settings_for(None, 2, {}, {}) if "unix" in name]

@@ -1,0 +1,60 @@
+"""A folder for the Unix sockets between the JVM and Python, gone when its process is.
+
+Spark removes most of its sockets itself, but not all: the folder of a process that ends without
+`spark.stop()` goes at its exit, and that of a killed one when the next session starts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import socket
+import tempfile
+import uuid
+from pathlib import Path
+
+import psutil
+
+from tutorial_pkg.core.places import work_dir
+
+PREFIX = "sockets-"
+
+
+def socket_folder() -> Path | None:
+    """This process's own folder; None where no place on this machine takes Unix sockets."""
+    places = (work_dir("spark"), Path(tempfile.gettempdir()), Path("/tmp"))
+    return next((folder for place in places if (folder := _made_in(place))), None)
+
+
+def _made_in(place: Path) -> Path | None:
+    remove_of_ended(place)
+    folder = place / f"{PREFIX}{os.getpid()}"
+    if not takes_sockets(place, len(folder.name) + 1):
+        return None
+    folder.mkdir(mode=0o700, exist_ok=True)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def takes_sockets(place: Path, longer: int = 0) -> bool:
+    """Whether a Unix socket can be in `place` whose path is `longer` characters longer than there.
+
+    A path must fit into 104 to 108 bytes, and some network and shared folders take no sockets.
+    """
+    path = place / f".{uuid.uuid4()}{'x' * longer}.sock"  # the form of Spark's own names
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(path))
+    except OSError:
+        return False
+    path.unlink()
+    return True
+
+
+def remove_of_ended(place: Path) -> None:
+    """Remove what killed processes have left in `place`; other users' folders stay."""
+    for folder in place.glob(f"{PREFIX}*"):
+        pid = folder.name.removeprefix(PREFIX)
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)

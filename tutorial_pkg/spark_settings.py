@@ -1,0 +1,145 @@
+"""The settings that a session starts with, and who has the last word on each.
+
+Spark's own order, with this package's defaults below it: what the caller gives, then `spark-submit`
+or `PYSPARK_SUBMIT_ARGS`, then `spark-defaults.conf`, then what is written here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark import SparkConf
+
+from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.socket_folder import socket_folder
+
+Settings = dict[str, str]
+
+CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+MASTER, DRIVER_HOST = "spark.master", "spark.driver.host"
+BIND_ADDRESS = "spark.driver.bindAddress"
+
+
+def settings_for(app_name: str | None, cores: int, outside: Settings, given: Settings) -> Settings:
+    """All settings of a new session; `outside` is what `spark-submit` or a file says.
+
+    Raises `ValueError` where workers on other machines could not reach the driver.
+    """
+    named = given if app_name is None else {"spark.app.name": app_name, **given}
+    chosen = {**outside, **named}
+    master = chosen.get(MASTER, f"local[{cores}]")
+    defaults = {"spark.app.name": "workbook", MASTER: master, "spark.sql.session.timeZone": "UTC"}
+    if is_here(master):
+        defaults |= {DRIVER_HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
+    else:
+        _refuse_loopback(master, chosen)
+    if is_local(master):
+        defaults |= _on_one_machine(cores)
+    return {**defaults, **chosen}
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark's tasks run on this machine: `local[2]`, `local-cluster[2,1,1024]` ..."""
+    return master.startswith("local")
+
+
+def is_here(master: str) -> bool:
+    """Whether all that a session talks to is on this machine, a master on loopback included."""
+    host = re.match(r"spark://\[?([^,\]]+?)\]?:\d+$", master)
+    return is_local(master) or bool(host and _is_loopback(host[1]))
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _refuse_loopback(master: str, chosen: Settings) -> None:
+    """Otherwise the first action would wait for ever, for workers that cannot answer."""
+    addresses = {name: chosen[name] for name in (DRIVER_HOST, BIND_ADDRESS) if name in chosen}
+    if DRIVER_HOST not in chosen:  # then Spark asks the environment
+        addresses["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "")
+    for name, address in addresses.items():
+        if _is_loopback(address):
+            raise ValueError(
+                f"`{name}` is {address!r}, which workers of {master!r} cannot reach: set "
+                f"`{DRIVER_HOST}` to this machine's name or address in their network, and "
+                f"`{BIND_ADDRESS}` to '0.0.0.0'"
+            )
+
+
+def _on_one_machine(cores: int) -> Settings:
+    """What suits a laptop; a cluster has its administrator's settings."""
+    return {
+        "spark.driver.memory": "2g",
+        "spark.local.dir": str(work_dir("spark")),
+        "spark.sql.warehouse.dir": str(work_dir("warehouse")),
+        # The rest is for speed: bench_startup.py and bench_latency.py show what it gives.
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": str(cores),
+        # Spark's default manager starts some ten `readlink` processes for each micro-batch.
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+        **_sockets(),
+    }
+
+
+def _sockets() -> Settings:
+    """Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement."""
+    folder = socket_folder()
+    if folder is None:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
+    }
+
+
+# ---- From outside ------------------------------------------------------------------------------
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this Python; its JVM runs already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def submitted(jvm: Any) -> Settings:
+    """What `spark-submit` has made of its options and files."""
+    return dict(SparkConf(loadDefaults=True, _jvm=jvm).getAll())
+
+
+def from_files_and_environment() -> Settings:
+    """What `spark-submit` would read if it were started now."""
+    return {**_defaults_file(), **_submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))}
+
+
+def _defaults_file() -> Settings:
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+    file = folder / "spark-defaults.conf"
+    return parse_defaults(file.read_text()) if file.is_file() else {}
+
+
+def parse_defaults(text: str) -> Settings:
+    """The settings of a `spark-defaults.conf`: `name value` or `name=value`, `#` for comments."""
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] not in "#!")
+    return {name: "".join(value) for name, *value in pairs if name.startswith("spark.")}
+
+
+def _submit_arguments(text: str) -> Settings:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--master")
+    parser.add_argument("--name")
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    found, _ = parser.parse_known_args(shlex.split(text))
+    settings = dict(pair.split("=", 1) for pair in found.conf)
+    options: Mapping[str, str | None] = {MASTER: found.master, "spark.app.name": found.name}
+    return settings | {name: value for name, value in options.items() if value}
