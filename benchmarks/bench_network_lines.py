@@ -1,4 +1,4 @@
-"""How fast `network_lines` is beside Spark's built-in `socket` source: bursts, ports, a trickle.
+"""How fast `network_lines` is beside Spark's built-in `socket` source: bursts and ports.
 
     python benchmarks/bench_network_lines.py [--lines 3000000] [--rounds 3] [--conf key=value ...]
 
@@ -9,8 +9,7 @@ four, now nine, so that it is shown but not compared.
 
 Confirmations: CONFIRMED senders of a line each, one after the other and all at once, until every
 one knows that its line is on disk; beside them, what as many lines cost on this disk by themselves.
-
-The trickle is a line every 50 ms; what counts is the time until the row is in the notebook.
+How long a single line takes is in `bench_latency.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ MEANS = (
 COMPARED_MOST, SOCKET_MOST = 30_000, 100_000  # three times as much takes `socket` minutes
 MORE_ROUNDS = 2  # than asked for, where two are compared
 CONFIRMED = 100
-TRICKLE_LINES, TRICKLE_SECONDS = 40, 0.05
 
 # ---- Senders, in a process of their own --------------------------------------------------------
 
@@ -215,57 +213,6 @@ def measure_confirmations(ours: NetworkLines, folder: Path, rounds: int) -> list
     return series_of(f"network_lines, {CONFIRMED} confirmations", CONFIRMED, seconds)
 
 
-class Trickle:
-    """A query that brings each row to this process, and a connection to send lines to it."""
-
-    def __init__(self, lines: DataFrame, connect: Callable[[], socket.socket]) -> None:
-        self.latencies: list[float] = []
-        self._query = lines.writeStream.foreachBatch(self._seen).start()
-        self._client = connect()
-
-    def run(self) -> None:
-        expected = len(self.latencies) + TRICKLE_LINES
-        for _ in range(TRICKLE_LINES):
-            self._client.sendall(b"%f\n" % time.time())
-            time.sleep(TRICKLE_SECONDS)
-        wait_until(lambda: len(self.latencies) >= expected, 30, "the last row")
-
-    def close(self) -> None:
-        self._query.stop()
-        self._client.close()
-
-    def _seen(self, batch: DataFrame, _: int) -> None:
-        sent = [float(row.value) for row in batch.select("value").collect()]
-        now = time.time()
-        self.latencies += [now - at for at in sent]
-
-
-def measure_trickle(spark: SparkSession, folder: Path, rounds: int) -> list[Series]:
-    """Each line's seconds from `send` to the row; the first round is the warm-up."""
-    log = folder / "trickle"
-    ours = spark.readStream.format("network_lines").option("port", PORT + 5).load(str(log))
-    server = socket.create_server((HOST, 0))
-    theirs = spark.readStream.format("socket")
-    theirs = theirs.options(host=HOST, port=server.getsockname()[1]).load()
-    trickles = {
-        "network_lines": Trickle(ours, lambda: _connected(log)),
-        "socket": Trickle(theirs, lambda: server.accept()[0]),
-    }
-    for _ in range(1 + rounds):
-        for trickle in trickles.values():
-            trickle.run()
-    for trickle in trickles.values():
-        trickle.close()
-    server.close()
-    seconds = {name: trickle.latencies[TRICKLE_LINES:] for name, trickle in trickles.items()}
-    return series_of("trickle, one line", 1, seconds, base="socket")
-
-
-def _connected(log: Path) -> socket.socket:
-    wait_until(lambda: network_status(log).listening, 60, "listening")
-    return socket.create_connection((HOST, PORT + 5))
-
-
 @contextmanager
 def a_sender() -> Iterator[ProcessPoolExecutor]:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as sender:
@@ -290,8 +237,6 @@ def main() -> None:
         series += measure_confirmations(one, folder, given.rounds)
         for contestant in (one, two, theirs):
             contestant.close()
-        watch.phase = "network_lines, trickle"
-        series += measure_trickle(spark, folder, given.rounds)
         spark.stop()
     title = "`network_lines` beside Spark's `socket`"
     finish(given, Result(title, series, notes=[MEANS]), watch)

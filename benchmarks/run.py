@@ -31,9 +31,10 @@ from report import write_report
 from tutorial_pkg.core.places import work_dir
 
 HERE = Path(__file__).parent
-SECTIONS = ("startup", "network_lines", "file_lines", "cpu_log", "limits")
+SECTIONS = ("startup", "latency", "network_lines", "file_lines", "cpu_log", "limits")
 PASSES = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}
+SMOKE_OF = {"startup": {"rounds": 1}, "latency": {"lines": 10, "rounds": 1}}  # where it differs
 RUN = "run.json"  # when it ran, for how long, and how busy the machine was before
 
 
@@ -66,8 +67,11 @@ def measure_again(sections: Sequence[str], smoke: bool, folder: Path) -> None:
 def options_of(section: str, smoke: bool) -> list[str]:
     if not smoke:
         return []
-    wanted = {"rounds": SMOKE["rounds"]} if section == "startup" else SMOKE
-    return [part for name, value in wanted.items() for part in (f"--{name}", str(value))]
+    return [
+        part
+        for name, value in SMOKE_OF.get(section, SMOKE).items()
+        for part in (f"--{name}", str(value))
+    ]
 
 
 def result_of(section: str, folder: Path) -> Result | None:
