@@ -1,4 +1,4 @@
-"""python -m tutorial_pkg doctor | prepare | send | demo"""
+"""python -m tutorial_pkg doctor | prepare | send | demo | examine"""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="log this machine's CPU with Spark and draw it")
     demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
     demo.set_defaults(run=_demo)
+
+    examine = commands.add_parser("examine", help="does a source or sink keep its promises?")
+    examine.add_argument("what", metavar="module:function", help="describes a source or sink")
+    examine.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="not to try")
+    examine.set_defaults(run=_examine)
     return parser
 
 
@@ -79,6 +84,22 @@ def _demo(given: argparse.Namespace) -> int:
 
     run_demo(given.seconds)
     return 0
+
+
+def _examine(given: argparse.Namespace) -> int:
+    from tutorial_pkg.session import start_spark, stop_spark
+    from tutorial_pkg.testing.command import describe_named, report_on
+
+    try:
+        describe = describe_named(given.what)
+    except ValueError as error:
+        print(f"examine: {error}", file=sys.stderr)
+        return 2
+    spark = start_spark("examine")
+    try:
+        return report_on(describe, spark, given.without)
+    finally:
+        stop_spark(spark)
 
 
 if __name__ == "__main__":

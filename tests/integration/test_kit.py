@@ -1,0 +1,100 @@
+"""The finished connectors keep what they claim; the examination from a shell; what it leaves."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.integration import kit_subjects
+from tutorial_pkg.testing import SOURCE_PROMISES, StreamSink, StreamSource, examine_source
+from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from tutorial_pkg.testing.command import describe_named, report_on
+
+
+class TestFileLines(StreamSourceTests):
+    def describe(self, folder: Path) -> StreamSource:
+        return kit_subjects.file_lines(folder)
+
+
+class TestCpuLogSink(StreamSinkTests):
+    def describe(self, folder: Path) -> StreamSink:
+        return kit_subjects.cpu_log_sink(folder)
+
+
+# ---- from a shell ----------------------------------------------------------------------------
+
+ALL_BUT_ONE = [promise.name for promise in SOURCE_PROMISES if promise.name != "unknown_option"]
+
+
+def test_the_command_prints_the_report(spark: SparkSession, capsys) -> None:
+    describe = describe_named("tests.integration.kit_subjects:file_lines")
+    assert report_on(describe, spark, ALL_BUT_ONE) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "file_lines: 1 kept, 0 broken, 0 not claimed"
+
+
+def test_a_broken_promise_makes_the_command_fail(spark: SparkSession, capsys) -> None:
+    def rate(folder: Path) -> StreamSource:
+        return StreamSource("rate", {"rowsPerSecond": 100})
+
+    assert report_on(rate, spark, ALL_BUT_ONE) == 1
+    assert "a query with the option `noSuchOption` ran" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("json", "name a module and a function in it, as my_module:my_source, not json"),
+        ("no_such_module:x", "cannot import no_such_module: No module named 'no_such_module'"),
+        ("json:no_such_function", "json has no no_such_function"),
+    ],
+)
+def test_a_wrong_name_is_explained(what: str, text: str) -> None:
+    with pytest.raises(ValueError) as error:
+        describe_named(what)
+    assert str(error.value) == text
+
+
+def test_a_function_that_describes_nothing_is_refused(spark: SparkSession, capsys) -> None:
+    assert report_on(lambda folder: None, spark) == 2
+    assert "must return a StreamSource or a StreamSink, not None" in capsys.readouterr().err
+
+
+def test_a_name_that_no_promise_has_is_refused(spark: SparkSession) -> None:
+    def source(folder: Path) -> StreamSource:
+        return StreamSource("rate", not_claimed={"restarts": "a typing error"})
+
+    with pytest.raises(ValueError, match="`not_claimed`: no promise is called 'restarts'"):
+        examine_source(source, spark)
+
+
+# ---- interrupted -----------------------------------------------------------------------------
+
+
+def test_an_interrupted_examination_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver that waits to be killed, the query and the folders go with it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = children()
+
+    def source(folder: Path) -> StreamSource:
+        def feed(_: object) -> None:
+            assert children() > before
+            raise KeyboardInterrupt
+
+        return StreamSource("text", {"path": folder}, feed=feed)
+
+    with pytest.raises(KeyboardInterrupt):
+        examine_source(source, spark)
+    assert not spark.streams.active
+    assert children() <= before
+    assert [file.name for file in tmp_path.glob("*-*")] == []
+
+
+def children() -> set[int]:
+    """The processes of this test, without those that Spark's JVM keeps for itself."""
+    return {process.pid for process in psutil.Process().children()}

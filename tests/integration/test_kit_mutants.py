@@ -1,0 +1,113 @@
+"""The kit names the promise that a connector breaks, and no other.
+
+For each promise there is a connector with a mistake that breaks just this one. Here it is tried
+together with the first promise and its two neighbours; with `TUTORIAL_PKG_ALL_PROMISES=1` with all
+of them. `killed`, a sink's, has no mutant yet; `test_kit.py` has a sink that keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+
+from tests.integration import kit_sink_mutants, kit_source_mutants
+from tutorial_pkg.testing import (
+    LIMIT,
+    SINK_PROMISES,
+    SOURCE_PROMISES,
+    Promise,
+    StreamSink,
+    StreamSource,
+    examine_sink,
+    examine_source,
+)
+
+KILL = "killed"
+ALL = bool(os.environ.get("TUTORIAL_PKG_ALL_PROMISES"))
+
+
+def fed_by_files(source: type[DataSource]) -> Callable[[Path], StreamSource]:
+    """Fed by files that appear at once, in the order of their names."""
+
+    def describe(folder: Path) -> StreamSource:
+        def feed(numbers: Sequence[int]) -> None:
+            draft = folder / ".draft"
+            draft.write_text("".join(f"{number}\n" for number in numbers))
+            draft.rename(folder / f"{numbers[0]:09}.txt")
+
+        limit, parallel = {"maxRows": LIMIT}, {"parallelism": 3}
+        return StreamSource(
+            source, {"path": folder}, feed=feed, limit=limit, other_parallelism=parallel
+        )
+
+    return describe
+
+
+def read_from_files(sink: type[DataSource]) -> Callable[[Path], StreamSink]:
+    """A reader that goes by the files which there are."""
+
+    def describe(folder: Path) -> StreamSink:
+        def read() -> list[str]:
+            values: list[str] = []
+            for file in folder.glob("*.json"):
+                with suppress(FileNotFoundError):  # one mutant takes files away
+                    values += json.loads(file.read_text())
+            return values
+
+        return StreamSink(sink, read, {"path": folder})
+
+    return describe
+
+
+def name_of(mutant: type[DataSource]) -> str:
+    return mutant.__name__
+
+
+def left_out(mutant: type[DataSource], promises: Sequence[Promise]) -> set[str]:
+    """The promises that are not tried on a mutant."""
+    names = [promise.name for promise in promises]
+    kill = {KILL} & set(names) - {name_of(mutant)}
+    if ALL:
+        return kill
+    at = names.index(name_of(mutant))
+    return kill | set(names) - {names[0], *names[max(at - 1, 0) : at + 2]}
+
+
+def test_every_promise_has_its_mutant() -> None:
+    for promises, mutants in (
+        (SOURCE_PROMISES, kit_source_mutants.MUTANTS),
+        (SINK_PROMISES, kit_sink_mutants.MUTANTS),
+    ):
+        names = [promise.name for promise in promises if promise.name != KILL]
+        assert names == [name_of(mutant) for mutant in mutants]
+
+
+def test_a_source_that_keeps_all(spark: SparkSession) -> None:
+    report = examine_source(fed_by_files(kit_source_mutants.Numbers), spark)
+    assert [verdict.mark for verdict in report.verdicts] == ["✓"] * len(SOURCE_PROMISES)
+
+
+@pytest.mark.parametrize("mutant", kit_source_mutants.MUTANTS, ids=name_of)
+def test_a_source_that_breaks_one(spark: SparkSession, mutant: type[DataSource]) -> None:
+    without = left_out(mutant, SOURCE_PROMISES)
+    report = examine_source(fed_by_files(mutant), spark, without)
+    assert report.broken == [name_of(mutant)], report
+
+
+def test_a_sink_that_keeps_all(spark: SparkSession) -> None:
+    report = examine_sink(read_from_files(kit_sink_mutants.Files), spark, {KILL})
+    assert [verdict.mark for verdict in report.verdicts] == ["✓"] * (len(SINK_PROMISES) - 1)
+
+
+@pytest.mark.parametrize("mutant", kit_sink_mutants.MUTANTS, ids=name_of)
+def test_a_sink_that_breaks_one(spark: SparkSession, mutant: type[DataSource]) -> None:
+    without = left_out(mutant, SINK_PROMISES)
+    report = examine_sink(read_from_files(mutant), spark, without)
+    assert report.broken == [name_of(mutant)], report

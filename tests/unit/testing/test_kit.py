@@ -1,0 +1,127 @@
+"""The parts of the conformance kit that need no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tutorial_pkg.testing import (
+    SINK_PROMISES,
+    SOURCE_PROMISES,
+    Broken,
+    Report,
+    StreamSource,
+    Verdict,
+)
+from tutorial_pkg.testing.promise import check_names, check_once
+from tutorial_pkg.testing.queries import Ledger, forget_last_commit, offsets
+from tutorial_pkg.testing.source_promises import went_back
+
+PROMISES = [*SOURCE_PROMISES, *SINK_PROMISES]
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
+def test_a_promise_says_what_it_means_how_it_is_tried_and_what_to_do(promise) -> None:
+    for text in (promise.sentence, promise.how, promise.remedy):
+        assert text.endswith("."), text
+
+
+def test_rows_that_came_once_are_right() -> None:
+    check_once([1, 2, 2], [2, 1, 2], "now")
+
+
+def test_rows_that_are_missing_and_rows_that_came_twice_are_named() -> None:
+    with pytest.raises(Broken) as broken:
+        check_once(range(10), [0, 0, 1, 2], "after a restart")
+    assert str(broken.value) == (
+        "after a restart: of 10 rows 7 (3, 4, 5, 6, 7 …) missing and 1 (0) too many"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "back"),
+    [
+        (5, 4, True),
+        (4, 5, False),
+        (5, 5, False),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 1}, True),
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}, False),  # one file read on, another one new
+        ({"a": 1}, {"b": 0}, False),  # not the same things
+        ({"file": "x", "next": 9}, {"file": "y", "next": 0}, False),
+        ([{"id": "x", "next": 9}], [{"id": "x", "next": 3}], True),
+    ],
+)
+def test_what_going_back_means(before, after, back: bool) -> None:
+    assert went_back(before, after) is back
+
+
+def test_a_ledger_keeps_attempts_and_counts_the_last_one(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.add(0, [1, 2])
+    ledger.add(1, [3])
+    ledger.add(1, [3, 4])
+    assert ledger.attempts() == {0: [[1, 2]], 1: [[3], [3, 4]]}
+    assert ledger.rows() == [1, 2, 3, 4]
+
+
+def test_offsets_come_in_the_order_of_batches(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    for batch in (0, 2, 10):
+        (tmp_path / "offsets" / f"{batch}").write_text(f'v1\n{{}}\n{{"next": {batch}}}')
+        (tmp_path / "offsets" / f".{batch}.crc").touch()
+    assert offsets(tmp_path) == [{"next": 0}, {"next": 2}, {"next": 10}]
+
+
+def test_only_the_last_commit_is_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    for name in ("9", ".9.crc", "10", ".10.crc"):
+        (tmp_path / "commits" / name).touch()
+    forget_last_commit(tmp_path)
+    assert {file.name for file in (tmp_path / "commits").iterdir()} == {"9", ".9.crc"}
+
+
+def test_what_is_not_claimed_and_what_is_not_described_is_not_tried() -> None:
+    source = StreamSource("rate", not_claimed={"restart": "it is not said to"})
+    reasons = {
+        promise.name: promise.why_not(source, source.not_claimed) for promise in SOURCE_PROMISES
+    }
+    assert reasons["restart"] == "it is not said to"
+    assert reasons["limit"] == "`limit` is not described"
+    assert reasons["every_row_once"] is None
+
+
+def test_a_promise_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="`without`: no promise is called 'restarts'; there are "):
+        check_names({"restarts"}, SOURCE_PROMISES, "`without`")
+
+
+REPORT = Report(
+    "some<format>",
+    [
+        Verdict("restart", "It goes on.", "✗", "3 rows < 4", "Mend it."),
+        Verdict("killed", "Nothing is lost.", "–", "it does not say so"),
+        Verdict("every_row_once", "All come.", "✓"),
+    ],
+    12.3,
+)
+
+
+def test_a_report_in_a_terminal() -> None:
+    assert str(REPORT).splitlines() == [
+        "some<format>: 1 kept, 1 broken, 1 not claimed",
+        "  ✗ restart: It goes on.",
+        "      3 rows < 4",
+        "      → Mend it.",
+        "  – killed: Nothing is lost.",
+        "      it does not say so",
+        "  ✓ every_row_once: All come.",
+    ]
+    assert REPORT.broken == ["restart"]
+
+
+def test_a_report_in_a_notebook() -> None:
+    page = REPORT._repr_html_()
+    assert page.count("<tr>") == 3
+    assert "some&lt;format&gt;" in page
+    assert "<td>3 rows &lt; 4<br>→ Mend it.</td>" in page

@@ -1,0 +1,63 @@
+"""Does a streaming source or sink keep its promises? Find out, for anybody's, from outside.
+
+Say in one object what is to be examined: how to give a source rows with the numbers 0, 1, 2 …,
+or how to see what is in a sink. Then
+
+    from tutorial_pkg import FileLinesDataSource, start_spark
+    from tutorial_pkg.testing import StreamSource, examine_source
+
+    def my_source(folder):
+        def feed(numbers):
+            with open(folder / "in.txt", "a") as file:
+                file.write("".join(f"{number}\\n" for number in numbers))
+
+        return StreamSource(FileLinesDataSource, {"path": folder}, feed=feed)
+
+    print(examine_source(my_source, start_spark()))
+
+tries each promise on a real query, a sink's also in drivers that are killed, and prints a line for
+each: ✓ kept, ✗ broken, with what was seen and what to do, – not claimed, with the reason. In a
+notebook the report is a table. A sink:
+
+    from tutorial_pkg.testing import StreamSink, examine_sink
+
+    def my_sink(folder):
+        def read():
+            return [line for file in folder.glob("*.txt") for line in file.read_text().splitlines()]
+
+        return StreamSink(MyDataSource, read, {"path": folder})
+
+From a shell: `python -m tutorial_pkg examine my_module:my_source`. Under pytest, where a fixture
+`spark` gives a session, each promise is a test (`tutorial_pkg.testing.classes`):
+
+    class TestMySource(StreamSourceTests):
+        def describe(self, folder):
+            return my_source(folder)
+
+All of it works from outside: with Spark's own formats and other people's, of Python or the JVM.
+It runs on one machine, for it kills drivers and looks at processes, in a session in which no other
+query runs. What it cannot know: what a power failure takes that `kill -9` does not, what happens
+under loads that it does not make, and whether a promise that held in these trials holds in the
+next one.
+"""
+
+from tutorial_pkg.testing.described import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing.examination import examine_sink, examine_source
+from tutorial_pkg.testing.promise import Broken, Promise
+from tutorial_pkg.testing.report import Report, Verdict
+from tutorial_pkg.testing.sink_promises import SINK_PROMISES
+from tutorial_pkg.testing.source_promises import SOURCE_PROMISES
+
+__all__ = [
+    "LIMIT",
+    "SINK_PROMISES",
+    "SOURCE_PROMISES",
+    "Broken",
+    "Promise",
+    "Report",
+    "StreamSink",
+    "StreamSource",
+    "Verdict",
+    "examine_sink",
+    "examine_source",
+]

@@ -1,0 +1,76 @@
+"""A Spark driver that is made to be killed: it waits for a query, and runs it until it dies."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark import SparkConf, cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tutorial_pkg.core.query_process import QueryProcess, end_with_parent, wait_until
+from tutorial_pkg.errors import last_error
+from tutorial_pkg.testing.promise import failure
+from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
+
+_SECONDS = 120  # for a Spark to start, on a machine that has much else to do
+_SHOWN = 2000
+# It does not live long enough for the JVM's second compiler to pay.
+_JAVA = "-XX:TieredStopAtLevel=1"
+# Those of the examining session's settings that are its own.
+_OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
+
+
+class Driver(QueryProcess):
+    """Starts a Spark like the examining one now, its query at `go`: no wait in between."""
+
+    def __init__(self, folder: Path, conf: Iterable[tuple[str, str]]) -> None:
+        folder.mkdir()
+        self._ready, self._query, self._error = (folder / n for n in ("ready", "query", "error"))
+        settings = [(key, value) for key, value in conf if not key.startswith(_OWN)]
+        (folder / "conf").write_bytes(cloudpickle.dumps(settings))
+        java = f'{_JAVA} "-Djava.io.tmpdir={folder}"'  # what a killed one leaves goes with it
+        env = {"PYTHONPATH": os.pathsep.join(sys.path), "JDK_JAVA_OPTIONS": java}
+        env["TMPDIR"] = str(folder)
+        super().__init__(Path(__file__), folder, output=folder / "output", env=env)
+
+    def go(self, query: SourceQuery | SinkQuery) -> None:
+        """Have it run `query`, which travels pickled."""
+        wait_until(lambda: self._ready.exists() or not self.running, _SECONDS, "a driver's start")
+        draft = self._query.with_suffix(".draft")
+        draft.write_bytes(cloudpickle.dumps(query))
+        draft.rename(self._query)
+
+    def check(self) -> None:
+        """Raise `Broken` when its query has ended by itself."""
+        if not self.running:
+            error = self._error if self._error.exists() else self.output
+            text = error.read_text(errors="replace")
+            told = f"the query in a driver of its own ended by itself: {text[-_SHOWN:]}"
+            raise failure(told, text)
+
+
+def main(folder: Path) -> None:
+    """What runs in the process."""
+    end_with_parent()
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(cloudpickle.loads((folder / "conf").read_bytes()))
+    conf.set("spark.ui.enabled", "false").set("spark.app.name", "made to be killed")
+    conf.set("spark.local.dir", str(folder))
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    (folder / "ready").touch()
+    while not (folder / "query").exists():
+        time.sleep(0.01)
+    try:
+        cloudpickle.loads((folder / "query").read_bytes()).start(spark).awaitTermination()
+    except PySparkException as error:
+        (folder / "error").write_text(last_error(error) or str(error))
+        raise
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,152 @@
+"""examine_source() and examine_sink(): try every promise that is claimed, and report."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pyspark.sql import SparkSession
+
+from tutorial_pkg.testing.described import DescribeSink, DescribeSource, StreamSink, StreamSource
+from tutorial_pkg.testing.promise import Broken, MachineTooSlow, Promise, check_names
+from tutorial_pkg.testing.report import BROKEN, KEPT, NOT_CLAIMED, Report, Verdict
+from tutorial_pkg.testing.sink_promises import SINK_PROMISES
+from tutorial_pkg.testing.sink_trial import SinkTrial
+from tutorial_pkg.testing.source_promises import SOURCE_PROMISES
+from tutorial_pkg.testing.source_trial import SourceTrial
+from tutorial_pkg.testing.trial import Drivers
+
+KILL = "killed"  # the promise that needs drivers of its own
+
+T = TypeVar("T", SourceTrial, SinkTrial)
+
+
+class Examination(Generic[T]):
+    """Tries promises on one life of a source or sink; after a broken one a new life begins.
+
+    A context manager: at its end, and after an interruption, nothing of it is left.
+    """
+
+    def __init__(
+        self, spark: SparkSession, begin: Callable[[Drivers], T], promises: Sequence[Promise[T]]
+    ) -> None:
+        self._begin: Callable[[Drivers], T] = begin
+        self.promises: Sequence[Promise[T]] = promises
+        self._folder = Path(tempfile.mkdtemp(prefix="examination-"))
+        self.drivers = Drivers(spark, self._folder)
+        self._trial: T | None = None
+
+    def described(self) -> StreamSource | StreamSink:
+        """What the user said about the source or sink."""
+        trial = self._life()
+        found = trial.source if isinstance(trial, SourceTrial) else trial.sink
+        check_names(found.not_claimed, self.promises, "`not_claimed`")
+        return found
+
+    def verdict(self, promise: Promise[T]) -> Verdict:
+        """Try one promise."""
+        described = self.described()
+        reason = promise.why_not(described, described.not_claimed)
+        if reason:
+            return Verdict(promise.name, promise.sentence, NOT_CLAIMED, reason)
+        seen = self._seen(promise)
+        if seen is None:
+            return Verdict(promise.name, promise.sentence, KEPT)
+        return Verdict(promise.name, promise.sentence, BROKEN, seen, promise.remedy)
+
+    def _seen(self, promise: Promise[T], again: int = 2) -> str | None:
+        """What breaks it; None when it is kept. A machine too slow for Spark is tried again."""
+        try:
+            promise.try_it(self._life())
+        except (Broken, TimeoutError) as broken:
+            self._end_life()
+            return str(broken)
+        except MachineTooSlow:
+            self._end_life()
+            if not again:
+                raise
+            return self._seen(promise, again - 1)
+        return None
+
+    def _life(self) -> T:
+        if self._trial is None:
+            self._trial = self._begin(self.drivers)
+        return self._trial
+
+    def _end_life(self) -> None:
+        if self._trial is not None:
+            self._trial.close()
+            self._trial = None
+
+    def __enter__(self) -> Examination[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._end_life()
+        finally:
+            self.drivers.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def source_examination(spark: SparkSession, describe: DescribeSource) -> Examination[SourceTrial]:
+    """An examination of the source that `describe(folder)` returns."""
+    return Examination(
+        spark, lambda drivers: SourceTrial(spark, describe, drivers), SOURCE_PROMISES
+    )
+
+
+def sink_examination(spark: SparkSession, describe: DescribeSink) -> Examination[SinkTrial]:
+    """An examination of the sink that `describe(folder)` returns."""
+    return Examination(spark, lambda drivers: SinkTrial(spark, describe, drivers), SINK_PROMISES)
+
+
+def examine_source(
+    describe: DescribeSource,
+    spark: SparkSession | None = None,
+    without: Collection[str] = (),
+) -> Report:
+    """Try the promises of a streaming source, all of them but those named in `without`.
+
+    `describe(folder)` returns a `StreamSource`; it is called anew for each trial, with a folder
+    of its own. `spark` is the active session when it is not given.
+
+    Raises `ValueError` without a session, and for a name in `without` that no promise has.
+    """
+    return _examine(source_examination(_session(spark), describe), without)
+
+
+def examine_sink(
+    describe: DescribeSink,
+    spark: SparkSession | None = None,
+    without: Collection[str] = (),
+) -> Report:
+    """Try the promises of a streaming sink, all of them but those named in `without`.
+
+    `describe(folder)` returns a `StreamSink`; the rest is as with `examine_source`.
+    """
+    return _examine(sink_examination(_session(spark), describe), without)
+
+
+def _session(spark: SparkSession | None) -> SparkSession:
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise ValueError("no Spark session is active: start one, or give `spark=`")
+    return session
+
+
+def _examine(examination: Examination[T], without: Collection[str]) -> Report:
+    began = time.monotonic()
+    with examination:
+        check_names(without, examination.promises, "`without`")
+        described = examination.described()
+        wanted = [promise for promise in examination.promises if promise.name not in without]
+        if KILL in {promise.name for promise in wanted} - described.not_claimed.keys():
+            examination.drivers.prepare()  # its Spark starts while the other promises are tried
+        verdicts = [examination.verdict(promise) for promise in wanted]
+    name = described.format if isinstance(described.format, str) else described.format.name()
+    return Report(name, verdicts, time.monotonic() - began)

@@ -1,0 +1,99 @@
+"""What a promise is: a sentence, a way to try it, and what to do when it is broken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+Trial = TypeVar("Trial")
+
+_SHOWN = 5
+
+
+class Broken(Exception):
+    """A promise is broken; the message is what was seen."""
+
+
+class MachineTooSlow(Exception):
+    """Spark gave up waiting for a process of its own; that says nothing about the connector."""
+
+
+# Spark waits ten seconds for a worker, and cannot be told to wait longer.
+_WORKER_LATE = "Timed out while waiting for the Python worker to connect back"
+
+
+def failure(text: str, error: object) -> Broken | MachineTooSlow:
+    """What a query's end means, told in `text`; all of the `error` is looked at."""
+    return MachineTooSlow(text) if _WORKER_LATE in str(error) else Broken(text)
+
+
+@dataclass(frozen=True)
+class Promise(Generic[Trial]):
+    """One promise of a source or a sink.
+
+    `try_it` raises `Broken` when the promise is not kept. `needs` is the field of the description
+    without which it cannot be tried; None when there is none.
+    """
+
+    name: str
+    sentence: str
+    how: str
+    remedy: str
+    try_it: Callable[[Trial], None]
+    needs: str | None = None
+
+    def why_not(self, description: object, not_claimed: Mapping[str, str]) -> str | None:
+        """Why this promise is not to be tried; None when it is."""
+        if self.name in not_claimed:
+            return not_claimed[self.name]
+        if self.needs and not getattr(description, self.needs):
+            return f"`{self.needs}` is not described"
+        return None
+
+
+def promise(
+    sentence: str, remedy: str, needs: str | None = None
+) -> Callable[[Callable[[Trial], None]], Promise[Trial]]:
+    """Make a `Promise` of a function: its name, and its docstring on how it is tried, stay."""
+
+    def make(function: Callable[[Trial], None]) -> Promise[Trial]:
+        how = " ".join((function.__doc__ or "").split())
+        return Promise(function.__name__, sentence, how, remedy, function, needs)
+
+    return make
+
+
+def check_names(names: Iterable[str], promises: Iterable[Promise[Any]], where: str) -> None:
+    """Raise `ValueError` for a name that no promise has; a typing error would go unnoticed."""
+    known = [promise.name for promise in promises]
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"{where}: no promise is called {name!r}; there are {', '.join(known)}"
+            )
+
+
+def check_once(expected: Iterable[object], seen: Iterable[object], when: str) -> None:
+    """Raise `Broken` unless `seen` has each of `expected` once, and nothing else."""
+    wanted, found = Counter(expected), Counter(seen)
+    parts = [
+        f"{_listed(rows)} {what}"
+        for what, rows in (("missing", wanted - found), ("too many", found - wanted))
+        if rows
+    ]
+    if parts:
+        raise Broken(f"{when}: of {wanted.total()} rows {' and '.join(parts)}")
+
+
+def _listed(rows: Counter[object]) -> str:
+    """`3 (rows 7, 8, 9)`: how many, and the first of them."""
+    first = sorted(rows, key=lambda row: (len(str(row)), str(row)))[:_SHOWN]
+    more = " …" if len(rows) > _SHOWN else ""
+    return f"{rows.total()} ({', '.join(_short(row) for row in first)}{more})"
+
+
+def _short(row: object) -> str:
+    text = repr(row)
+    return text if len(text) <= 40 else f"{text[:40]}…"
