@@ -8,7 +8,7 @@ READY := .venv/ready
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 NBVAL := --nbval --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test check demo doctor notebooks bench bench-peers book lock wheelhouse chromium clean
+.PHONY: help lab test check demo cluster-demo doctor notebooks bench bench-peers book lock wheelhouse chromium clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -30,6 +30,9 @@ check: $(READY) ## the quick tests: style, types, unit, one real stream (under t
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/unit
 	$(BIN)/python -m tutorial_pkg doctor
+
+cluster-demo: $(READY) ## two queries on a cluster of two workers that loses one, and the account
+	$(BIN)/python -m tutorial_pkg cluster-demo
 
 demo: $(READY) ## log this machine's CPU with Spark for some seconds and draw it
 	$(BIN)/python -m tutorial_pkg demo

@@ -1,4 +1,4 @@
-"""python -m tutorial_pkg doctor | prepare | send | demo | examine"""
+"""python -m tutorial_pkg doctor | prepare | send | demo | examine | cluster-demo"""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ def _parser() -> argparse.ArgumentParser:
     examine.add_argument("what", metavar="module:function", help="describes a source or sink")
     examine.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="not to try")
     examine.set_defaults(run=_examine)
+
+    cluster = commands.add_parser(
+        "cluster-demo", help="two queries on a cluster that loses a worker"
+    )
+    cluster.add_argument("--lines", type=int, default=60_000, help="for each query")
+    cluster.set_defaults(run=_cluster_demo)
     return parser
 
 
@@ -100,6 +106,14 @@ def _examine(given: argparse.Namespace) -> int:
         return report_on(describe, spark, given.without)
     finally:
         stop_spark(spark)
+
+
+def _cluster_demo(given: argparse.Namespace) -> int:
+    from tutorial_pkg.workbook.cluster_demo import run_cluster_demo
+
+    account = run_cluster_demo(given.lines)
+    print(account)
+    return 0 if account.exact else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,19 @@
+"""One daemon of a cluster, as a child of this script, so that it ends when the notebook ends.
+
+Arguments: those of Spark's own `spark-class`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+
+from tutorial_pkg.workbook.drills import end_with_parent
+
+if __name__ == "__main__":
+    end_with_parent()
+    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    sys.exit(subprocess.run([spark_class, *sys.argv[1:]], check=False).returncode)
