@@ -103,3 +103,12 @@ def test_00_1(spark: SparkSession) -> None:
         verdict = check_00_1(answer)
         assert not verdict.passed
         assert hint in verdict.message
+
+
+def test_00_1_is_a_plan_only(spark: SparkSession) -> None:
+    answer = item_stream(spark, 50)
+    query = answer.writeStream.format("noop").start()
+    verdict = check_00_1(answer)
+    query.stop()
+    assert not verdict.passed
+    assert "A query runs: a plan only was asked" in verdict.message

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from IPython.display import DisplayHandle
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg.errors import last_error
+from tutorial_pkg.workbook.look import BLUE, ORANGE, RED, chart, with_commas
 
 REDRAW_SECONDS = 0.5
 
 
-def watch(query: StreamingQuery, rows: int, seconds: float = 60) -> int:
+def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = "") -> int:
     """Draw the query's batches until it has read `rows` rows; the number of rows read.
 
-    Three plots: the rows of each batch, the milliseconds it took, and the lag: how far the
-    query's offset was behind the source's newest, in the source's own unit (often bytes).
+    Two plots: the rows of each batch, and the milliseconds it took. With the `unit` of the
+    source's offsets (bytes, say) a third one: the lag, which is how far each batch's end was
+    behind the newest offset that the source reported. (A source may report one and never lag, as
+    Spark's `rate` does, so that whoever draws it has to say whether lag means something.)
     Raises `RuntimeError` when the query fails, and `TimeoutError` after so many `seconds`.
     """
-    figure, axes = plt.subplots(1, 3, figsize=(10, 2.5), layout="constrained")
-    plt.close(figure)  # shown by the handle below, not once more at the end of the cell
     handle = DisplayHandle()
-    handle.display(figure)
+    handle.display(picture([], unit))
     end = time.monotonic() + seconds
     batches: dict[int, StreamingQueryProgress] = {}
     while (seen := sum(batch.numInputRows for batch in batches.values())) < rows:
@@ -36,8 +39,7 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 60) -> int:
             raise TimeoutError(f"{seen} of {rows} rows were read within {seconds:g} s")
         time.sleep(REDRAW_SECONDS)
         batches.update({batch.batchId: batch for batch in query.recentProgress})
-        _draw(axes, list(batches.values()))
-        handle.update(figure)
+        handle.update(picture(list(batches.values()), unit))
     return seen
 
 
@@ -65,18 +67,22 @@ def _sum_of_numbers(value: Any) -> float:
     return value if isinstance(value, int | float) else 0.0
 
 
-def _draw(axes: Any, batches: list[StreamingQueryProgress]) -> None:
-    numbers = [batch.batchId for batch in batches]
-    lags = [lag(batch) for batch in batches]
-    for axis, heights, title, color in (
-        (axes[0], [batch.numInputRows for batch in batches], "rows in each batch", "tab:blue"),
-        (axes[1], [batch.batchDuration for batch in batches], "milliseconds", "tab:orange"),
-        (axes[2], [behind or 0 for behind in lags], "lag behind the source", "tab:red"),
-    ):
-        axis.clear()
-        axis.bar(numbers, heights, color=color)
-        axis.set(title=title, xlabel="batch")
+def picture(batches: list[StreamingQueryProgress], unit: str = "") -> Figure:
+    """The batches as bars, in a plot each for rows, time and, in its `unit`, lag."""
+    plots: list[tuple[str, Sequence[float], str]] = [
+        ("rows in each batch", [batch.numInputRows for batch in batches], BLUE),
+        ("milliseconds for each batch", [batch.batchDuration for batch in batches], ORANGE),
+    ]
+    if unit:
+        lags = [lag(batch) or 0 for batch in batches]
+        plots.append((f"lag behind the source, {unit}", lags, RED))
+    figure, axes = chart("batch", "", height=2.4, panels=len(plots))
+    plt.close(figure)  # shown by a handle, not once more at the end of the cell
+    for axis, (title, heights, color) in zip(axes, plots, strict=True):
+        axis.bar([batch.batchId for batch in batches], heights, color=color)
+        axis.set_title(title)
+        axis.grid(axis="x", visible=False)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylim(bottom=0, top=None if any(heights) else 1)
-    if all(behind is None for behind in lags):
-        axes[2].text(0.5, 0.5, "not reported", transform=axes[2].transAxes, ha="center")
+        with_commas(axis.yaxis)
+    return figure

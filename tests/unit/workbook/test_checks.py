@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from tutorial_pkg.workbook.checks import Verdict, check_01_1, check_01_2, the_solution
 
@@ -59,30 +67,131 @@ def test_01_1_wrong(answer: object, hint: str | None) -> None:
         assert hint in verdict.message
 
 
-LINE = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence=2900)\n"
+@dataclass
+class Draft(WriterCommitMessage):
+    name: str
 
 
-def folder_with(folder: Path, **files: str) -> Path:
-    for name, text in files.items():
-        (folder / f"data.{name[1:]}.csv").write_text(text)
-    return folder
+class JsonWriter(DataSourceStreamWriter):
+    """The right answer; the wrong ones below differ in one method."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{uuid4()}.tmp"
+        with draft.open("w") as file:
+            file.writelines(f"{json.dumps(row.asDict())}\n" for row in iterator)
+        return Draft(draft.name)
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for number, message in enumerate(messages):
+            (self.folder / message.name).replace(self.folder / f"batch-{batchId}-{number}.json")
+
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        for message in filter(None, messages):
+            (self.folder / message.name).unlink()
 
 
-def test_01_2_right(tmp_path: Path) -> None:
-    assert check_01_2(folder_with(tmp_path, p0=LINE * 20, p1=LINE * 20, p2=LINE * 20)).passed
+class WritesInPlace(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"batch-{uuid4()}.json"
+        draft.write_text("".join(f"{json.dumps(row.asDict())}\n" for row in iterator))
+        return Draft(draft.name)
+
+
+class KeepsTheNameInSelf(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        self.name = super().write(iterator).name
+        return WriterCommitMessage()
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        (self.folder / self.name).replace(self.folder / f"batch-{batchId}.json")
+
+
+class NamesByChance(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for message in messages:
+            (self.folder / message.name).replace(self.folder / f"batch-{uuid4()}.json")
+
+
+class OneFile(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for message in messages:
+            (self.folder / message.name).replace(self.folder / f"batch-{batchId}.json")
+
+
+class ForgetsTheBatch(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        super().commit(messages, 0)
+
+
+class OneDraft(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / "draft.tmp"
+        draft.write_text("".join(f"{json.dumps(row.asDict())}\n" for row in iterator))
+        return Draft(draft.name)
+
+
+class ReturnsNothing(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        super().write(iterator)
+
+
+class AbortsNone(JsonWriter):
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        for message in messages:
+            (self.folder / message.name).unlink()
+
+
+class LeavesDrafts(JsonWriter):
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        pass
+
+
+class Swallows(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        with suppress(OSError):
+            return super().write(iterator)
+        return Draft("nothing")
+
+
+class OneColumn(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{uuid4()}.tmp"
+        draft.write_text("".join(f'{{"number": {row.number}}}\n' for row in iterator))
+        return Draft(draft.name)
+
+
+class OpensEarly(JsonWriter):
+    def __init__(self, folder: str) -> None:
+        self.file = open(f"{folder}/draft.tmp", "w")
+
+
+def test_01_2_right() -> None:
+    verdict = check_01_2(JsonWriter)
+    assert verdict.passed, verdict.message
 
 
 @pytest.mark.parametrize(
-    ("files", "hint"),
+    ("answer", "hint"),
     [
-        ({}, "There is no data.*.csv"),
-        ({"p0": LINE}, "repartition(3)"),
-        ({"p0": LINE, "p1": LINE, "p2": LINE, "p3": LINE}, "repartition(3)"),
-        ({"p0": LINE, "p1": "item only\n", "p2": LINE}, "not of a CPU log: 'item only'"),
-        ({"p0": "", "p1": "", "p2": ""}, "The files are empty"),
+        ("folder", "A class is wanted"),
+        (WritesInPlace, "before the batch is committed"),
+        (KeepsTheNameInSelf, "It runs on another instance than `write` did"),
+        (NamesByChance, "that repeats batch 0 there are 6 rows instead of 3: name the files after"),
+        (OneFile, "see 1 of 3 rows, in batch-0.json: each task needs a file of its own"),
+        (ForgetsTheBatch, "After batch 1 readers"),
+        (OneDraft, "raised FileNotFoundError"),
+        (ReturnsNothing, "must return a message"),
+        (AbortsNone, "the message of a task that failed is None"),
+        (LeavesDrafts, "`abort` leaves drafts behind"),
+        (Swallows, "`write` swallows an error"),
+        (OneColumn, "json.dumps(row.asDict())"),
+        (OpensEarly, "It raised PicklingError: Cannot pickle files"),
     ],
 )
-def test_01_2_wrong(tmp_path: Path, files: dict[str, str], hint: str) -> None:
-    verdict = check_01_2(folder_with(tmp_path, **files))
+def test_01_2_wrong(answer: Any, hint: str) -> None:
+    verdict = check_01_2(answer)
     assert not verdict.passed
     assert hint in verdict.message

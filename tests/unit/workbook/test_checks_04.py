@@ -74,29 +74,37 @@ def test_04_1_wrong(answer: Callable, hint: str) -> None:
     assert hint in verdict.message
 
 
-def log_with(folder: Path, lines: int, too_long: int) -> Path:
-    """What a listener leaves behind that has stopped."""
+def log_with(folder: Path, lines: int, too_long: int, *letters: int) -> Path:
+    """What a listener leaves behind that has stopped; in its log, lines of so many letters."""
     port = PortStatus(listening=False, lines=lines, dropped={"too_long": too_long})
     publish(folder, {11000: port}, [])
+    (folder / "11000").mkdir()
+    content = b"".join(b"x" * count + b"\n" for count in letters)
+    (folder / "11000" / "0.segment").write_bytes(b"\0\0\0\x10" + content)
     return folder
 
 
 def test_04_2_right(tmp_path: Path) -> None:
-    verdict = check_04_2(log_with(tmp_path, lines=2, too_long=1))
+    verdict = check_04_2(log_with(tmp_path, 2, 1, 5, 100))
     assert verdict.passed
     assert "2 lines kept, 1 dropped" in verdict.message
 
 
 @pytest.mark.parametrize(
-    ("lines", "too_long", "hint"),
+    ("lines", "too_long", "letters", "hint"),
     [
-        (0, 0, "Nothing was received"),
-        (3, 0, "set maxLineBytes=100"),
-        (0, 3, "send some of at most 100 bytes"),
+        (0, 0, [], "Nothing was received"),
+        (3, 0, [5, 50, 100], "set maxLineBytes=100"),
+        (0, 3, [], "No line of just 100 bytes was kept"),
+        (2, 1, [5, 300], "A line of 300 bytes was kept: set maxLineBytes=100, not more"),
+        (3, 1, [5, 100, 101], "A line of 101 bytes was kept"),
+        (1, 2, [99], "100 are allowed"),
     ],
 )
-def test_04_2_wrong(tmp_path: Path, lines: int, too_long: int, hint: str) -> None:
-    verdict = check_04_2(log_with(tmp_path, lines, too_long))
+def test_04_2_wrong(
+    tmp_path: Path, lines: int, too_long: int, letters: list[int], hint: str
+) -> None:
+    verdict = check_04_2(log_with(tmp_path, lines, too_long, *letters))
     assert not verdict.passed
     assert hint in verdict.message
 
@@ -109,7 +117,7 @@ def test_04_2_without_a_query(tmp_path: Path) -> None:
 
 def test_04_2_with_the_folder_above_the_log(tmp_path: Path) -> None:
     (tmp_path / "mine" / "log").mkdir(parents=True)
-    log_with(tmp_path / "mine" / "log", lines=2, too_long=1)
+    log_with(tmp_path / "mine" / "log", 2, 1, 5, 100)
     verdict = check_04_2(tmp_path / "mine")
     assert not verdict.passed
     assert "the log is mine / 'log'" in verdict.message

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.errors import last_error
+from tutorial_pkg.workbook.checks.trial import (
+    breaks_off,
+    broken_off,
+    copied,
+    scratch,
+    told,
+    written,
+)
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
-CPU_LOG_LINE = re.compile(r"\d{13},[01]\.\d{6},.*")
+Writer = Callable[[str], DataSourceStreamWriter]
+Rows = list[dict[str, Any]]
+ROWS = [Row(number=number, name=f"item {number}") for number in range(5)]
+BATCHES = ([ROWS[:2], ROWS[2:3]], [ROWS[3:4], ROWS[4:]])
+READERS_SEE = "batch-*.json"
 
 
 @exercise
@@ -47,21 +67,140 @@ def _call(function: Callable[[str], Any], item: str) -> Any:
 
 
 @exercise
-def check_01_2(answer: Path | str) -> Verdict:
-    """Is `answer` a folder into which three partitions have logged the CPU?"""
-    folder = Path(answer)
-    names = sorted(file.name for file in folder.glob("data.*.csv"))
-    if not names:
-        return not_yet(f"There is no data.*.csv in {folder.name}: was the query started there?")
-    if names != ["data.0.csv", "data.1.csv", "data.2.csv"]:
+def check_01_2(answer: Writer) -> Verdict:
+    """Does this writer's sink publish each batch once, also when a restart repeats it?
+
+    It is tried step by step, and then, where a Spark session is active, in a query that is
+    restarted.
+    """
+    if not isinstance(answer, type) or not issubclass(answer, DataSourceStreamWriter):
+        return not_yet("A class is wanted: class JsonWriter(DataSourceStreamWriter): ...")
+    try:
+        with scratch() as folder:
+            wrong = _first_batch(answer, folder) or _again(answer, folder)
+        return wrong or _failed_batch(answer) or _in_a_query(answer) or _KEPT
+    except Exception as error:  # whatever the learner's class raises is a wrong answer
+        return not_yet(f"It raised {told(error)}")
+
+
+_KEPT = right("Each batch is there once, whole, and a repeated one replaces itself.")
+
+
+def _first_batch(answer: Writer, folder: Path) -> Verdict | None:
+    """What is wrong after tasks have written a batch and another instance has committed it."""
+    messages = written(answer(str(folder)), BATCHES[0])
+    if not all(isinstance(message, WriterCommitMessage) for message in messages):
+        return not_yet("`write` must return a message: return Draft(name).")
+    if _seen(folder):
         return not_yet(
-            f"There is {', '.join(names)}: the number of partitions decides, "
-            "so repartition(3) the items before writeStream."
+            "Readers see rows before the batch is committed: let `write` write into a draft "
+            f"whose name does not match {READERS_SEE}, and `commit` rename it."
         )
-    lines = [line for name in names for line in (folder / name).read_text().splitlines()]
-    if not lines:
-        return not_yet("The files are empty: let the query read some rows before you stop it.")
-    wrong = next((line for line in lines if not CPU_LOG_LINE.fullmatch(line)), None)
-    if wrong is not None:
-        return not_yet(f"This line is not of a CPU log: {wrong[:60]!r}. Use format('cpu_log').")
-    return right("Three partitions, three files, every line whole.")
+    try:
+        answer(str(folder)).commit(messages, 0)
+    except AttributeError as error:
+        return not_yet(
+            f"`commit` raised {told(error)}. It runs on another instance than `write` did, so "
+            "nothing of that one's `self` is there: take what it needs from the messages."
+        )
+    return _compared(folder, BATCHES[0], "After `commit` of batch 0")
+
+
+def _again(answer: Writer, folder: Path) -> Verdict | None:
+    """What is wrong after a restart has repeated batch 0, and batch 1 has followed."""
+    for batch, parts in ((0, BATCHES[0]), (1, BATCHES[1])):
+        writer = answer(str(folder))
+        copied(writer).commit(written(writer, parts), batch)
+        wrong = _compared(folder, [*chain(*BATCHES[: batch + 1])], _AFTER[batch])
+        if wrong:
+            return wrong
+    return None
+
+
+_AFTER = ("After a restart that repeats batch 0", "After batch 1")
+
+
+def _failed_batch(answer: Writer) -> Verdict | None:
+    """What is wrong when a task fails half-way, and the batch is aborted."""
+    with scratch() as folder:
+        writer = answer(str(folder))
+        if not breaks_off(lambda: written(writer, [broken_off(ROWS[:1])])):
+            return not_yet("`write` swallows an error: let it out, so that Spark tries again.")
+    with scratch() as folder:
+        writer = answer(str(folder))
+        (message,) = written(writer, BATCHES[0][:1])
+        try:
+            writer.abort([message, None], 0)
+        except (AttributeError, TypeError):
+            return not_yet("In `abort` the message of a task that failed is None: leave it out.")
+        if any(folder.iterdir()):
+            return not_yet("`abort` leaves drafts behind: unlink those that messages name.")
+    return None
+
+
+def _compared(folder: Path, parts: list[list[Row]], when: str) -> Verdict | None:
+    wanted, found = [row.asDict() for part in parts for row in part], _seen(folder)
+    if sorted(map(str, found)) == sorted(map(str, wanted)):
+        return None
+    if len(found) > len(wanted):
+        return not_yet(
+            f"{when} there are {len(found)} rows instead of {len(wanted)}: name the files after "
+            "`batchId` and the number of the message, so that a repeated batch replaces its own."
+        )
+    return not_yet(
+        f"{when} readers of {READERS_SEE} see {len(found)} of {len(wanted)} rows, in "
+        f"{', '.join(_files(folder)) or 'no file'}: each task needs a file of its own, and each "
+        "row a line json.dumps(row.asDict())."
+    )
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.glob(READERS_SEE))
+
+
+def _seen(folder: Path) -> Rows:
+    lines = [line for name in _files(folder) for line in (folder / name).read_text().splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def _in_a_query(answer: Writer) -> Verdict | None:
+    """What is wrong after a query that died before Spark noted its batch, and its restart."""
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        return None
+    spark.dataSource.register(_source_with(answer))
+    with scratch() as folder:
+        for number in range(2):
+            (folder / "in").mkdir(exist_ok=True)
+            (folder / "in" / f"{number}.json").write_text(f'{{"number": {number}}}\n')
+            query = _started(spark, folder)
+            if query.exception():
+                return not_yet(f"In a real query it raised {last_error(query)}")
+            for note in (folder / "checkpoint" / "commits").glob("*0*"):
+                note.unlink()  # as if the driver had died just before it wrote this note
+        found = sorted(row["number"] for row in _seen(folder / "out"))
+    wrong = f"A real query, restarted, should leave the rows 0 and 1; it left {found}."
+    return None if found == [0, 1] else not_yet(wrong)
+
+
+def _started(spark: SparkSession, folder: Path) -> Any:
+    rows = spark.readStream.schema("number INT").json(str(folder / "in"))
+    (folder / "out").mkdir(exist_ok=True)
+    writer = rows.writeStream.format("checked_sink").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.start(str(folder / "out"))
+    with suppress(StreamingQueryException):  # the caller looks at query.exception()
+        query.awaitTermination(60)
+    return query
+
+
+def _source_with(writer: Writer) -> type[DataSource]:
+    class CheckedSink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "checked_sink"
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+            return writer(str(self.options["path"]))
+
+    return CheckedSink

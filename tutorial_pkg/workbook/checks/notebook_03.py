@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 from tutorial_pkg.errors import last_error
+from tutorial_pkg.workbook.checks.trial import as_json, latest, rows_between, scratch, told
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
-MOST_ROWS, ALL_ROWS = 400_000, 1_000_000
+Reader = Callable[[str], DataSourceStreamReader]
+MOST_BATCHES = 10
 
 
 @exercise
@@ -41,23 +49,130 @@ def _call(function: Callable[[bytes], Any], data: bytes) -> Any:
 
 
 @exercise
-def check_03_2(answer: StreamingQuery) -> Verdict:
-    """Has the query read all 1,000,000 lines, at most 400,000 in a batch, and stopped by itself?"""
-    if not isinstance(answer, StreamingQuery):
-        kind = type(answer).__name__
-        return not_yet(f"The query is wanted, this is {kind}: keep what start() returns.")
-    if answer.exception():
-        return not_yet(f"The query has failed. {last_error(answer)}")
-    if answer.isActive:
+def check_03_2(answer: Reader) -> Verdict:
+    """Does this reader emit each whole line of a growing file once, also after a restart?
+
+    It is tried step by step, and then, where a Spark session is active, in a query that is
+    restarted.
+    """
+    if not isinstance(answer, type) or not issubclass(answer, DataSourceStreamReader):
+        return not_yet("A class is wanted: class WholeLines(...): with DataSourceStreamReader.")
+    try:
+        with scratch() as folder:
+            return _step_by_step(answer, folder / "log") or _in_a_query(answer) or _TAILED
+    except Exception as error:  # whatever the learner's class raises is a wrong answer
+        return not_yet(f"It raised {told(error)}")
+
+
+_TAILED = right("Every whole line once, and a new reader goes on where the old one stopped.")
+
+
+def _step_by_step(answer: Reader, file: Path) -> Verdict | None:
+    file.write_bytes(b"one\ntw")
+    first = answer(str(file))
+    begin = as_json(first.initialOffset())
+    rows, middle = _drained(first, begin)
+    if rows != ["one"]:
+        return _half_a_line(rows)
+    _append(file, b"o\nthree\n")
+    rows, end = _drained(first, middle)
+    if rows != ["two", "three"]:
         return not_yet(
-            "It is still running: use trigger(availableNow=True), and awaitTermination()."
+            f"After 'tw' came 'o\\nthree\\n', and it read {rows}: an offset is a place in the "
+            "whole file; count from start['next'] on, not from 0."
         )
-    rows = [progress.numInputRows for progress in answer.recentProgress]
-    if max(rows, default=0) > MOST_ROWS:
-        return not_yet(f"One batch has {max(rows)} rows: set option maxRowsPerTrigger.")
-    if sum(rows) != ALL_ROWS:
+    return _restarted(answer(str(file)), file, middle, end)
+
+
+def _drained(reader: DataSourceStreamReader, start: dict[str, Any]) -> tuple[list[str], Any]:
+    """The rows of batch after batch until the offset stays as it is, and that offset."""
+    rows: list[str] = []
+    end = start
+    for _ in range(MOST_BATCHES):
+        end = latest(reader, start)
+        if end == start or _went_back(start, end):
+            break
+        rows += rows_between(reader, start, end)
+        start = end
+    return rows, end
+
+
+def _went_back(start: dict[str, Any], end: dict[str, Any]) -> bool:
+    places = [(start[key], end.get(key)) for key in start if isinstance(start[key], int)]
+    return any(isinstance(now, int) and now < before for before, now in places)
+
+
+def _half_a_line(found: list[str]) -> Verdict:
+    if "tw" in found:
+        return not_yet("Half a line, 'tw', went out: end the offset behind the last newline.")
+    return not_yet(f"Of 'one\\ntw' it read {found}: ['one'] is wanted, 'tw' held back.")
+
+
+def _restarted(
+    reader: DataSourceStreamReader, file: Path, middle: dict[str, Any], end: dict[str, Any]
+) -> Verdict | None:
+    """What is wrong with a new reader, which Spark first asks for the batch it has noted."""
+    if rows_between(reader, middle, end) != ["two", "three"]:
         return not_yet(
-            f"It read {sum(rows)} of {ALL_ROWS} lines: begin at the earliest, with a new "
-            "checkpoint if any, and let it come to the end."
+            "A new reader gave other rows for the same two offsets: a restart repeats a batch "
+            "like that, so `partitions` and `read` must use nothing else."
         )
-    return right(f"All lines in {sum(map(bool, rows))} batches, and then it stopped by itself.")
+    _append(file, b"four\n")
+    rows, after = _drained(reader, end)
+    if rows != ["four"]:
+        return not_yet(
+            f"After a restart it went on from {end} to {after}: the place must come from `start`, "
+            "which Spark hands over; a new reader knows nothing in `self`."
+        )
+    return None
+
+
+def _append(file: Path, data: bytes) -> None:
+    with file.open("ab") as out:
+        out.write(data)
+
+
+def _in_a_query(answer: Reader) -> Verdict | None:
+    """What is wrong in a real query that stops within a line and is started again."""
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        return None
+    spark.dataSource.register(_source_with(answer))
+    found: list[str] = []
+    with scratch() as folder:
+        for piece in (b"one\ntw", b"o\nthree\n"):
+            _append(folder / "log", piece)
+            query = _started(spark, folder, found)
+            if query.exception():
+                return not_yet(f"In a real query it raised {last_error(query)}")
+    if found == ["one", "two", "three"]:
+        return None
+    return not_yet(f"A real query, restarted, should read one, two, three; it read {found}.")
+
+
+def _started(spark: SparkSession, folder: Path, found: list[str]) -> StreamingQuery:
+    def take(batch: DataFrame, _: int) -> None:
+        found.extend(row[0] for row in batch.collect())
+
+    lines = spark.readStream.format("checked_source").load(str(folder / "log"))
+    writer = lines.writeStream.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+    with suppress(StreamingQueryException):  # the caller looks at query.exception()
+        query.processAllAvailable()
+    query.stop()
+    return query
+
+
+def _source_with(reader: Reader) -> type[DataSource]:
+    class CheckedSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "checked_source"
+
+        def schema(self) -> str:
+            return "value STRING"
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            return reader(str(self.options["path"]))
+
+    return CheckedSource

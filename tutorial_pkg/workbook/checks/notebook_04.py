@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from tutorial_pkg.connectors.network_lines.status import network_status
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
+LIMIT = 100
 TEXT = "first\n\nGrüße\rfrom\u2028afar\nlast"
 LINES, REST = ["first", "", "Grüße\rfrom\u2028afar"], b"last"
 
@@ -58,13 +60,13 @@ def _verdict(found: list[tuple[list[str], bytes]]) -> Verdict:
 
 @exercise
 def check_04_2(answer: Path | str) -> Verdict:
-    """Is `answer` a log whose listener took short lines and dropped one of more than 100 bytes?"""
-    status = network_status(answer)
-    if not status.ports and network_status(Path(answer) / "log").ports:
-        name = Path(answer).name
-        return not_yet(f"{name} is the folder above: the log is {name} / 'log'.")
+    """Is `answer` a log whose listener kept a line of 100 bytes and dropped one of 101?"""
+    folder = Path(answer)
+    status = network_status(folder)
     if not status.ports:
-        return not_yet(f"No query has listened for the log {Path(answer).name}: start one.")
+        if network_status(folder / "log").ports:
+            return not_yet(f"{folder.name} is the folder above: the log is {folder.name} / 'log'.")
+        return not_yet(f"No query has listened for the log {folder.name}: start one.")
     lines = sum(port.lines for port in status.ports.values())
     dropped = sum(port.dropped["too_long"] for port in status.ports.values())
     if not lines + dropped:
@@ -73,7 +75,22 @@ def check_04_2(answer: Path | str) -> Verdict:
             "second later at the earliest, when its status has been written."
         )
     if not dropped:
-        return not_yet("No line was too long: set maxLineBytes=100, and send a longer one.")
-    if not lines:
-        return not_yet("Every line was dropped: send some of at most 100 bytes as well.")
+        return not_yet("No line was too long: set maxLineBytes=100, and send one of 101 bytes.")
+    return _limit_verdict(_longest(folder), lines, dropped)
+
+
+def _limit_verdict(longest: int, lines: int, dropped: int) -> Verdict:
+    if longest > LIMIT:
+        return not_yet(f"A line of {longest} bytes was kept: set maxLineBytes=100, not more.")
+    if longest < LIMIT:
+        return not_yet(
+            "No line of just 100 bytes was kept: send 'x' * 100 as well; at most 100 means that "
+            "100 are allowed."
+        )
     return right(f"{lines} lines kept, {dropped} dropped and counted, and the memory stays flat.")
+
+
+def _longest(folder: Path) -> int:
+    """The longest run of one repeated letter in the log: what the exercise asks to send."""
+    data = b"".join(file.read_bytes() for file in sorted(folder.rglob("*.segment")))
+    return max((len(run[0]) for run in re.finditer(rb"([A-Za-z])\1{9,}", data)), default=0)

@@ -1,0 +1,45 @@
+"""The checks that ask Spark: of notebook 02 about a plan, of 01 and 03 with a restarted query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.unit.workbook.test_checks import JsonWriter
+from tests.unit.workbook.test_checks_02_03 import WholeLines
+from tutorial_pkg.workbook.checks import check_01_2, check_02_2, check_03_2
+
+
+def wide(spark: SparkSession) -> DataFrame:
+    return spark.range(0, 8_000, 1, 8).selectExpr("CAST(id AS STRING) AS item")
+
+
+def test_02_2_right(spark: SparkSession) -> None:
+    assert check_02_2(wide(spark).coalesce(2)).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (lambda wide: wide.count(), "this is int"),
+        (lambda wide: wide.repartition(2), "has an Exchange"),
+        (lambda wide: wide, "It has 8 partitions"),
+        (lambda wide: wide.coalesce(1), "It has 1 partitions"),
+        (lambda wide: wide.limit(7_000).coalesce(2), "limit() collects all rows"),
+        (lambda wide: wide.orderBy("item").coalesce(2), "has an Exchange"),
+        (lambda wide: wide.where("item < '4'").coalesce(2), "all 8000 of `wide`"),
+    ],
+)
+def test_02_2_wrong(
+    spark: SparkSession, answer: Callable[[DataFrame], DataFrame | None], hint: str
+) -> None:
+    verdict = check_02_2(answer(wide(spark)))
+    assert not verdict.passed
+    assert hint in verdict.message
+
+
+def test_01_2_and_03_2_run_in_restarted_queries(spark: SparkSession) -> None:
+    assert check_01_2(JsonWriter).passed
+    assert check_03_2(WholeLines).passed

@@ -1,0 +1,104 @@
+"""Try a learner's sink or source as Spark would, but in this process and in milliseconds.
+
+What travels between Spark's processes is pickled here as well, so that `self` is forgotten where
+Spark forgets it, and offsets go through JSON as they do in a checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import Row
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@contextmanager
+def as_task(partition: int) -> Iterator[None]:
+    """Within it `TaskContext.get()` is that of a task, for this partition."""
+    context: Any = object.__new__(TaskContext)
+    context._partitionId, context._attemptNumber, context._taskAttemptId = partition, 0, partition
+    context._stageId, context._localProperties = 0, {}
+    before, TaskContext._taskContext = TaskContext._taskContext, context
+    try:
+        yield
+    finally:
+        TaskContext._taskContext = before
+
+
+def copied(thing: Any) -> Any:
+    """What another process would have of it."""
+    return cloudpickle.loads(cloudpickle.dumps(thing))
+
+
+def written(writer: Any, parts: Sequence[Iterable[Row]]) -> list[WriterCommitMessage | None]:
+    """The messages of tasks, one for each part, that write with a copy of `writer`."""
+    return [_written(copied(writer), number, part) for number, part in enumerate(parts)]
+
+
+def _written(writer: Any, number: int, rows: Iterable[Row]) -> WriterCommitMessage:
+    with as_task(number):
+        message: WriterCommitMessage = copied(writer.write(iter(rows)))
+        return message
+
+
+def rows_between(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
+    """The values that tasks read between two offsets."""
+    found: list[str] = []
+    for number, part in enumerate(reader.partitions(as_json(start), as_json(end))):
+        with as_task(number):
+            for piece in copied(reader).read(copied(part)):
+                found += _values(piece)
+    return found
+
+
+def _values(piece: Any) -> list[str]:
+    return piece.column(0).to_pylist() if isinstance(piece, pa.RecordBatch) else [piece[0]]
+
+
+def latest(reader: Any, start: dict[str, Any]) -> dict[str, Any]:
+    offset: dict[str, Any] = as_json(reader.latestOffset(as_json(start), ReadAllAvailable()))
+    return offset
+
+
+def as_json(offset: Any) -> Any:
+    return json.loads(json.dumps(offset))
+
+
+def told(error: BaseException) -> str:
+    """An error in a line, with the line of the learner's code that raised it."""
+    trace, where = error.__traceback__, ""
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_name
+        if trace.tb_frame.f_globals.get("__name__") in ("__main__", None):
+            where = f" in `{name}`, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(error).__name__}{where}: {str(error)[:120]}"
+
+
+def broken_off(items: Iterable[Any]) -> Iterator[Any]:
+    """The items, and then an error, as when a task's input fails half-way."""
+    yield from items
+    raise OSError("the power fails")
+
+
+def breaks_off(call: Callable[[], Any]) -> bool:
+    """Whether the OSError of `broken_off` comes out of the call."""
+    try:
+        call()
+    except OSError:
+        return True
+    return False
