@@ -32,7 +32,6 @@ STYLE: dict[str, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    "legend.markerscale": 4,  # a dot of a crowded plot is too small to tell its colour
     "figure.facecolor": "white",
     "figure.dpi": 100,
     "savefig.facecolor": "white",
@@ -58,6 +57,6 @@ def chart(x: str, y: str, height: float = 2.8, panels: int = 1) -> tuple[Figure,
 
 
 def with_commas(axis: Axis) -> None:
-    """Write the numbers of `axes.xaxis` or `axes.yaxis` in full, as 200,000, on log axes too."""
-    axis.set_major_formatter("{x:,g}" if axis.get_scale() == "log" else "{x:,.0f}")
+    """Write the numbers of `axes.xaxis` or `axes.yaxis` in full (200,000), also on log axes."""
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
