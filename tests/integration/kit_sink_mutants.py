@@ -180,6 +180,18 @@ class nothing_left(Files):
             return super().write(iterator)
 
 
+class killed(Files):
+    class stream_writer(Writer):
+        """Publishes, and a moment later notes that it has."""
+
+        def commit(self, messages: Sequence[Any], batchId: int) -> None:
+            note = self.path / f".done-{self.name_of(messages, batchId)}"
+            if not note.exists():
+                self.publish(str(uuid.uuid4()), self.values_of(messages))
+                time.sleep(0.5)
+                note.touch()
+
+
 MUTANTS = [
     every_row_once,
     repeated_batch,
@@ -192,4 +204,5 @@ MUTANTS = [
     awkward_text,
     unknown_option,
     nothing_left,
+    killed,
 ]
