@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
-from tutorial_pkg.workbook.checks.notebook_01 import CPU_LOG_LINE
-
 DATA = Path(__file__).parents[2] / "data"
+CPU_LOG_LINE = re.compile(r"\d{13},[01]\.\d{6},SimpleEvent\(timestamp=[\d:.]{12}, sequence=\d+\)")
 LINES = (DATA / "cpu_log.csv").read_text().splitlines()
 
 
