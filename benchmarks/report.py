@@ -334,8 +334,7 @@ def _time_of_the_start(startup: Result) -> list[str]:
         "as it comes. Most of that is the archive of loaded classes; the settings between them "
         "(`bench_startup.py --all`) are too close to each other to tell apart here. The archive "
         "holds all but some 600 of 15,000 classes up to the first row, and none of 3,700 that the "
-        "JVM makes for Scala's functions meanwhile: those are serializable, which Java's archives "
-        "leave out.",
+        "JVM makes for Scala's functions meanwhile.",
     ]
 
 
