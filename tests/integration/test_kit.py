@@ -10,7 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration import kit_subjects
-from tutorial_pkg.testing import SOURCE_PROMISES, StreamSink, StreamSource, examine_source
+from tutorial_pkg.testing import (
+    SOURCE_PROMISES,
+    StreamSink,
+    StreamSource,
+    examine_sink,
+    examine_source,
+)
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 from tutorial_pkg.testing.command import describe_named, report_on
 
@@ -81,15 +87,15 @@ def test_an_interrupted_examination_leaves_nothing(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = children()
 
-    def source(folder: Path) -> StreamSource:
-        def feed(_: object) -> None:
-            assert children() > before
+    def sink(folder: Path) -> StreamSink:
+        def read() -> list[str]:
+            assert children() > before, "the driver should be starting by now"
             raise KeyboardInterrupt
 
-        return StreamSource("text", {"path": folder}, feed=feed)
+        return StreamSink("text", read, {"path": folder})
 
     with pytest.raises(KeyboardInterrupt):
-        examine_source(source, spark)
+        examine_sink(sink, spark)
     assert not spark.streams.active
     assert children() <= before
     assert [file.name for file in tmp_path.glob("*-*")] == []
