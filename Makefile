@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 # A folder made by `make wheelhouse` replaces the package index: nothing is fetched then.
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
-NBVAL := --nbval --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg
+NBVAL := --nbval --nbval-cell-timeout=240 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 .PHONY: help lab test check demo cluster-demo doctor notebooks bench bench-peers book lock wheelhouse chromium clean
 
