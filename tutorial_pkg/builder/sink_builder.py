@@ -249,8 +249,6 @@ class SinkBuilder(Declaration):
         return data_source(BuiltSink, self._name, doc, parts=parts)
 
 
-_TWO_STEPS = "exactly once, if `commit` is atomic and does nothing the second time"
-
 _DOCUMENTATION = """A sink for a stream's rows: made by `SinkBuilder.stream`.
 
 Parallelism: a task for each partition of the DataFrame.
