@@ -27,7 +27,8 @@ PIP = next(entry["pip"] for entry in CONDA if isinstance(entry, dict))
 
 def declared() -> list[Requirement]:
     groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
-    return [Requirement(text) for group in groups for text in group]
+    found = [Requirement(text) for group in groups for text in group]
+    return [requirement for requirement in found if requirement.name != PROJECT["name"]]
 
 
 def pinned(name: str, python: str | None = None) -> set[str]:
