@@ -5,7 +5,6 @@
 Both sources read the same lines in turns in one session, after rounds that are not counted. A
 streaming query runs already when a file is moved into its directory; what counts is the time
 until its last row has passed. `text` never leaves the JVM; ours crosses from Python as Arrow.
-At last, what a look and an idle query cost beside ever more files that are done (`growth.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from growth import growth_table
 from lines import LINE
 from measure import Result, Series, Watch, finish, in_turns, mean_over, parse, series_of, timed
 from pyspark.sql import SparkSession
@@ -25,8 +23,6 @@ from tutorial_pkg.core.places import work_dir
 
 FORMATS = ("text", "file_lines")
 WARM_UP_ROUNDS = 3
-GROWTH = (1_000, 10_000, 200_000)  # files
-SMOKE = 100_000  # lines: with fewer, this is only tried out
 RUN_SECONDS = 1.5  # a run is as many readings as take this long, and counts as their mean
 
 
@@ -98,9 +94,8 @@ def main() -> None:
             for kind in (Batch, Streaming)
             for each in measure(kind, spark, file, given.lines, given.rounds)
         ]
-        notes = ["", *growth_table(spark, Path(folder), GROWTH if given.lines > SMOKE else (100,))]
         spark.stop()
-    finish(given, Result("`file_lines` beside Spark's `text`", series, notes=notes), watch)
+    finish(given, Result("`file_lines` beside Spark's `text`", series), watch)
 
 
 if __name__ == "__main__":

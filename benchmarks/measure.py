@@ -56,7 +56,7 @@ class Result:
     """What a benchmark found; `memory` is the peak in MiB by phase and kind of process.
 
     `others` is the share of the machine's CPU time that other programs took meanwhile; `probes`
-    are the seconds of the same piece of work before and after.
+    are the seconds of the same piece of work before and after; `figures` is what is no series.
     """
 
     title: str
@@ -65,6 +65,7 @@ class Result:
     others: float = 0.0
     probes: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, path: Path) -> Result:
@@ -80,7 +81,8 @@ class Result:
             for phase, peaks in self.memory.items()
         }
         others = max(self.others, later.others)
-        return Result(self.title, series, memory, others, self.probes + later.probes, later.notes)
+        probes = self.probes + later.probes
+        return Result(self.title, series, memory, others, probes, later.notes, later.figures)
 
     def find(self, group: str, name: str) -> Series:
         return next(s for s in self.series if (s.group, s.name) == (group, name))
@@ -239,7 +241,9 @@ def finish(given: argparse.Namespace, result: Result, watch: Watch) -> None:
 
 
 def table(result: Result) -> list[str]:
-    """The series as lines of a Markdown table."""
+    """The series as lines of a Markdown table; no lines where there are none."""
+    if not result.series:
+        return []
     rows = [
         "| | lines | median s | least – most | million lines/s | ratio |",
         "|---|--:|--:|--:|--:|--:|",

@@ -161,6 +161,16 @@ def _at_most(results: Results) -> list[tuple[str, float, float]]:
         ("a line to its row, 99th, times `socket`", 1.0, _times(line, TO_ROW, 99)),
         ("a line to `cpu_log`, median, times `socket` to `csv`", 1.3, _times(line, TO_FILE, 50)),
         ("start to first row, s", 5.5, first_row),
+        *_growth_at_most(results["growth"].figures),
+    ]
+
+
+def _growth_at_most(found: dict[str, float]) -> list[tuple[str, float, float]]:
+    beside = f"beside {found['files']:,.0f} files that are done"
+    return [
+        (f"`file_lines` {beside}: a look, s", 0.5, found["look"]),
+        (f"… {beside}: an idle query, % of a core", 5.0, found["idle"]),
+        (f"… {beside}: an offset, kB", 50.0, found["note"]),
     ]
 
 

@@ -31,7 +31,7 @@ from report import write_report
 from tutorial_pkg.core.places import work_dir
 
 HERE = Path(__file__).parent
-SECTIONS = ("startup", "latency", "network_lines", "file_lines", "cpu_log", "limits")
+SECTIONS = ("startup", "latency", "network_lines", "file_lines", "growth", "cpu_log", "limits")
 PASSES = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}
 SMOKE_OF = {"startup": {"rounds": 1}, "latency": {"lines": 10, "rounds": 1}}  # where it differs

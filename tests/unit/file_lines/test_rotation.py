@@ -79,6 +79,24 @@ def test_a_rename_between_listing_and_opening(tmp_path, monkeypatch, restarts, p
 
 
 @RESTARTS
+@pytest.mark.parametrize("again", [[], numbers(100, 101), numbers(100, 900)])
+def test_copytruncate_between_listing_and_opening(tmp_path, monkeypatch, restarts, again):
+    log = tmp_path / "app.log"
+    append(log, *numbers(10, 20))
+    tailing = Tailing(log, restarts)
+    assert tailing.batch() == numbers(10, 20)
+    append(log, *numbers(21, 30))
+
+    def cut_off() -> None:
+        copytruncate(log)
+        append(log, *again)
+
+    before_opening(monkeypatch, log, cut_off)
+    assert sorted(tailing.batch() + tailing.batch()) == sorted(numbers(21, 30) + again)
+    assert tailing.batch() == []
+
+
+@RESTARTS
 @pytest.mark.parametrize("pattern", ["app.log", "*"])
 def test_a_file_that_a_listing_missed(tmp_path, monkeypatch, restarts, pattern):
     log = tmp_path / "app.log"

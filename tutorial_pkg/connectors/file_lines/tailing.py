@@ -53,8 +53,8 @@ class Tail:
         expected = self._go_on_from(begin)
         touched = self._watch.look() | expected | self._again
         self._again.clear()
-        for number in sorted(self._tracked(touched)):
-            self._follow(number)
+        cut_off = [n for n in sorted(self._tracked(touched)) if not self._follow(n)]
+        touched |= self._find_copies(cut_off)
         for id_ in sorted(touched):
             self._start(id_)
         return self._available()
@@ -111,18 +111,35 @@ class Tail:
         numbers = {self._number_of[id_] for id_ in touched if id_ in self._number_of}
         return numbers | self._missing if touched else set()
 
-    def _follow(self, number: int) -> None:
+    def _follow(self, number: int) -> bool:
+        """Whether a file goes on, or is missing; not if it was cut off and has no copy."""
         tracked = self._known[number]
         self._missing.discard(number)
         try:
             moved = self._moved(tracked) or self._moved(held_back(tracked, self._before(number)))
         except NotSettledError:
             self._again.add(tracked.id)
-            return
-        if moved is None and not self._watch.find(tracked.id):
-            self._missing.add(number)  # until the offset moves: a disk may be mounted again
-        else:
+            return True
+        if moved:
             self._set(number, moved)
+        elif not self._watch.find(tracked.id):
+            self._missing.add(number)  # until the offset moves: a disk may be mounted again
+        return bool(moved) or number in self._missing
+
+    def _find_copies(self, cut_off: list[int]) -> set[str]:
+        """Follow files that were cut off into copies made after the names were listed.
+
+        Returns the ids of what changed meanwhile. A file that has no copy then has lost lines.
+        """
+        touched: set[str] = set()
+        for _ in range(LISTINGS - 1):
+            if cut_off:
+                touched |= self._watch.look(anew=True)
+                cut_off = [number for number in cut_off if not self._follow(number)]
+        for number in cut_off:
+            self._set(number, None)
+        self._again |= touched & self._number_of.keys()
+        return touched
 
     def _moved(self, tracked: TrackedFile) -> TrackedFile | None:
         places = candidates(tracked, self._watch, lambda id_: id_ not in self._number_of)

@@ -1,7 +1,10 @@
 """What `file_lines` costs beside very many files that are done, ten of which still grow.
 
-Looks are timed at the reader itself, as Spark calls it; an idle query runs in Spark, and the CPU
-time of everything below this program counts. Used by `bench_file_lines.py`.
+    python benchmarks/bench_growth.py [--lines 200000] [--conf key=value ...]
+
+`--lines` is the largest number of files, a line in each. Looks are timed at the reader itself, as
+Spark calls it; an idle query runs in Spark, and the CPU time of everything below this program
+counts.
 """
 
 from __future__ import annotations
@@ -9,16 +12,20 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
-from measure import timed
+from measure import Result, Watch, finish, parse, timed
 from pyspark.sql import SparkSession
 
+from tutorial_pkg import start_spark
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+from tutorial_pkg.core.places import work_dir
 
+SIZES = (1_000, 10_000)  # files, and as many as are asked for
 GROWING = 10
 LOOKS = 9
 LONG_AGO = 1_600_000_000
@@ -27,23 +34,34 @@ NOTICED_SECONDS = 200.0
 LOOK_EVERY_SECONDS = 0.02  # about as often as Spark asks an idle source
 
 
-def growth_table(spark: SparkSession, work: Path, sizes: tuple[int, ...]) -> list[str]:
+class Growth(NamedTuple):
+    """Seconds, but for `note` (kB of the offset in a checkpoint) and `idle` (% of a core)."""
+
+    first: float
+    noticed: float
+    look: float
+    note: float
+    idle: float
+
+
+def measure(spark: SparkSession, folder: Path, files: int) -> Growth:
+    make_files(folder, files)
+    first, noticed, look, note = looks(folder)
+    return Growth(first, noticed, look, note / 1000, 100 * idle_share(spark, folder))
+
+
+def table(found: dict[int, Growth]) -> list[str]:
     """The measurements as lines of a Markdown table."""
-    rows = [
+    return [
         "| files, ten of them growing | first look, s | growth of files at rest noticed after, s "
         "| look, s | note in the checkpoint, kB | idle query, % of a core |",
         "|--:|--:|--:|--:|--:|--:|",
+        *(
+            f"| {files:,} | {it.first:.2f} | {it.noticed:.1f} | {it.look:.4f} | {it.note:.1f} "
+            f"| {it.idle:.1f} |"
+            for files, it in found.items()
+        ),
     ]
-    for size in sizes:
-        folder = work / f"growth.{size}"
-        make_files(folder, size)
-        first, noticed, look, note = looks(folder)
-        idle = 100 * idle_share(spark, folder)
-        rows.append(
-            f"| {size:,} | {first:.2f} | {noticed:.1f} | {look:.4f} | {note / 1000:.1f} "
-            f"| {idle:.1f} |"
-        )
-    return rows
 
 
 def make_files(folder: Path, count: int) -> None:
@@ -114,3 +132,20 @@ def idle_share(spark: SparkSession, folder: Path) -> float:
 def cpu_seconds() -> float:
     times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
     return sum(each.user + each.system for each in times)
+
+
+def main() -> None:
+    given = parse(__doc__, lines=200_000)
+    sizes = sorted({size for size in SIZES if size < given.lines} | {given.lines})
+    with Watch("growth") as watch, tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
+        spark = start_spark("bench_growth", **given.conf)
+        found = {size: measure(spark, Path(folder, f"of.{size}"), size) for size in sizes}
+        spark.stop()
+    most = found[sizes[-1]]
+    figures = {"files": float(sizes[-1]), **most._asdict()}
+    title = "`file_lines` beside files that are done"
+    finish(given, Result(title, [], notes=table(found), figures=figures), watch)
+
+
+if __name__ == "__main__":
+    main()
