@@ -6,6 +6,9 @@ BIN := .venv/bin
 READY := .venv/ready
 # A folder made by `make wheelhouse` replaces the package index: nothing is fetched then.
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
+# Two at a time, a file each: half of a Spark test is waiting. The long ones begin.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+LONG_TESTS_FIRST := $(addprefix tests/,faults cluster integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=240 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 .PHONY: help lab test check demo cluster-demo doctor notebooks bench bench-peers book lock wheelhouse chromium clean
@@ -22,13 +25,13 @@ test: $(READY) ## every test: style, types, unit, Spark, faults, browser, notebo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests
-	$(BIN)/python -m pytest $(NBVAL) notebooks
+	$(PYTEST) $(LONG_TESTS_FIRST)
+	$(PYTEST) $(NBVAL) notebooks
 
 check: $(READY) ## the quick tests: style, types, unit, one real stream (under two minutes)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/unit
+	$(PYTEST) -q tests/unit
 	$(BIN)/python -m tutorial_pkg doctor
 
 cluster-demo: $(READY) ## two queries on a cluster of two workers that loses one, and the account

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 from collections.abc import Callable, Iterator
@@ -59,11 +58,25 @@ def _is_free(port: int) -> bool:
     return True
 
 
+left_behind: list[str] = []
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run when it leaves a process behind."""
-    mine = psutil.Process(os.getpid()).children(recursive=True)
-    _, left = psutil.wait_procs(mine, timeout=10)
-    if left:
-        names = ", ".join(map(str, left))
+    """Fail the run when it leaves a process behind; pytest-xdist's workers tell their parent."""
+    if not session.config.getoption("numprocesses", None):
+        left_behind.extend(processes_left())
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left behind"] = left_behind
+    elif left_behind:
         session.exitstatus = 1
-        print(f"\nprocesses left behind by the tests: {names}")
+        print(f"\nprocesses left behind by the tests: {', '.join(left_behind)}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:
+    left_behind.extend(getattr(node, "workeroutput", {}).get("left behind", []))
+
+
+def processes_left() -> list[str]:
+    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=10)
+    return list(map(str, left))
