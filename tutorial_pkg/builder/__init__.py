@@ -2,8 +2,8 @@
 
 Read in this order: `source_builder` and `sink_builder` (what users write), `stream_source`
 (`instances`, `instance`, `buffer`, `rows`, `frames`, `snapshots`, `status`: a row's way into the
-log), `replayable_source`, `batch_source`. `declaration`, `functions` and `context` are what all of
-them share.
+log), `replayable_source` (with `splits`), `batch_source`. `declaration`, `functions` and `context`
+are what all of them share.
 """
 
 from tutorial_pkg.builder.buffer import Buffer

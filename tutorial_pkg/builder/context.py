@@ -9,6 +9,8 @@ from typing import Any
 
 from tutorial_pkg.core.options import Options
 
+Position = int | str
+
 
 class OptionValues(SimpleNamespace):
     """The options of a query: `options.url`, or `options["from"]` where Python needs its words."""
@@ -33,9 +35,17 @@ class SourceContext:
 
 @dataclass(frozen=True)
 class SplitContext:
-    """For `splits`, `latest` and `read` of a replayable source: the options of the query."""
+    """For `splits`, `latest` and `read` of a replayable source: the options of the query.
+
+    `connection` is what `connect` returned in this process. `batch` is true in `spark.read`.
+    `offset` tells `splits` where the query stands: a position for each split that it knows, None
+    when it begins.
+    """
 
     options: OptionValues
+    connection: Any = None
+    batch: bool = False
+    offset: Mapping[str, Position] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -21,11 +26,9 @@ from tutorial_pkg.builder.context import OptionValues, SplitContext, option_valu
 from tutorial_pkg.builder.declaration import Declaration, data_source, schema_text
 from tutorial_pkg.builder.functions import Function, Functions
 from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, limited, pieces
 from tutorial_pkg.core.options import Option, Options, integer
 from tutorial_pkg.core.worker import settle
-
-Position = int | str
-Positions = dict[str, Position]  # an offset: by split, the next unread position
 
 LIMIT = Option(
     "maxRowsPerTrigger",
@@ -34,17 +37,31 @@ LIMIT = Option(
     "1 or more",
     "rows in a batch, shared by the splits, at least one of each; positions must count rows",
 )
+PARALLELISM = Option(
+    "parallelism",
+    integer(1),
+    1,
+    "1 or more",
+    "so many tasks at least, while each has 1,000 rows: what is new is cut",
+)
 
 # ---- What is built -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ReplayableParts:
-    """What the builder was given."""
+    """What the builder was given; `limit` and `parallelism` are the names of these options."""
 
     functions: Functions
     schema: str | StructType
     options: Options
+    limit: str
+    parallelism: str | None
+
+    def tasks(self, options: OptionValues) -> int:
+        """How many tasks a query wants at least."""
+        wanted: int = options[self.parallelism] if self.parallelism else 1
+        return wanted
 
 
 class BuiltReplayableSource(DataSource):
@@ -57,21 +74,38 @@ class BuiltReplayableSource(DataSource):
         return cls.parts.functions.format
 
     def schema(self) -> str | StructType:
-        option_values(self.parts.options, self.options)
+        self._values()
         return self.parts.schema
 
+    def reader(self, schema: StructType) -> BuiltReplayableBatchReader:
+        return BuiltReplayableBatchReader(self.parts, schema, self._values())
+
     def streamReader(self, schema: StructType) -> BuiltReplayableReader:
-        options = option_values(self.parts.options, self.options)
-        return BuiltReplayableReader(self.parts.functions, schema, options)
+        return BuiltReplayableReader(self.parts, schema, self._values())
+
+    def _values(self) -> OptionValues:
+        return option_values(self.parts.options, self.options)
 
 
-@dataclass
-class SplitPartition(InputPartition):
-    """One task's work: a split's rows from `start` up to `end`."""
+class BuiltReplayableBatchReader(DataSourceReader):
+    """All that there is when the query is planned, from each split's first position on."""
 
-    split: str
-    start: Position
-    end: Position
+    def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
+        self._calls = SplitCalls(parts.functions, SplitContext(options, batch=True))
+        self._schema, self._tasks = schema, parts.tasks(options)
+
+    def partitions(self) -> list[SplitPartition]:
+        try:
+            firsts = self._calls.firsts()
+            ends = {split: self._calls.latest(split, first) for split, first in firsts.items()}
+        finally:
+            self._calls.close()
+        return pieces(firsts, ends, self._tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle()
+        if isinstance(partition, SplitPartition):  # where there is none, Spark makes an empty one
+            yield from self._calls.read(partition, Buffer(RowPacker(self._schema)))
 
 
 class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -81,9 +115,10 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     the start of every range is in the checkpoint before it is read.
     """
 
-    def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
-        self._calls = SplitCalls(functions, SplitContext(options))
-        self._schema, self._max_rows = schema, options.maxRowsPerTrigger
+    def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
+        self._calls = SplitCalls(parts.functions, SplitContext(options))
+        self._schema, self._tasks = schema, parts.tasks(options)
+        self._max_rows: int = options[parts.limit]
         self._newest: Positions | None = None
         self._draining = False
 
@@ -109,98 +144,14 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._newest
 
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
-        return [
-            SplitPartition(split, start[split], position)
-            for split, position in end.items()
-            if split in start and _before(start[split], position)
-        ]
+        return pieces(start, end, self._tasks)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
         settle()
-        buffer = Buffer(RowPacker(self._schema))
-        yield from self._calls.read(partition, buffer)
+        yield from self._calls.read(partition, Buffer(RowPacker(self._schema)))
 
-
-class SplitCalls:
-    """The three functions, and the check of what they return. All raise `FunctionError`."""
-
-    def __init__(self, functions: Functions, context: SplitContext) -> None:
-        self._functions, self._context = functions, context
-        self._firsts: Positions = {}
-
-    def firsts(self) -> Positions:
-        """The splits that there are now, with their first positions."""
-        found = self._functions.call("splits", "the source", self._context)
-        with self._functions.blamed("splits", "the source"):
-            self._firsts = _first_positions(found)
-        return self._firsts
-
-    def newest(self, start: Positions) -> Positions:
-        """How far each split goes; one that has vanished, or goes back, stays where it was."""
-        begins = {**self.firsts(), **start}
-        return {
-            split: self._latest(split, begin) if split in self._firsts else begin
-            for split, begin in begins.items()
-        }
-
-    def entering(self, start: Positions, newest: Positions) -> Positions:
-        return {split: self._firsts[split] for split in newest if split not in start}
-
-    def read(self, part: SplitPartition, buffer: Buffer) -> Iterator[pa.RecordBatch]:
-        with self._functions.blamed("read", f"split `{part.split}`"):
-            read = self._functions.given["read"]
-            for found in read(self._context, part.split, part.start, part.end):
-                if isinstance(found, pa.RecordBatch):
-                    buffer.add_batch(found)
-                else:
-                    buffer.add(found)
-                yield from buffer.packed()
-            yield from buffer.take()[0]
-
-    def _latest(self, split: str, begin: Position) -> Position:
-        who = f"split `{split}`"
-        found = self._functions.call("latest", who, self._context, split, begin)
-        with self._functions.blamed("latest", who):
-            return found if _before(begin, _position(found)) else begin
-
-
-def limited(start: Positions, end: Positions, rows: int) -> Positions:
-    """As far towards `end` as a batch of `rows` may go. Raises `ValueError` for texts."""
-    waiting = [split for split in end if _before(start[split], end[split])]
-    share = max(1, rows // max(1, len(waiting)))
-    positions = dict(end)
-    for split in waiting:
-        begin, most = start[split], end[split]
-        if isinstance(begin, str) or isinstance(most, str):
-            raise ValueError(
-                "option `maxRowsPerTrigger` needs positions that count rows, but split "
-                f"`{split}` is at {begin!r}; let `latest` limit what a batch takes"
-            )
-        positions[split] = min(most, begin + share)
-    return positions
-
-
-def _first_positions(found: Any) -> Positions:
-    pairs = found.items() if isinstance(found, Mapping) else [(name, 0) for name in found]
-    firsts = {name: _position(first) for name, first in pairs}
-    wrong = [name for name in firsts if not isinstance(name, str)]
-    if isinstance(found, str) or wrong:
-        raise TypeError(
-            f"a list of texts is wanted, or a dict with a first position for each, got {found!r}"
-        )
-    return firsts
-
-
-def _position(value: Any) -> Position:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise TypeError(f"a position is a whole number or a text, got {value!r}")
-    return value
-
-
-def _before(one: Position, other: Position) -> bool:
-    if isinstance(one, str) != isinstance(other, str):
-        raise TypeError(f"positions of one split must be of one type, got {one!r} and {other!r}")
-    return one < other  # type: ignore[operator]
+    def stop(self) -> None:
+        self._calls.close()
 
 
 # ---- The builder ---------------------------------------------------------------------------------
@@ -219,26 +170,59 @@ class ReplayableSourceBuilder(Declaration):
     ) -> None:
         super().__init__(name)
         self._schema = schema
+        self._limit = LIMIT
+        self._parallelism: Option | None = None
         self._set("splits", splits, "context")
         self._set("latest", latest, "context", "split", "start")
         self._set("read", read, "context", "split", "start", "end")
+
+    def connect(self, function: Function) -> Self:
+        """`connect(options)` opens what the other functions find in `context.connection`.
+
+        It is called in each process that needs it, once: in the driver for `splits` and `latest`,
+        as long as the query runs, and in each task for `read`.
+        """
+        return self._set("connect", function, "options")
+
+    def close(self, function: Function) -> Self:
+        """`close(connection)` closes what `connect` opened, also after an error."""
+        return self._set("close", function, "connection")
+
+    def distributed(self, count: int = 1, option: str = "parallelism") -> Self:
+        """So many tasks at least, unless the query's `option` says otherwise.
+
+        For sources whose positions count rows: a split's new rows are cut into neighbouring ranges.
+        """
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")
+        self._parallelism = replace(PARALLELISM, name=option, default=count)
+        return self
+
+    def limit(self, option: str) -> Self:
+        """Name the option for the rows in a batch so, instead of `maxRowsPerTrigger`."""
+        self._limit = replace(LIMIT, name=option)
+        return self
 
     def build(self) -> type[DataSource]:
         """The class for `spark.dataSource.register`.
 
         Raises `ValueError` for functions that cannot travel to other processes.
         """
-        parts = ReplayableParts(self._functions(), self._schema, self._all_options(LIMIT))
-        doc = _DOCUMENTATION.format(options=parts.options.table(), schema=schema_text(self._schema))
+        own = [option for option in (self._limit, self._parallelism) if option]
+        options, cut = self._all_options(*own), self._parallelism
+        parts = ReplayableParts(
+            self._functions(), self._schema, options, self._limit.name, cut.name if cut else None
+        )
+        doc = _DOCUMENTATION.format(options=options.table(), schema=schema_text(self._schema))
         return data_source(BuiltReplayableSource, self._name, doc, parts=parts)
 
 
-_DOCUMENTATION = """A stream of what can be asked again: made by `SourceBuilder.replayable`.
+_DOCUMENTATION = """What can be asked again: made by `SourceBuilder.replayable`.
 
-Parallelism: a task for each split that has new rows.
+Parallelism: a task for each split that has new rows, or more, if it is `distributed`.
 Replay: any batch, as long as `read` gives the same rows for the same positions.
 Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
-    sink.
+    sink. `spark.read` has what there was when it was planned.
 
 Options:
 {options}

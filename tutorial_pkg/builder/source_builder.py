@@ -107,6 +107,8 @@ class SourceBuilder:
                 two positions it must give the same rows, always.
 
         Guarantee: exactly once if `read` keeps that promise, with a checkpoint and an idempotent or
-        transactional sink. `context.options` has the query's options.
+        transactional sink. `context.options` has the query's options, `context.connection` what
+        `.connect` has opened. `.distributed` cuts large splits for several tasks. `spark.read`
+        works, too: it reads from each split's first position as far as it goes then.
         """
         return ReplayableSourceBuilder(name, schema, splits, latest, read)

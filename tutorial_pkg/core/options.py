@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -24,6 +24,9 @@ NO_TABLES = (
 )
 
 
+FAMILY = ".*"  # at the end of a name, for all options that begin so
+
+
 class REQUIRED:
     """The default of an option that has none; a class, so that it stays itself when pickled."""
 
@@ -33,7 +36,9 @@ class Option:
     """One option of a connector.
 
     `parse` turns the text that Spark hands over into a value and raises `ValueError` when it
-    cannot; `allowed` is how the error and the documentation describe what it accepts.
+    cannot; `allowed` is how the error and the documentation describe what it accepts. A name that
+    ends in `.*` is a family: its value is a dictionary of all options that begin so, by what
+    follows the dot.
     """
 
     name: str
@@ -141,10 +146,14 @@ class Options:
                 f"format `{self.format_name}`: it reads one path, and `load` got several; load "
                 "each by itself and put them together with `union`"
             )
+        families = tuple(name[:-1] for name in self.declared if name.endswith(FAMILY))
         for name in given.keys() - self.declared.keys() - ADDED_BY_SPARK:
-            raise ValueError(self._unknown_text(given[name]))
+            if not name.startswith(families):
+                raise ValueError(self._unknown_text(given[name]))
 
     def _value(self, option: Option, values: Mapping[str, str]) -> Any:
+        if option.name.endswith(FAMILY):
+            return self._family(option, values)
         text = values.get(option.name.lower())
         if text is None:
             if option.default is REQUIRED:
@@ -157,6 +166,12 @@ class Options:
                 f"format `{self.format_name}`: option `{option.name}` must be "
                 f"{option.allowed}, got {text!r}"
             ) from None
+
+    def _family(self, family: Option, values: Mapping[str, str]) -> dict[str, Any]:
+        prefix = family.name.lower()[:-1]
+        names = [name for name in values if name.startswith(prefix)]
+        each = {name: replace(family, name=name) for name in names}
+        return {name[len(prefix) :]: self._value(each[name], values) for name in names}
 
     def _missing_text(self, option: Option, values: Mapping[str, str]) -> str:
         table = "" if values else f". If this is a table: {NO_TABLES}"

@@ -7,11 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import LongType, StructType
 
 from tutorial_pkg.builder import SourceBuilder
-from tutorial_pkg.builder.replayable_source import BuiltReplayableReader, limited
+from tutorial_pkg.builder.replayable_source import BuiltReplayableReader
+from tutorial_pkg.builder.splits import limited
 
 NUMBER = StructType().add("number", LongType())
 ALL = ReadAllAvailable()
@@ -149,6 +151,107 @@ def test_wrong_splits_and_a_read_that_fails_are_named() -> None:
     failing = reader(read=lambda context, split, start, end: (1 // 0 for _ in range(1)))
     with pytest.raises(Exception, match="`read` of split `a` failed: ZeroDivisionError: "):
         rows(failing, {"a": 0}, {"a": 1})
+
+
+# ---- Connections, pieces, `spark.read` -----------------------------------------------------------
+
+
+class Connection:
+    opened = closed = 0
+
+    def __init__(self, options: Any) -> None:
+        Connection.opened += 1
+        self.first = options.first
+
+    def close(self) -> None:
+        Connection.closed += 1
+
+
+def connected(read: Any = None, **options: int) -> Any:
+    Connection.opened = Connection.closed = 0
+    builder = SourceBuilder.replayable(
+        "pages",
+        NUMBER,
+        splits=lambda context: dict.fromkeys(ENDS, context.connection.first),
+        latest=lambda context, split, start: ENDS[split],
+        read=read or (lambda context, split, start, end: range(start, end)),
+    )
+    builder = builder.connect(Connection).close(Connection.close).option("first", int, 0, "place")
+    source: Any = builder.distributed(2, "tasks").limit("maxPagesPerTrigger").build()
+    return source({name: str(value) for name, value in options.items()})
+
+
+def test_one_connection_in_the_driver_and_one_in_each_task() -> None:
+    ENDS.update(a=3, b=5)
+    source = connected(first=2).streamReader(NUMBER)
+    assert Connection.opened == 0  # nothing in the constructor
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    assert Connection.opened == 1
+    for part in source.partitions(start, end):
+        task = connected(first=2).streamReader(NUMBER)
+        assert list(task.read(part))
+        assert (Connection.opened, Connection.closed) == (1, 1)
+    source.stop()
+    source.stop()
+    assert Connection.closed == 2
+
+
+def test_a_task_that_fails_closes_its_connection() -> None:
+    ENDS.update(a=3)
+    failing = connected(read=lambda *_: 1 // 0).streamReader(NUMBER)
+    with pytest.raises(Exception, match="`read` of split `a` failed: ZeroDivisionError"):
+        rows(failing, {"a": 0}, {"a": 3})
+    assert (Connection.opened, Connection.closed) == (1, 1)
+
+
+def test_splits_are_told_where_the_query_stands() -> None:
+    told: list[Any] = []
+
+    def splits(context: Any) -> dict[str, int]:
+        told.append((context.batch, context.offset))
+        return {"a": 0}
+
+    built: Any = SourceBuilder.replayable(
+        "pages", NUMBER, splits, lambda *_: 2, lambda context, split, start, end: range(2)
+    ).build()
+    built({}).reader(NUMBER).partitions()
+    stream = built({}).streamReader(NUMBER)
+    stream.latestOffset(stream.initialOffset(), ALL)
+    assert told == [(True, None), (False, None), (False, {"a": 0})]
+
+
+def test_large_splits_are_cut_and_small_ones_are_not() -> None:
+    source = connected(tasks=5).streamReader(NUMBER)
+    parts = source.partitions({"a": 0, "b": 10}, {"a": 5_001, "b": 20})
+    assert [(part.split, part.start, part.end) for part in parts] == [
+        ("a", 0, 1667),
+        ("a", 1667, 3334),
+        ("a", 3334, 5001),
+        ("b", 10, 20),
+    ]
+    assert len(connected(tasks=5).streamReader(NUMBER).partitions({"a": 0}, {"a": 2_500})) == 3
+
+
+def test_the_limit_has_the_name_that_the_builder_gave_it() -> None:
+    ENDS.update(a=30, b=30)
+    source = connected(maxPagesPerTrigger=10).streamReader(NUMBER)
+    assert source.latestOffset({"a": 0, "b": 0}, source.getDefaultReadLimit()) == {"a": 5, "b": 5}
+    with pytest.raises(ValueError, match="unknown option `maxRowsPerTrigger`; did you mean `maxP"):
+        connected(maxRowsPerTrigger=1).schema()
+
+
+def test_a_batch_reads_all_there_is_when_it_is_planned() -> None:
+    ENDS.update(a=3, b=2)
+    source = connected(first=1).reader(NUMBER)
+    parts = source.partitions()
+    ENDS.update(a=9)
+    assert Connection.closed == 1
+    found = [
+        n for part in parts for batch in source.read(part) for n in batch.column(0).to_pylist()
+    ]
+    assert found == [1, 2, 1]
+    assert list(source.read(InputPartition(None))) == []  # Spark's, when there is none
 
 
 # ---- Batch ---------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tutorial_pkg.core.options import (
@@ -143,3 +145,26 @@ def test_the_docstring_gets_the_table():
     assert "    port (1..65535; default 11000): the first port" in table
     assert "    maxRows (a number from 1; not set by default): rows of a batch" in table
     assert "{options}" not in table
+
+
+# ---- A family of options -------------------------------------------------------------------------
+
+FAMILY = Options("demo", [Option("client.*", integer(1), None, "1 or more", "for the client")])
+
+
+def test_a_family_takes_every_name_that_begins_so():
+    values = FAMILY.parse({"client.Fetch.Size": "5", "CLIENT.wait": "7"})
+    assert values == SimpleNamespace(**{"client.*": {"fetch.size": 5, "wait": 7}})
+    assert FAMILY.parse({}) == SimpleNamespace(**{"client.*": {}})
+
+
+@pytest.mark.parametrize("name", ["client", "clients.x", "other"])
+def test_what_only_looks_like_one_of_the_family_is_refused(name):
+    with pytest.raises(ValueError, match=f"unknown option `{name}`"):
+        FAMILY.parse({name: "1"})
+
+
+def test_a_wrong_value_names_the_option_as_it_was_written():
+    expected = "format `demo`: option `client.size` must be 1 or more, got 'x'"
+    with pytest.raises(ValueError, match=expected):
+        FAMILY.parse({"client.size": "x"})

@@ -1,0 +1,155 @@
+"""Splits and positions of a replayable source: what its functions say, limits, pieces for tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from tutorial_pkg.builder.buffer import Buffer
+from tutorial_pkg.builder.context import Position, SplitContext
+from tutorial_pkg.builder.functions import Functions
+
+Positions = dict[str, Position]  # an offset: by split, the next unread position
+
+LEAST_ROWS = 1_000  # of a piece: to read fewer takes less time than to start a task
+
+
+@dataclass
+class SplitPartition(InputPartition):
+    """One task's work: a split's rows from `start` up to `end`."""
+
+    split: str
+    start: Position
+    end: Position
+
+
+class SplitCalls:
+    """The functions, what they share, and the check of what they return. All raise `FunctionError`.
+
+    `connect` is called when a function is, for the first time: so in the process that needs it.
+    """
+
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
+        self._functions, self._context = functions, context
+        self._firsts: Positions = {}
+        self._is_open = False
+
+    def firsts(self, offset: Positions | None = None) -> Positions:
+        """The splits that there are now, with their first positions."""
+        context = replace(self._open(), offset=offset)
+        found = self._functions.call("splits", "the source", context)
+        with self._functions.blamed("splits", "the source"):
+            self._firsts = _first_positions(found)
+        return self._firsts
+
+    def newest(self, start: Positions) -> Positions:
+        """How far each split goes; one that has vanished, or goes back, stays where it was."""
+        begins = {**self.firsts(start), **start}
+        return {
+            split: self.latest(split, begin) if split in self._firsts else begin
+            for split, begin in begins.items()
+        }
+
+    def latest(self, split: str, begin: Position) -> Position:
+        """How far a split goes, at least up to `begin`."""
+        who = f"split `{split}`"
+        found = self._functions.call("latest", who, self._open(), split, begin)
+        with self._functions.blamed("latest", who):
+            return found if before(begin, _position(found)) else begin
+
+    def entering(self, start: Positions, newest: Positions) -> Positions:
+        return {split: self._firsts[split] for split in newest if split not in start}
+
+    def read(self, part: SplitPartition, buffer: Buffer) -> Iterator[pa.RecordBatch]:
+        context = self._open()
+        try:
+            with self._functions.blamed("read", f"split `{part.split}`"):
+                read = self._functions.given["read"]
+                for found in read(context, part.split, part.start, part.end):
+                    if isinstance(found, pa.RecordBatch):
+                        buffer.add_batch(found)
+                    else:
+                        buffer.add(found)
+                    yield from buffer.packed()
+                yield from buffer.take()[0]
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close what `connect` opened in this process."""
+        if self._is_open and "close" in self._functions:
+            self._functions.call("close", "the source", self._context.connection)
+        self._is_open = False
+
+    def _open(self) -> SplitContext:
+        if not self._is_open and "connect" in self._functions:
+            opened = self._functions.call("connect", "the source", self._context.options)
+            self._context = replace(self._context, connection=opened)
+        self._is_open = True
+        return self._context
+
+
+def limited(start: Positions, end: Positions, rows: int) -> Positions:
+    """As far towards `end` as a batch of `rows` may go. Raises `ValueError` for texts."""
+    waiting = [split for split in end if before(start[split], end[split])]
+    share = max(1, rows // max(1, len(waiting)))
+    positions = dict(end)
+    for split in waiting:
+        begin, most = start[split], end[split]
+        if isinstance(begin, str) or isinstance(most, str):
+            raise ValueError(
+                "option `maxRowsPerTrigger` needs positions that count rows, but split "
+                f"`{split}` is at {begin!r}; let `latest` limit what a batch takes"
+            )
+        positions[split] = min(most, begin + share)
+    return positions
+
+
+def pieces(start: Positions, end: Positions, count: int) -> list[SplitPartition]:
+    """A part of each split that has new rows; cut, where positions are numbers, into `count`."""
+    parts = [
+        SplitPartition(split, start[split], position)
+        for split, position in end.items()
+        if split in start and before(start[split], position)
+    ]
+    each = -(-count // max(1, len(parts)))  # rounded up
+    return [piece for part in parts for piece in _cut(part, each)]
+
+
+def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
+    if isinstance(part.start, str) or isinstance(part.end, str):
+        return [part]
+    size = max(LEAST_ROWS, -(-(part.end - part.start) // count))
+    bounds = [*range(part.start, part.end, size), part.end]
+    return [SplitPartition(part.split, begin, end) for begin, end in pairwise(bounds)]
+
+
+def _first_positions(found: Any) -> Positions:
+    pairs = found.items() if isinstance(found, Mapping) else [(name, 0) for name in found]
+    firsts = {name: _position(first) for name, first in pairs}
+    wrong = [name for name in firsts if not isinstance(name, str)]
+    if isinstance(found, str) or wrong:
+        raise TypeError(
+            f"a list of texts is wanted, or a dict with a first position for each, got {found!r}"
+        )
+    return firsts
+
+
+def _position(value: Any) -> Position:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError(f"a position is a whole number or a text, got {value!r}")
+    return value
+
+
+def before(one: Position, other: Position) -> bool:
+    """Whether `one` comes before `other`. Raises `TypeError` for a number and a text."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one < other
+    if isinstance(one, int) and isinstance(other, int):
+        return one < other
+    raise TypeError(f"positions of one split must be of one type, got {one!r} and {other!r}")
