@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, text_of
 from tutorial_pkg.connectors.file_lines.rotation import Planned, reopen
 from tutorial_pkg.core.lines import to_lines
-from tutorial_pkg.core.worker import settle
+from tutorial_pkg.core.worker import cores, settle
 
 # A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
 _LEAST_PART_BYTES = 8 << 20
@@ -61,11 +60,6 @@ def partitions_of(files: list[Planned]) -> list[FilePartition]:
         partitions[-1].ranges.append(part)
         room -= part.stop - part.start
     return partitions
-
-
-def cores() -> int:
-    """How many tasks may run at once. The process that plans does not know Spark's session."""
-    return os.cpu_count() or 1
 
 
 def _part_bytes(files: list[Planned]) -> int:
