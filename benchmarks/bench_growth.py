@@ -118,7 +118,7 @@ def grow(files: list[Path]) -> None:
 def idle_share(spark: SparkSession, folder: Path) -> float:
     """The part of a core that an idle query takes, in Spark and in Python together."""
     lines = spark.readStream.format("file_lines").load(str(folder))
-    checkpoint = folder.with_suffix(".checkpoint")
+    checkpoint = folder.with_name(f"{folder.name}.checkpoint")
     query = lines.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
     query.processAllAvailable()
     time.sleep(2.0)
