@@ -28,6 +28,7 @@ from tutorial_pkg.builder.functions import Function, Functions
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, limited, pieces
 from tutorial_pkg.core.options import Option, Options, integer
+from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.worker import settle
 
 LIMIT = Option(
@@ -121,6 +122,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._max_rows: int = options[parts.limit]
         self._newest: Positions | None = None
         self._draining = False
+        self._patience = Patience()
 
     def initialOffset(self) -> Positions:
         return self._calls.firsts()
@@ -133,7 +135,9 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
         if self._newest is None or not self._draining:
+            self._patience.wait()
             self._newest = self._calls.newest(start)
+            self._patience.answer(self._newest != start)
         known = {split: self._newest[split] for split in start}
         entering = self._calls.entering(start, self._newest)
         if isinstance(limit, ReadAllAvailable):

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from tutorial_pkg.core.log_group import Backlog, LogGroup, LogOffset, LogSlice
 from tutorial_pkg.core.options import REQUIRED, Option, integer, local_directory
+from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import read_limit
 from tutorial_pkg.core.segment_log import Frame, read_frames
 from tutorial_pkg.core.worker import settle
@@ -63,6 +64,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._backlog: Backlog | None = None
         self._producer: Producer | None = None
         self._drain_to: LogOffset | None = None
+        self._patience = Patience()
 
     @abstractmethod
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Producer:
@@ -82,7 +84,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._checked(start)
         if self._drain_to is None:
             self._produce(begin)
+            self._patience.wait(lambda: self._logs().end() != begin)
         newest = self._drain_to or self._logs().sync()
+        self._patience.answer(newest != begin)
         if isinstance(limit, ReadAllAvailable):
             return newest.to_json()
         rows, size = self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger

@@ -48,6 +48,7 @@ from tutorial_pkg.core.options import (
     local_directory,
     not_empty,
 )
+from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import read_limit
 
 # ---- Options ---------------------------------------------------------------------------------
@@ -239,6 +240,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._folded = FoldedFiles(notes_directory(options))
         self._tail = Tail(options, self._folded)
         self._available: FileOffset | None = None
+        self._patience = Patience()
 
     def initialOffset(self) -> dict[str, Any]:
         nothing_read = FileOffset({})
@@ -255,7 +257,9 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = FileOffset.from_json(start)
         self._check_path(begin)
+        self._patience.wait()
         self._available = self._tail.look(begin)
+        self._patience.answer(self._available is not begin)
         if self._available is begin:
             return start
         limits = Limits(self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger)

@@ -1,0 +1,54 @@
+"""When a source may wait before it says that there is nothing, and when it must not."""
+
+from __future__ import annotations
+
+from tutorial_pkg.core.patience import IDLE_AFTER, LONGEST, Patience
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def polled(seconds: float, clock: Clock, patience: Patience, is_news=lambda: False) -> int:
+    """As Spark asks a source that has nothing, for some seconds: how often."""
+    end, asked = clock.now + seconds, 0
+    while clock.now < end:
+        patience.wait(is_news)
+        patience.answer(is_news())
+        clock.now += 0.01
+        asked += 1
+    return asked
+
+
+def test_a_source_without_news_is_asked_five_times_a_second() -> None:
+    clock = Clock()
+    patience = Patience(clock, clock.sleep)
+    assert polled(IDLE_AFTER, clock, patience) >= 99
+    assert polled(10, clock, patience) <= 10 / LONGEST
+
+
+def test_news_end_the_waiting_at_once() -> None:
+    clock = Clock()
+    patience = Patience(clock, clock.sleep)
+    polled(IDLE_AFTER, clock, patience)
+    at = clock.now + 0.05
+    patience.wait(lambda: clock.now >= at)
+    assert clock.now < at + 0.01
+    patience.answer(True)
+    assert polled(IDLE_AFTER, clock, patience) >= 99, "busy a moment ago: no waiting"
+
+
+def test_nobody_waits_while_another_source_of_the_query_has_rows() -> None:
+    clock = Clock()
+    patience = Patience(clock, clock.sleep)
+    polled(2 * IDLE_AFTER, clock, patience)
+    clock.now += 0.1  # a batch
+    before = clock.now
+    patience.wait()
+    assert clock.now == before

@@ -1,0 +1,48 @@
+"""How long a source may think before it tells Spark that there is nothing new."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+IDLE_AFTER = 1.0  # seconds without news
+LONGEST = 0.2  # seconds that news may then wait
+_ASKED_AGAIN = 0.05  # Spark asks 10 ms after it heard that there is nothing, if it has no batch
+_LOOK_EVERY = 0.005
+
+
+def _nothing() -> bool:
+    return False
+
+
+class Patience:
+    """Lets an idle source be asked five times a second instead of eighty.
+
+    Spark asks again and again whether there is something, which takes a quarter of a core. So
+    `wait` before the answer, and note what it was. It returns at once while there are news, and
+    while Spark is busy between two questions: then another source of the query has rows, which
+    must not wait for this one.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._news_at = self._answered_at = clock()
+
+    def wait(self, is_news: Callable[[], bool] = _nothing) -> None:
+        """Return after a while, or as soon as there are news; `is_news` is asked often."""
+        now = self._clock()
+        asked_again = now - self._answered_at < _ASKED_AGAIN
+        if not asked_again or now - self._news_at < IDLE_AFTER:
+            return
+        while self._clock() < now + LONGEST and not is_news():
+            self._sleep(_LOOK_EVERY)
+
+    def answer(self, is_news: bool) -> None:
+        """Note that Spark is being told now whether there is something."""
+        self._answered_at = self._clock()
+        if is_news:
+            self._news_at = self._answered_at
