@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 LONG_TESTS_FIRST := $(addprefix tests/,faults cluster integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=240 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test check demo cluster-demo doctor notebooks bench bench-peers book lock wheelhouse chromium clean
+.PHONY: help lab test check demo cluster-demo doctor services notebooks bench bench-peers book lock wheelhouse chromium clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,9 @@ demo: $(READY) ## log this machine's CPU with Spark for some seconds and draw it
 
 doctor: $(READY) ## check this machine
 	$(BIN)/python -m tutorial_pkg doctor
+
+services: $(READY) ## which real servers are there for lessons and tests, and which version
+	$(BIN)/python -m tutorial_pkg.workbook.services
 
 notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
 	$(BIN)/python -m tutorial_pkg.workbook.rerun notebooks/*.ipynb

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.workbook.drills import QueryProcess
-from tutorial_pkg.workbook.services import Postgres
+from tutorial_pkg.workbook.services import Service
 
 
 def clear_desk(spark: SparkSession, lesson: str) -> Path:
@@ -20,7 +20,7 @@ def clear_desk(spark: SparkSession, lesson: str) -> Path:
     for query in spark.streams.active:
         query.stop()
     QueryProcess.close_all()
-    Postgres.close_all()
+    Service.close_all()
     folder = work_dir("notebooks", lesson)
     shutil.rmtree(folder)
     folder.mkdir()
