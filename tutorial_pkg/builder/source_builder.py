@@ -101,7 +101,8 @@ class SourceBuilder:
                 with each one's first position; else that is 0. Asked before each batch: new ones
                 are read from their first position on, vanished ones keep their place.
             latest: `latest(context, split, start)` says how far the split goes now; `start` is the
-                next unread position. An answer below that changes nothing.
+                next unread position. An answer below that changes nothing. Asked before each
+                batch, and some five times a second while nothing comes.
             read: `read(context, split, start, end)` runs in a task and yields the rows from `start`
                 up to, but without, `end`: rows as in `Buffer.add`, or record batches. For the same
                 two positions it must give the same rows, always.

@@ -168,6 +168,7 @@ class FileLinesDataSource(DataSource):
     `folding.py`). Times and clocks decide only when a file is looked at: one that grows again, is
     renamed, or comes back with an old time goes on where it was read to. Of files at rest 64
     are looked at each time, and all within two minutes. The reader holds about 1 kB for each file.
+    A query that has had nothing for a second looks five times a second.
     Assumed is that a directory's time of change moves with each new name, or that two minutes'
     delay do not matter, and that no file is renamed three times within three listings.
 
