@@ -1,8 +1,9 @@
 """All benchmarks, one after the other, twice; writes `RESULTS.md` and plots beside this file.
 
-    python benchmarks/run.py [--peers] [--smoke] [--again SECTION ...] [--report]
+    python benchmarks/run.py [--peers] [--once] [--smoke] [--again SECTION ...] [--report]
 
-`--peers` adds Flink and Bytewax. `--smoke` is for trying out: little work, and the results go to
+`--peers` adds Flink and Bytewax. `--once` is for those in a hurry: one pass, and the page says so.
+`--smoke` is for trying out: little work, and the results go to
 `.work/bench/`. `--again` measures single sections anew and keeps the rest of the last run; the
 page says so. `--report` measures nothing: it writes the last run's results again, for work on the
 page's text.
@@ -32,34 +33,35 @@ from tutorial_pkg.core.places import work_dir
 
 HERE = Path(__file__).parent
 SECTIONS = ("startup", "latency", "network_lines", "file_lines", "growth", "cpu_log", "limits")
-PASSES = (1, 2)
+Passes = tuple[int, ...]
+PASSES: Passes = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}
 SMOKE_OF = {"startup": {"rounds": 1}, "latency": {"lines": 10, "rounds": 1}}  # where it differs
 RUN = "run.json"  # when it ran, for how long, and how busy the machine was before
 
 
-def measure(sections: Sequence[str], smoke: bool, folder: Path) -> None:
+def measure(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
     """Run each benchmark in a process of its own, so that none finds the memory of another."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     run = {"load": psutil.getloadavg()[0], "date": time.strftime("%Y-%m-%d"), "again": []}
     started = time.time()
-    measure_passes(sections, smoke, folder)
+    measure_passes(sections, passes, smoke, folder)
     run["minutes"] = (time.time() - started) / 60
     (folder / RUN).write_text(json.dumps(run))
 
 
-def measure_passes(sections: Sequence[str], smoke: bool, folder: Path) -> None:
-    for number in PASSES:
+def measure_passes(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
+    for number in passes:
         for section in sections:
             print(f"\n{section}, pass {number}", flush=True)
             command = [sys.executable, HERE / f"bench_{section}.py", *options_of(section, smoke)]
             subprocess.run([*command, "--json", folder / f"{section}.{number}.json"], check=True)
 
 
-def measure_again(sections: Sequence[str], smoke: bool, folder: Path) -> None:
+def measure_again(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
     run = json.loads((folder / RUN).read_text())
-    measure_passes(sections, smoke, folder)
+    measure_passes(sections, passes, smoke, folder)
     run["again"] = sorted({*run["again"], *sections})
     (folder / RUN).write_text(json.dumps(run))
 
@@ -90,15 +92,17 @@ def report(folder: Path, target: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", action="store_true", help="Flink and Bytewax as well")
+    parser.add_argument("--once", action="store_true", help="one pass instead of two")
     parser.add_argument("--smoke", action="store_true", help="little work, only to try it out")
     parser.add_argument("--again", nargs="+", choices=(*SECTIONS, "peers"), help="only these")
     parser.add_argument("--report", action="store_true", help="only write the last results again")
     given = parser.parse_args()
     folder = work_dir("bench") / ("smoke" if given.smoke else "results")
+    passes = PASSES[:1] if given.once else PASSES
     if given.again:
-        measure_again(given.again, given.smoke, folder)
+        measure_again(given.again, passes, given.smoke, folder)
     elif not given.report:
-        measure((*SECTIONS, "peers") if given.peers else SECTIONS, given.smoke, folder)
+        measure((*SECTIONS, "peers") if given.peers else SECTIONS, passes, given.smoke, folder)
     report(folder, work_dir("bench") if given.smoke else HERE)
 
 
