@@ -15,6 +15,13 @@ from tutorial_pkg.workbook.checks.notebook_07 import check_07_1, check_07_2
 from tutorial_pkg.workbook.checks.notebook_08 import check_08_1, check_08_2
 from tutorial_pkg.workbook.checks.notebook_09 import check_09_1, check_09_2
 from tutorial_pkg.workbook.checks.notebook_10 import check_10_1, check_10_2
+from tutorial_pkg.workbook.checks.notebook_13 import (
+    check_13_1,
+    check_13_2,
+    check_13_3,
+    check_13_4,
+)
+from tutorial_pkg.workbook.checks.notebook_14 import check_14_1, check_14_2
 from tutorial_pkg.workbook.checks.verdict import Verdict, the_solution
 
 __all__ = [
@@ -40,5 +47,11 @@ __all__ = [
     "check_09_2",
     "check_10_1",
     "check_10_2",
+    "check_13_1",
+    "check_13_2",
+    "check_13_3",
+    "check_13_4",
+    "check_14_1",
+    "check_14_2",
     "the_solution",
 ]

@@ -1,0 +1,203 @@
+"""Run an aggregate operation in Spark: rolling, and in sliding windows, with state in RocksDB.
+
+Both are Spark's `transformWithState`, in Python. It wants the package `protobuf` (6.33.5 or later)
+where tasks run, and its state in RocksDB: `use_rocksdb` sets that for a session.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructField, StructType
+
+from tutorial_pkg.state.operation import Accumulator, AggregateOperation
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def use_rocksdb(spark: SparkSession) -> None:
+    """Keep the state of queries that start from now on in RocksDB, not on Java's heap."""
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+
+
+# ---- Rolling -------------------------------------------------------------------------------------
+
+
+def rolling(
+    rows: DataFrame, key: str, operation: AggregateOperation, forget_after: timedelta | None = None
+) -> DataFrame:
+    """The aggregate of each key over all rows so far: one row for each key in each batch it is in.
+
+    The output mode is `update`. Without a window and without `forget_after` there is an
+    accumulator for each key for ever; with it, a key that was silent for so long (by this
+    machine's clock) is forgotten, and begins anew. Such a query runs batches all the time, with
+    and without rows: the trigger `availableNow` does not end, and `processAllAvailable` waits on.
+
+    Args:
+        rows: a streaming DataFrame.
+        key: one of its columns.
+        operation: what to compute; it travels pickled.
+        forget_after: time to live of a silent key's state.
+    """
+    _require_protobuf()
+    result = _schema(rows.schema[key], operation.result)
+    return rows.groupBy(key).transformWithState(
+        _Rolling(operation, result.names, forget_after),
+        outputStructType=result,
+        outputMode="update",
+        timeMode="processingTime" if forget_after else "none",
+    )
+
+
+class _Rolling(StatefulProcessor):
+    def __init__(
+        self, operation: AggregateOperation, names: list[str], forget_after: timedelta | None
+    ) -> None:
+        self._operation, self._row = operation, Row(*names)
+        self._forget_ms = _millis(forget_after) if forget_after else None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        schema = self._operation.accumulator
+        self._state = handle.getValueState("accumulator", schema, self._forget_ms)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        accumulator = self._state.get() or self._operation.create()
+        for row in rows:
+            accumulator = self._operation.accumulate(accumulator, row)
+        self._state.update(accumulator)
+        yield self._row(*key, *self._operation.finish(accumulator))
+
+
+# ---- Sliding windows -----------------------------------------------------------------------------
+
+
+def sliding(
+    rows: DataFrame,
+    key: str,
+    operation: AggregateOperation,
+    time: str,
+    window: timedelta,
+    slide: timedelta,
+) -> DataFrame:
+    """The aggregate of each key in each sliding window, once, when the watermark has passed it.
+
+    A row is accumulated into one *frame*, as long as the slide; nothing else of it is kept. When a
+    frame closes it is combined into the window, and the one that has left the window is deducted:
+    two steps for each result, however many rows and however long the window. The output mode is
+    `append`; the column `end` is the window's end. Rows behind the watermark are dropped, also
+    those whose window is still open.
+
+    Args:
+        rows: a streaming DataFrame with a watermark on `time`.
+        key: one of its columns.
+        operation: what to compute; it travels pickled.
+        time: the TIMESTAMP column.
+        window, slide: the window's length is a multiple of the slide.
+    """
+    if not slide > timedelta(0) or window <= timedelta(0) or window % slide:
+        raise ValueError(
+            f"`window` must be a multiple of `slide`, both more than 0; got {window} and {slide}"
+        )
+    _require_protobuf()
+    result = _schema(rows.schema[key], f"end TIMESTAMP, {operation.result}")
+    return rows.groupBy(key).transformWithState(
+        _Sliding(operation, result.names, time, window, slide),
+        outputStructType=result,
+        outputMode="append",
+        timeMode="eventTime",
+    )
+
+
+class _Sliding(StatefulProcessor):
+    """Frames are named by their end, in milliseconds."""
+
+    def __init__(
+        self,
+        operation: AggregateOperation,
+        names: list[str],
+        time: str,
+        window: timedelta,
+        slide: timedelta,
+    ) -> None:
+        self._operation, self._row, self._time = operation, Row(*names), time
+        self._window, self._slide = _millis(window), _millis(slide)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        schema = self._operation.accumulator
+        self._frames = handle.getMapState("frames", "end LONG", schema)
+        self._sum = handle.getValueState("window", f"frames INT, {schema}")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        frames: dict[int, Accumulator] = {}
+        for row in rows:
+            end = (_epoch_millis(row[self._time]) // self._slide + 1) * self._slide
+            before = frames.get(end) or self._frame(end) or self._operation.create()
+            frames[end] = self._operation.accumulate(before, row)
+        for end, accumulator in frames.items():
+            self._frames.updateValue((end,), accumulator)
+            for at in range(end, end + self._window + 1, self._slide):
+                self._handle.registerTimer(at)
+        yield from ()
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Any]:
+        """A window ends: its newest frame comes in, and the one before its oldest goes out."""
+        end = expiredTimerInfo.getExpiryTimeInMs()
+        frames, window = self._window_so_far()
+        if newest := self._frame(end):
+            frames, window = frames + 1, self._operation.combine(window, newest)
+        if gone := self._frame(end - self._window):
+            frames, window = frames - 1, self._operation.deduct(window, gone)
+            self._frames.removeKey((end - self._window,))
+        if frames:
+            self._sum.update((frames, *window))
+            yield self._row(*key, _from_millis(end), *self._operation.finish(window))
+        else:
+            self._sum.clear()
+
+    def _window_so_far(self) -> tuple[int, Accumulator]:
+        """How many frames are in the window, and what they hold together."""
+        frames, *window = self._sum.get() or (0, *self._operation.create())
+        return frames, tuple(window)
+
+    def _frame(self, end: int) -> Accumulator | None:
+        frame: Accumulator | None = self._frames.getValue((end,))
+        return frame
+
+
+# ---- What both need ------------------------------------------------------------------------------
+
+
+def _require_protobuf() -> None:
+    """Better now than in the log of a task."""
+    try:
+        importlib.import_module("google.protobuf")
+    except ImportError:
+        raise ImportError(
+            "`rolling` and `sliding` run on Spark's transformWithState, which needs the package "
+            "`protobuf`, 6.33.5 or later, here and where tasks run: pip install 'protobuf>=6.33.5'"
+        ) from None
+
+
+def _schema(key: StructField, others: str) -> StructType:
+    return StructType([key, *cast(StructType, StructType.fromDDL(others)).fields])
+
+
+def _millis(length: timedelta) -> int:
+    return length // timedelta(milliseconds=1)
+
+
+def _epoch_millis(time: datetime) -> int:
+    """Rows have times of this process's zone, without saying so."""
+    return _millis(time.astimezone(UTC) - datetime.fromtimestamp(0, UTC))
+
+
+def _from_millis(millis: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=millis)

@@ -1,0 +1,172 @@
+"""Checks of notebook 13: watermark policies, and an aggregate operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from tutorial_pkg.state import broken_law
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
+from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL, Arrival
+
+Answer = Callable[..., Any]
+Case = tuple[list[Arrival], float, float | None, str]  # seen, now, wanted, hint
+
+NOTHING_YET = "before the first arrival there is no event time: return None."
+BY_LAG = f"no event has waited long: the newest event time minus the lag of {LAG}."
+DISORDER = "the *highest* event time counts, not that of the last arrival."
+
+# ---- Exercises 1 to 3: policies ------------------------------------------------------------------
+
+_LAG_AND_DELAY: list[Case] = [
+    ([], 5, None, NOTHING_YET),
+    ([(1, 1), (2, 2)], 3, 2 - LAG, BY_LAG),
+    ([(1, 9), (2, 3)], 2.5, 9 - LAG, DISORDER),
+    ([(1, 9), (2, 3)], 1 + DELAY, 9, f"event 9 came {DELAY} s ago: the watermark must be at it."),
+    (
+        [(1, 4), (6, 7)],
+        2 + DELAY,
+        4,
+        f"event 4 came more than {DELAY} s ago, event 7 did not: the watermark is at 4.",
+    ),
+    (
+        [(1, 4), (6, 20)],
+        2 + DELAY,
+        20 - LAG,
+        "it is the *greater* of two limits, and here the lag gives more.",
+    ),
+]
+
+
+@exercise
+def check_13_1(answer: Answer) -> Verdict:
+    """Is `answer` the policy of lag and delay?"""
+    return _compare(answer, "lag_and_delay", _LAG_AND_DELAY) or right(
+        "No event waits longer than the delay, even if nothing comes any more."
+    )
+
+
+_LAG_AND_LULL: list[Case] = [
+    ([], 5, None, NOTHING_YET),
+    ([(1, 1), (2, 2)], 3, 2 - LAG, BY_LAG),
+    ([(1, 9), (2, 3)], 2.5, 9 - LAG, DISORDER),
+    ([(1, 9)], 1 + LULL, 9 - LAG, f"the lull begins {LULL} s after the last advance, not before."),
+    (
+        [(1, 9)],
+        3 + LULL,
+        11 - LAG,
+        "since the lull began 2 s have passed, so the watermark goes on by 2 s.",
+    ),
+    (
+        [(1, 9), (4, 3)],
+        3 + LULL,
+        11 - LAG,
+        "an event that does not advance the watermark does not end the lull.",
+    ),
+    (
+        [(1, 9), (4, 9.5)],
+        3 + LULL,
+        9.5 - LAG,
+        "the lull is counted from the arrival of the *highest* event time.",
+    ),
+    (
+        [(1, 1000)],
+        3 + LULL,
+        1002 - LAG,
+        "it knows nothing of the clock but how much time passes: event times may be in its future.",
+    ),
+]
+
+
+@exercise
+def check_13_2(answer: Answer) -> Verdict:
+    """Is `answer` the policy of lag and lull?"""
+    return _compare(answer, "lag_and_lull", _LAG_AND_LULL) or right(
+        "In a lull the watermark goes with the clock, at the distance that it had."
+    )
+
+
+_WALL_CLOCK: list[Case] = [
+    ([], 15, 15 - BEHIND, "it needs no arrival: the clock alone tells the limit."),
+    ([(1, 1)], 30, 30 - BEHIND, f"it must not be more than {BEHIND} s behind the clock."),
+    ([(29, 29)], 30, 29 - LAG, "where the data give more than the clock, the data count."),
+    ([(28, 29), (29, 3)], 30, 29 - LAG, DISORDER),
+]
+
+
+@exercise
+def check_13_3(answer: Answer) -> Verdict:
+    """Is `answer` the policy that is limited by the wall clock?"""
+    return _compare(answer, "wall_clock", _WALL_CLOCK) or right(
+        "Never further behind the clock than the limit, whoever is silent."
+    )
+
+
+def _compare(answer: Answer, name: str, cases: list[Case]) -> Verdict | None:
+    if not callable(answer):
+        return not_yet(f"A function is wanted: def {name}(seen, now): ...")
+    for seen, now, wanted, hint in cases:
+        call = f"{name}({seen}, {now:g})"
+        try:
+            found = answer(list(seen), now)
+        except Exception as error:  # whatever the learner's function raises is a wrong answer
+            return not_yet(f"{call} raised {type(error).__name__}: {str(error)[:80]}; {hint}")
+        if found != wanted:
+            return not_yet(f"{call} must be {wanted}, yours is {found}: {hint}")
+    return None
+
+
+# ---- Exercise 4: an operation of one's own -------------------------------------------------------
+
+_ROWS = [
+    SimpleNamespace(price=price, quantity=quantity)
+    for price, quantity in ((200, 10), (300, 30), (250, 1), (100, 7))
+]
+_PARTS = ("accumulator", "result", "create", "accumulate", "combine", "deduct", "finish")
+
+
+@exercise
+def check_13_4(answer: Any) -> Verdict:
+    """Is `answer` a class that computes the average price of a share?"""
+    if not isinstance(answer, type):
+        return not_yet("A class is wanted: class SharePrice: ...")
+    missing = [name for name in _PARTS if not hasattr(answer, name)]
+    if missing:
+        return not_yet(f"`{answer.__name__}` has no `{missing[0]}`: `Average` above has it.")
+    try:
+        return _judged(answer())
+    except Exception as error:  # whatever the learner's methods raise is a wrong answer
+        return not_yet(f"It raised {type(error).__name__}: {str(error)[:100]}.")
+
+
+def _judged(operation: Any) -> Verdict:
+    accumulator = operation.create()
+    if not isinstance(accumulator, tuple):
+        return not_yet("`create` must return a tuple, one value for each column of `accumulator`.")
+    columns = operation.accumulator.count(",") + 1
+    if len(accumulator) != columns:
+        return not_yet(
+            f"`accumulator` names {columns} column(s), `create` returns {len(accumulator)} value(s)"
+        )
+    if law := broken_law(operation, _ROWS):
+        return not_yet(f"A law is broken: {law}.")
+    return _result(operation)
+
+
+def _result(operation: Any) -> Verdict:
+    accumulator = operation.create()
+    for row in _ROWS[:2]:
+        accumulator = operation.accumulate(accumulator, row)
+    found = operation.finish(accumulator)
+    if found == (250.0,):
+        return not_yet(
+            "10 shares at 200 and 30 at 300 cost 275 a share on average. Yours is 250, the average "
+            "of the *trades*: a trade of 30 shares must count 30 times."
+        )
+    if not isinstance(found, tuple) or found != (275.0,):
+        return not_yet(
+            f"10 shares at 200 and 30 at 300: `finish` must return (275.0,), yours returned "
+            f"{found!r}. What was paid in all, by the number of shares?"
+        )
+    return right("All laws hold: Spark may cut, combine and deduct it as it likes.")

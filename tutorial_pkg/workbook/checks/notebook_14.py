@@ -1,0 +1,116 @@
+"""Checks of notebook 14: a lookup, and when an order counts as unpaid."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
+from tutorial_pkg.workbook.orders import SECOND, START, Order, Payment
+
+Answer = Callable[..., Any]
+
+# ---- Exercise 1: look up a batch of keys ---------------------------------------------------------
+
+
+@exercise
+def check_14_1(answer: Answer) -> Verdict:
+    """Does `answer` look up all keys of a batch with one statement?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def with_sector(batch, connection): ...")
+    statements: list[str] = []
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE companies (ticker TEXT PRIMARY KEY, sector TEXT)")
+        rows = [("TREE", "wood"), ("SALT", "food"), ("O'NE", "quotes"), ("LAMP", "light")]
+        connection.executemany("INSERT INTO companies VALUES (?, ?)", rows)
+        connection.commit()
+        connection.set_trace_callback(statements.append)
+        tickers = ["SALT", "TREE", "GONE", "SALT", "O'NE"]
+        batch = pa.RecordBatch.from_pydict({"ticker": tickers, "price": [5, 1, 4, 2, 3]})
+        try:
+            found = answer(batch, connection)
+        except Exception as error:  # whatever the learner's function raises is a wrong answer
+            return not_yet(f"It raised {type(error).__name__}: {str(error)[:100]}.")
+        finally:
+            connection.set_trace_callback(None)
+    return _judged(found, batch, statements)
+
+
+def _judged(found: Any, batch: pa.RecordBatch, statements: list[str]) -> Verdict:
+    if not isinstance(found, pa.RecordBatch):
+        return not_yet(f"It must return a pyarrow.RecordBatch, yours is a {type(found).__name__}.")
+    if found.schema.names != ["ticker", "price", "sector"]:
+        return not_yet(
+            f"The columns must be ticker, price, sector; yours are {found.schema.names}: "
+            "`batch.append_column` adds one."
+        )
+    if found["price"].to_pylist() != batch["price"].to_pylist():
+        return not_yet(
+            f"{found.num_rows} rows came out of {batch.num_rows}, or in another order: a ticker "
+            "that the table has not keeps its row, and two rows of a ticker stay two."
+        )
+    wanted = ["food", "wood", None, "food", "quotes"]
+    if found["sector"].to_pylist() != wanted:
+        return not_yet(f"The sectors must be {wanted}, yours are {found['sector'].to_pylist()}.")
+    return _by_statements(statements)
+
+
+def _by_statements(statements: list[str]) -> Verdict:
+    if len(statements) != 1:
+        return not_yet(
+            f"{len(statements)} statements for one batch: ask for all its tickers at once, with "
+            "`WHERE ticker IN (?, ?, ...)`."
+        )
+    if "where" not in statements[0].lower():
+        return not_yet("It read the whole table: ask only for the tickers of the batch.")
+    return right("One question for a batch, whatever its size.")
+
+
+# ---- Exercise 2: when is an order unpaid? --------------------------------------------------------
+
+_ORDERS = [Order(START + n * SECOND, n, 10) for n in range(4)]
+_WITHIN = 10 * SECOND
+
+
+def _paid(**seconds: float) -> list[Payment]:
+    """Payments by order: `_2=8` pays order 2 at second 8."""
+    return [Payment(START + at * SECOND, int(name[1:])) for name, at in seconds.items()]
+
+
+@exercise
+def check_14_2(answer: Answer) -> Verdict:
+    """Does `answer` say which orders are unpaid for good?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def unpaid(orders, payments, within, watermark): ...")
+    for payments, watermark, wanted, hint in _CASES:
+        try:
+            found = answer(list(_ORDERS), list(payments), _WITHIN, watermark)
+            found = sorted(found)
+        except Exception as error:  # whatever the learner's function raises is a wrong answer
+            return not_yet(f"It raised {type(error).__name__}: {str(error)[:100]}.")
+        if found != wanted:
+            at = (watermark - START) / SECOND
+            paid = {p.order: (p.paid - START) / SECOND for p in payments}
+            return not_yet(
+                f"Payments {paid} and the watermark at {at:g}: {wanted} are unpaid, yours are "
+                f"{found}: {hint}"
+            )
+    return right("Not a moment earlier: until then its payment may still come.")
+
+
+def _at(second: float) -> datetime:
+    return START + timedelta(seconds=second)
+
+
+_CASES = [
+    ([], _at(5), [], "a payment within 10 seconds may still come for each."),
+    ([], _at(11.5), [0, 1], "orders 0 and 1 had time until 10 and 11, the others have more."),
+    (_paid(_0=4), _at(11.5), [1], "order 0 was paid."),
+    (_paid(_0=10.5), _at(11.5), [0, 1], "order 0 was paid later than 10 seconds after it."),
+    (_paid(_1=11), _at(11.5), [0], "10 seconds after it is within 10 seconds."),
+    (_paid(_3=12, _0=1), _at(30), [1, 2], "each payment belongs to one order."),
+]
