@@ -1,9 +1,11 @@
 """The notebooks as a book: `make book`. Nothing is run again, and no network is needed."""
 
 import re
+from itertools import groupby
 
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
-ITEM = re.compile(r"\w+ \(|[A-Z]\w+: ")  # "maxRows (1 or more): …", "Guarantee: …"
+# "maxRows (1 or more): …", "Guarantee: …", "`fill`   add what …"
+ITEM = re.compile(r"\w+ \(|[A-Z]\w+: |``\.?\w+``  ")
 
 project = "Streaming connectors for Spark, in Python"
 html_title = project
@@ -29,8 +31,18 @@ html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
 
 def as_lists(app, what, name, obj, options, lines):
     """Docstrings are made for `help()`: here `names` become literals, `option (what): …` a list."""
-    paragraphs = CODE.sub(r"``\1``", "\n".join(lines)).split("\n\n")
-    lines[:] = [line for paragraph in paragraphs for line in (*_listed(paragraph), "")]
+    paragraphs = "\n".join(lines).split("\n\n")
+    lines.clear()
+    for is_code, found in groupby(paragraphs, _is_code):
+        if is_code:
+            lines += ["::", "", *"\n\n".join(found).splitlines(), ""]
+        else:
+            lines += [line for text in found for line in (*_listed(CODE.sub(r"``\1``", text)), "")]
+
+
+def _is_code(paragraph):
+    lines = paragraph.splitlines()
+    return bool(lines) and all(line.startswith("    ") for line in lines)
 
 
 def _listed(paragraph):

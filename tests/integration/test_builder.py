@@ -163,6 +163,18 @@ def test_every_type_through_the_log(spark: SparkSession, tmp_path: Path) -> None
     )
 
 
+def test_functions_that_capture_a_session_or_a_frame_are_refused(spark: SparkSession) -> None:
+    rows = spark.range(1)
+    for name, kind, function in (
+        ("spark", "SparkSession", lambda state, buffer: spark.range(1)),
+        ("rows", "DataFrame", lambda state, buffer: rows.collect()),
+    ):
+        builder = SourceBuilder.stream("numbers", "n LONG", lambda context: None).fill(function)
+        text = f"^format `numbers`: `fill` cannot travel .* it captures `{name}`, a {kind} \\("
+        with pytest.raises(ValueError, match=text):
+            builder.build()
+
+
 def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     def fill(state: list[int], buffer: Buffer) -> None:
         buffer.add(state.pop())
@@ -284,8 +296,8 @@ def test_destroy_is_called_once_for_each_create_also_after_an_error(
     assert found["create"] == found["destroy"] >= 6
 
 
-@pytest.mark.parametrize("name", ["create", "flush", "destroy", "commit"])
-def test_each_function_of_a_sink_that_fails_is_named(
+@pytest.mark.parametrize("name", ["flush", "commit"])
+def test_a_function_of_a_sink_that_fails_is_named(
     spark: SparkSession, tmp_path: Path, events: Path, name: str
 ) -> None:
     def fails(*_: Any) -> Any:
@@ -297,16 +309,40 @@ def test_each_function_of_a_sink_that_fails_is_named(
     assert re.fullmatch(f"FunctionError: {failure}", str(last_error(query)))
 
 
-def test_a_commit_that_dies_before_and_after_its_work_counts_once(
+def test_without_commit_what_was_flushed_comes_again(
     spark: SparkSession, tmp_path: Path, events: Path
 ) -> None:
-    """A crash before the work, or between the work and Spark's note, repeats the batch."""
+    """At least once: when one task of a batch fails, the restart repeats those that did not."""
+    table, failed = tmp_path / "table", tmp_path / "failed"
+
+    def flush(state: list[Any]) -> None:
+        if 7 in state and not failed.exists():
+            wait_until(table.exists, SECONDS, "the other task's rows")
+            failed.touch()
+            raise OSError("no room")
+        with table.open("a") as file:
+            file.write("".join(f"{value}\n" for value in state))
+
+    sink = sink_of(events, flush=flush)
+    query = write(spark, sink, tmp_path)
+    assert str(last_error(query)).endswith("`flush` of task 1 failed: OSError: no room")
+    query = write(spark, sink, tmp_path)
+    assert query.exception() is None
+    times = Counter(map(int, table.read_text().split()))
+    assert {value for value in range(10) if times[value] == 2} == {0, 2, 4, 6, 8}
+    assert {value for value in range(10) if times[value] == 1} == {1, 3, 5, 7, 9}
+
+
+def test_a_commit_that_fails_before_and_after_its_work_counts_once(
+    spark: SparkSession, tmp_path: Path, events: Path
+) -> None:
+    """So does a crash, as the fault tests show; here the handles come to `abort`, too."""
     database = tmp_path / "rows.db"
     functions = two_phases(database)
     commit = functions["commit"]
 
     def dying(context: Any, handles: list[list[int]]) -> None:
-        before, after = events / f"before {context.batch}", events / f"after {context.batch}"
+        before, after = (tmp_path / f"{word} {context.batch}" for word in ("before", "after"))
         if not before.exists():
             before.touch()
             raise OSError("before")
@@ -319,19 +355,14 @@ def test_a_commit_that_dies_before_and_after_its_work_counts_once(
         note(events, f"abort {context.batch} {len(handles)}")
 
     sink = sink_of(events, **{**functions, "commit": dying, "abort": abort})
-    for _ in range(2):
-        for text in ("before", "after"):
-            query = write(spark, sink, tmp_path, batches=10)
-            assert str(last_error(query)).endswith(f" failed: OSError: {text}")
-    write(spark, sink_of(events, **functions), tmp_path, batches=4)
+    for text in ("before", "after"):
+        query = write(spark, sink, tmp_path, batches=10)
+        assert str(last_error(query)).endswith(f" failed: OSError: {text}")
+    write(spark, sink_of(events, **functions), tmp_path, batches=3)
     found = in_database(database)
     assert found == list(range(len(found)))
-    assert len(found) >= 40
-    assert set(notes_of_abort(events)) == {"abort 0 2", "abort 1 2"}
-
-
-def notes_of_abort(events: Path) -> list[str]:
-    return [file.name.split("-", 2)[2] for file in events.iterdir() if "-abort" in file.name]
+    assert len(found) >= 30
+    assert notes(events)["abort 0 2"] == 2
 
 
 def test_receive_batch_gets_record_batches_and_options(

@@ -1,17 +1,23 @@
 """Connectors from a few functions: `SourceBuilder`, `SinkBuilder`.
 
-Read in this order: `source_builder` and `sink_builder` (what users write), `stream_source`
-(`instances`, `instance`, `buffer`, `rows`, `frames`, `snapshots`, `status`: a row's way into the
-log), `replayable_source` (with `splits`), `batch_source`. `declaration`, `functions` and `context`
-are what all of them share.
+What users call is at the top: `help(SourceBuilder)`, `help(StreamSourceBuilder)` (its `.fill`,
+`.snapshot` and so on), `help(SinkBuilder)`.
+
+Read the files in this order: `source_builder` and `sink_builder` (what users write),
+`stream_source` (`instances`, `instance`, `buffer`, `rows`, `frames`, `snapshots`, `status`: a row's
+way into the log), `replayable_source` (with `splits`), `batch_source`. `declaration` (how functions
+are given), `built` (what Spark gets), `functions` and `context` are what all of them share.
 """
 
+from tutorial_pkg.builder.batch_source import BatchSourceBuilder
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import BatchContext, SinkContext, SourceContext, SplitContext
 from tutorial_pkg.builder.functions import FunctionError
+from tutorial_pkg.builder.replayable_source import ReplayableSourceBuilder
 from tutorial_pkg.builder.sink_builder import SinkBuilder
 from tutorial_pkg.builder.source_builder import SourceBuilder
 from tutorial_pkg.builder.status import BuilderStatus, InstanceStatus, builder_status
+from tutorial_pkg.builder.stream_source import StreamSourceBuilder
 from tutorial_pkg.core.options import (
     REQUIRED,
     boolean,
@@ -24,15 +30,18 @@ from tutorial_pkg.core.options import (
 __all__ = [
     "REQUIRED",
     "BatchContext",
+    "BatchSourceBuilder",
     "Buffer",
     "BuilderStatus",
     "FunctionError",
     "InstanceStatus",
+    "ReplayableSourceBuilder",
     "SinkBuilder",
     "SinkContext",
     "SourceBuilder",
     "SourceContext",
     "SplitContext",
+    "StreamSourceBuilder",
     "boolean",
     "builder_status",
     "choice",

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.context import OptionValues, SourceContext, option_values
-from tutorial_pkg.builder.declaration import Declaration, data_source, schema_text
+from tutorial_pkg.builder.built import BuiltSource, SourceParts, data_source, schema_text
+from tutorial_pkg.builder.context import OptionValues, SourceContext
+from tutorial_pkg.builder.declaration import InstancesDeclaration
 from tutorial_pkg.builder.functions import Function, Functions
 from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.core.options import Option, Options, integer
 from tutorial_pkg.core.worker import settle
 
 PAUSE_SECONDS = 0.01  # after a `fill` that added nothing
@@ -24,31 +24,11 @@ PAUSE_SECONDS = 0.01  # after a `fill` that added nothing
 # ---- What is built -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class BatchParts:
-    """What the builder was given."""
-
-    functions: Functions
-    schema: str | StructType
-    options: Options
-
-
-class BuiltBatchSource(DataSource):
+class BuiltBatchSource(BuiltSource):
     """The base of the classes that `SourceBuilder.batch` makes."""
 
-    parts: ClassVar[BatchParts]
-
-    @classmethod
-    def name(cls) -> str:
-        return cls.parts.functions.format
-
-    def schema(self) -> str | StructType:
-        option_values(self.parts.options, self.options)
-        return self.parts.schema
-
     def reader(self, schema: StructType) -> BuiltBatchReader:
-        options = option_values(self.parts.options, self.options)
-        return BuiltBatchReader(self.parts.functions, schema, options)
+        return BuiltBatchReader(self.parts.functions, schema, self.values())
 
 
 @dataclass
@@ -93,29 +73,14 @@ class BuiltBatchReader(DataSourceReader):
 # ---- The builder ---------------------------------------------------------------------------------
 
 
-class BatchSourceBuilder(Declaration):
-    """Functions, until `build()` makes a `DataSource` of them; see `SourceBuilder.batch`."""
+class BatchSourceBuilder(InstancesDeclaration):
+    """What follows `SourceBuilder.batch(...)`: give functions, then `build()` the `DataSource`."""
 
-    def __init__(self, name: str, schema: str | StructType, create: Function) -> None:
-        super().__init__(name)
-        self._schema = schema
-        self._count = 1
-        self._set("create", create, "context")
+    _MOST_INSTANCES = 10_000
 
     def fill(self, function: Function) -> Self:
         """`fill(state, buffer)` adds some rows; it is called until it calls `buffer.close()`."""
         return self._set("fill", function, "state", "buffer")
-
-    def destroy(self, function: Function) -> Self:
-        """`destroy(state)` closes what `create` opened: once, also after an error."""
-        return self._set("destroy", function, "state")
-
-    def distributed(self, count: int) -> Self:
-        """So many instances, a task each, unless the option `parallelism` says otherwise."""
-        if not isinstance(count, int) or count < 1:
-            raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")
-        self._count = count
-        return self
 
     def build(self) -> type[DataSource]:
         """The class for `spark.dataSource.register`.
@@ -123,12 +88,10 @@ class BatchSourceBuilder(Declaration):
         Raises `ValueError` for functions that are missing, or cannot travel to other processes.
         """
         self._require("fill")
-        parallelism = Option(
-            "parallelism", integer(1), self._count, "1 or more", "how many instances, a task each"
-        )
-        parts = BatchParts(self._functions(), self._schema, self._all_options(parallelism))
-        doc = _DOCUMENTATION.format(options=parts.options.table(), schema=schema_text(self._schema))
-        return data_source(BuiltBatchSource, self._name, doc, parts=parts)
+        options = self._all_options(self._parallelism("how many instances, a task each"))
+        parts = SourceParts(self._functions(), options, self._schema)
+        doc = _DOCUMENTATION.format(options=options.table(), schema=schema_text(self._schema))
+        return data_source(BuiltBatchSource, doc, parts)
 
 
 _DOCUMENTATION = """Rows that functions add until they are done: made by `SourceBuilder.batch`.

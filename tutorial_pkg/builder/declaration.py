@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Self
 
-from pyspark.sql.types import StructType
-
+from tutorial_pkg.builder.built import Schema
 from tutorial_pkg.builder.functions import Function, Functions, check_travel, checked
-from tutorial_pkg.core.options import Option, Options
+from tutorial_pkg.core.options import Option, Options, integer
 
 Parse = Callable[[str], Any]
 
@@ -74,12 +73,31 @@ def _name_of(parse: Parse) -> str:
     return getattr(parse, "__name__", type(parse).__name__)
 
 
-def schema_text(schema: str | StructType) -> str:
-    """The schema for the documentation; `toDDL` would need a session."""
-    return schema if isinstance(schema, str) else schema.simpleString()
+class InstancesDeclaration(Declaration):
+    """For sources whose functions run in instances, each with a state that `create` makes."""
 
+    _MOST_INSTANCES = 1
 
-def data_source(base: type, name: str, doc: str, **attributes: Any) -> type:
-    """A class of its own for each format: it is pickled whole, so it works in any process."""
-    words = "".join(part.capitalize() for part in name.split("_"))
-    return type(f"{words}DataSource", (base,), {"__doc__": doc, **attributes})
+    def __init__(self, name: str, schema: Schema, create: Function) -> None:
+        super().__init__(name)
+        self._schema = schema
+        self._count = 1
+        self._set("create", create, "context")
+
+    def destroy(self, function: Function) -> Self:
+        """`destroy(state)` closes what `create` opened: once, also after an error."""
+        return self._set("destroy", function, "state")
+
+    def distributed(self, count: int) -> Self:
+        """So many instances, unless the query's option `parallelism` says otherwise."""
+        if not isinstance(count, int) or not 1 <= count <= self._MOST_INSTANCES:
+            raise ValueError(
+                f"format `{self._name}`: `distributed` takes 1..{self._MOST_INSTANCES}, "
+                f"got {count!r}"
+            )
+        self._count = count
+        return self
+
+    def _parallelism(self, meaning: str) -> Option:
+        most = self._MOST_INSTANCES
+        return Option("parallelism", integer(1, most), self._count, f"1..{most}", meaning)

@@ -131,10 +131,9 @@ class Instance(threading.Thread):
             batches, tokens = self._buffer.take()
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
-        if batches:
-            self._append(batches)
-        elif self._is_silent():
-            self._append([self._heartbeat()])
+        rows = batches or self._heartbeat_if_due()
+        if rows:
+            self._append(rows)
         self._expect(tokens)
         return bool(batches or tokens)
 
@@ -158,16 +157,14 @@ class Instance(threading.Thread):
         with self._blamed("snapshot"):
             return json.dumps({"snapshot": snapshot}, allow_nan=False)
 
-    # ---- Silence
-
-    def _is_silent(self) -> bool:
-        heartbeat = self._plan.heartbeat
-        return heartbeat is not None and time.time() - self.added_at >= heartbeat[1]
-
-    def _heartbeat(self) -> pa.RecordBatch:
-        """A row with nothing but the time."""
-        assert self._plan.heartbeat is not None
-        return self._plan.packer.pack([{self._plan.heartbeat[0]: datetime.now(UTC)}])
+    def _heartbeat_if_due(self) -> list[pa.RecordBatch]:
+        """After a silence, a row with nothing but the time."""
+        if self._plan.heartbeat is None:
+            return []
+        column, seconds = self._plan.heartbeat
+        if time.time() - self.added_at < seconds:
+            return []
+        return [self._plan.packer.pack([{column: datetime.now(UTC)}])]
 
     # ---- Acknowledging
 

@@ -11,11 +11,11 @@ from typing import Any
 from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.instance import Instance, Plan
 from tutorial_pkg.builder.snapshots import forget_snapshots, last_snapshots, save_snapshots
-from tutorial_pkg.builder.status import InstanceStatus, publish
+from tutorial_pkg.builder.status import InstanceStatus, status_file
 from tutorial_pkg.core.log_group import Backlog, LogGroup
+from tutorial_pkg.core.status_file import StatusPublisher
 
 STOP_SECONDS = 3.0
-PUBLISH_SECONDS = 0.25
 NOTABLE_SECONDS = 1.0  # so long an instance may be silent, or in a function, without a word
 
 _log = logging.getLogger(__name__)
@@ -48,14 +48,14 @@ class Instances:
     """Runs them from its making until `close`; the producer of a log reader."""
 
     def __init__(self, plan: Plan, logs: LogGroup, backlog: Backlog, count: int) -> None:
-        self._logs, self._backlog = logs, backlog
+        self._backlog = backlog
         if "snapshot" not in plan.functions:
             forget_snapshots(logs.directory)
         self._start = TogetherAtStart(logs, count)
         contexts = [SourceContext(index, count, plan.options) for index in range(count)]
         self._all = [Instance(plan, each, self._start, backlog) for each in contexts]
-        self._stopped = threading.Event()
-        self._publisher = threading.Thread(target=self._publish, name="status", daemon=True)
+        repairs = [log.repair for log in logs.writers.values() if log.repair]
+        self._publisher = StatusPublisher(status_file(logs.directory), self._statuses, repairs)
         for thread in (*self._all, self._publisher):
             thread.start()
 
@@ -74,32 +74,19 @@ class Instances:
             instance.join(max(0.0, deadline - time.monotonic()))
             if instance.is_alive():
                 self._leave(instance)
-        self._stopped.set()
-        self._publisher.join()
+        self._publisher.stop()
 
     def _leave(self, instance: Instance) -> None:
         instance.abandon()
         name = instance.inside[0] if instance.inside else "its thread"
-        text = f"`{name}` did not come back within {STOP_SECONDS:.0f} s; the query ended without it"
+        text = f"`{name}` did not come back within {STOP_SECONDS:g} s; the query ended without it"
         instance.status.last_error = text
         _log.warning("%s: %s", instance.name, text)
 
     # ---- What `builder_status` reads
 
-    def _publish(self) -> None:
-        published: dict[int, InstanceStatus] = {}
-        while True:  # at once, and once more behind the end
-            published = self._publish_changes(published)
-            if self._stopped.is_set():
-                return
-            self._stopped.wait(PUBLISH_SECONDS)
-
-    def _publish_changes(self, published: dict[int, InstanceStatus]) -> dict[int, InstanceStatus]:
-        current = {index: self._status(index) for index in range(len(self._all))}
-        if current != published:
-            repairs = [log.repair for log in self._logs.writers.values() if log.repair]
-            publish(self._logs.directory, current, repairs)
-        return current
+    def _statuses(self) -> dict[int, InstanceStatus]:
+        return {index: self._status(index) for index in range(len(self._all))}
 
     def _status(self, index: int) -> InstanceStatus:
         instance, inside = self._all[index], self._all[index].inside

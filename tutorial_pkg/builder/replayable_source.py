@@ -22,12 +22,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.context import OptionValues, SplitContext, option_values
-from tutorial_pkg.builder.declaration import Declaration, data_source, schema_text
-from tutorial_pkg.builder.functions import Function, Functions
+from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
+from tutorial_pkg.builder.context import OptionValues, SplitContext
+from tutorial_pkg.builder.declaration import Declaration
+from tutorial_pkg.builder.functions import Function
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, limited, pieces
-from tutorial_pkg.core.options import Option, Options, integer
+from tutorial_pkg.core.options import Option, integer
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.worker import settle
 
@@ -50,12 +51,9 @@ PARALLELISM = Option(
 
 
 @dataclass(frozen=True)
-class ReplayableParts:
+class ReplayableParts(SourceParts):
     """What the builder was given; `limit` and `parallelism` are the names of these options."""
 
-    functions: Functions
-    schema: str | StructType
-    options: Options
     limit: str
     parallelism: str | None
 
@@ -65,27 +63,16 @@ class ReplayableParts:
         return wanted
 
 
-class BuiltReplayableSource(DataSource):
+class BuiltReplayableSource(BuiltSource):
     """The base of the classes that `SourceBuilder.replayable` makes."""
 
     parts: ClassVar[ReplayableParts]
 
-    @classmethod
-    def name(cls) -> str:
-        return cls.parts.functions.format
-
-    def schema(self) -> str | StructType:
-        self._values()
-        return self.parts.schema
-
     def reader(self, schema: StructType) -> BuiltReplayableBatchReader:
-        return BuiltReplayableBatchReader(self.parts, schema, self._values())
+        return BuiltReplayableBatchReader(self.parts, schema, self.values())
 
     def streamReader(self, schema: StructType) -> BuiltReplayableReader:
-        return BuiltReplayableReader(self.parts, schema, self._values())
-
-    def _values(self) -> OptionValues:
-        return option_values(self.parts.options, self.options)
+        return BuiltReplayableReader(self.parts, schema, self.values())
 
 
 class BuiltReplayableBatchReader(DataSourceReader):
@@ -162,12 +149,12 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 
 class ReplayableSourceBuilder(Declaration):
-    """Options, until `build()` makes a `DataSource`; see `SourceBuilder.replayable`."""
+    """What follows `SourceBuilder.replayable(...)`, until `build()` makes the `DataSource`."""
 
     def __init__(
         self,
         name: str,
-        schema: str | StructType,
+        schema: Schema,
         splits: Function,
         latest: Function,
         read: Function,
@@ -215,10 +202,10 @@ class ReplayableSourceBuilder(Declaration):
         own = [option for option in (self._limit, self._parallelism) if option]
         options, cut = self._all_options(*own), self._parallelism
         parts = ReplayableParts(
-            self._functions(), self._schema, options, self._limit.name, cut.name if cut else None
+            self._functions(), options, self._schema, self._limit.name, cut.name if cut else None
         )
         doc = _DOCUMENTATION.format(options=options.table(), schema=schema_text(self._schema))
-        return data_source(BuiltReplayableSource, self._name, doc, parts=parts)
+        return data_source(BuiltReplayableSource, doc, parts)
 
 
 _DOCUMENTATION = """What can be asked again: made by `SourceBuilder.replayable`.

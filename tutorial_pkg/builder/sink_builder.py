@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -17,31 +17,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import BatchContext, OptionValues, SinkContext, option_values
-from tutorial_pkg.builder.declaration import Declaration, data_source
+from tutorial_pkg.builder.built import Built, Parts, data_source
+from tutorial_pkg.builder.context import BatchContext, OptionValues, SinkContext
+from tutorial_pkg.builder.declaration import Declaration
 from tutorial_pkg.builder.functions import Function, FunctionError, Functions
-from tutorial_pkg.core.options import Options
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
 # ---- What is built -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SinkParts:
-    """What the builder was given."""
-
-    functions: Functions
-    options: Options
-
-
-class BuiltSink(DataSource):
+class BuiltSink(Built):
     """The base of the classes that `SinkBuilder.stream` makes."""
-
-    parts: ClassVar[SinkParts]
-
-    @classmethod
-    def name(cls) -> str:
-        return cls.parts.functions.format
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SinkWriter:
         functions = self.parts.functions
@@ -50,9 +36,8 @@ class BuiltSink(DataSource):
                 f"format `{functions.format}` takes the output modes `append` and `update`; "
                 "with `complete` every batch would have to replace all that was written"
             )
-        options = option_values(self.parts.options, self.options)
         kind = RowWriter if "receive" in functions else BatchWriter
-        return kind(functions, options)
+        return kind(functions, self.values())
 
 
 @dataclass
@@ -239,15 +224,18 @@ class SinkBuilder(Declaration):
             )
         if "commit" in self._given:
             self._require("flush")
-        parts = SinkParts(self._functions(), self._all_options())
-        steps = (
-            "exactly once, if `commit` is atomic and idempotent" if "commit" in self._given else ""
-        )
+        parts = Parts(self._functions(), self._all_options())
         doc = _DOCUMENTATION.format(
-            guarantee=steps or "at least once", options=parts.options.table() or "    none"
+            guarantee=_GUARANTEES["commit" in self._given],
+            options=parts.options.table() or "    none",
         )
-        return data_source(BuiltSink, self._name, doc, parts=parts)
+        return data_source(BuiltSink, doc, parts)
 
+
+_GUARANTEES = {
+    False: "at least once",
+    True: "exactly once, if `commit` is atomic and idempotent",
+}
 
 _DOCUMENTATION = """A sink for a stream's rows: made by `SinkBuilder.stream`.
 

@@ -13,24 +13,36 @@ from tutorial_pkg.builder.stream_source import StreamSourceBuilder
 class SourceBuilder:
     """Builds a Spark source from a few functions.
 
+        from tutorial_pkg import SourceBuilder, start_spark
+        from tutorial_pkg.builder import integer
+
         class Counter:
-            def __init__(self):
-                self.next = 0
+            def __init__(self, context):
+                self.next = context.options.first
 
             def fill(self, buffer):
                 for _ in range(100):
                     buffer.add(self.next)
                     self.next += 1
 
+            def go_to(self, snapshots):
+                self.next = snapshots[0]
+
         source = (
-            SourceBuilder.stream("counter", "number LONG", create=lambda context: Counter())
-            .fill(lambda counter, buffer: counter.fill(buffer))
+            SourceBuilder.stream("counter", "number LONG", create=Counter)
+            .fill(Counter.fill)
             .snapshot(lambda counter: counter.next)
-            .restore(lambda counter, snapshots: setattr(counter, "next", snapshots[0]))
+            .restore(Counter.go_to)
+            .option("first", integer(0), 0, "the first number")
             .build()
         )
+        spark = start_spark()
         spark.dataSource.register(source)
-        numbers = spark.readStream.format("counter").load("/a/folder/for/its/log")
+        numbers = spark.readStream.format("counter").option("first", 10).load("/the/log")
+        writer = numbers.writeStream.format("parquet").option("path", "/the/numbers")
+        query = writer.option("checkpointLocation", "/the/checkpoint").start()
+
+    Started again with the same log and checkpoint, it goes on where it was, whatever it died of.
 
     Which one?
 
@@ -38,6 +50,25 @@ class SourceBuilder:
                   wants to be acknowledged. The builder keeps it in a log on disk.
     `replayable`  what can be asked again: tables, topics, pages, files. No log; only offsets.
     `batch`       what ends: the same functions as `stream`, in tasks, without a log.
+
+    What follows `stream(...)`, each with a function of yours, of which only `.fill` must be there:
+
+    `.fill`         fill(state, buffer): add what there is now with `buffer.add(row)`, and return
+    `.snapshot`     snapshot(state): where the source stands, as JSON
+    `.restore`      restore(state, snapshots): go there, after a restart
+    `.acknowledge`  acknowledge(state, tokens): the rows that were added by
+                    `buffer.add(row, token)` are on disk
+    `.destroy`      destroy(state): close what `create` opened
+
+    and, without one, `.distributed(2)`, `.option(name, parse, default, meaning)`,
+    `.timestamps("column")`, `.heartbeat(seconds)` and at last `.build()`. All of them in detail:
+    `help(tutorial_pkg.builder.StreamSourceBuilder)`. What a row may be, and `add_batch` and
+    `close`: `help(tutorial_pkg.builder.Buffer)`. For `parse` in `.option` there are `integer`,
+    `boolean`, `choice`, `not_empty` and `local_directory`, and `REQUIRED` for `default`, to import
+    from `tutorial_pkg.builder`; a function like `float` will do, too.
+
+    `replayable(...)` has its functions from the start; `.connect`, `.close`, `.distributed`,
+    `.limit` and `.option` may follow: `help(tutorial_pkg.builder.ReplayableSourceBuilder)`.
 
     Functions run in other processes: they are pickled. Open connections and files in `create`;
     what cannot travel is refused by `build()`. An error in a function ends the query and names

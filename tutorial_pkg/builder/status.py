@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tutorial_pkg.core.writer_lock import writer_process
-
-FILE_NAME = "status.json"
+from tutorial_pkg.core.status_file import StatusFile
 
 
 @dataclass
@@ -63,31 +59,22 @@ class BuilderStatus:
 def builder_status(path: str | Path) -> BuilderStatus:
     """The state of the source that fills the log `path`, at most half a second old.
 
-    It only looks at files, so it can be asked at any time, also when no query runs.
+    It only looks at files, so it can be asked at any time, also when no query runs. Raises
+    `ValueError` when the status file is damaged.
     """
-    try:
-        published = json.loads(Path(path, FILE_NAME).read_text())
-    except FileNotFoundError:
-        return BuilderStatus(Path(path), None, {}, [])
-    instances = {int(n): InstanceStatus(**one) for n, one in published["instances"].items()}
-    process = writer_process(Path(path))
-    if process != published["process"]:
-        process = None
-        for instance in instances.values():
+    directory = Path(path)
+    published = status_file(directory).read()
+    if published is None:
+        return BuilderStatus(directory, None, {}, [])
+    if published.process is None:
+        for instance in published.each.values():
             instance.running = False
-    return BuilderStatus(Path(path), process, instances, published["warnings"])
+    return BuilderStatus(directory, published.process, published.each, published.warnings)
 
 
-def publish(directory: Path, instances: dict[int, InstanceStatus], warnings: list[str]) -> None:
-    """Replace the published status in one step, so that nobody reads half of one."""
-    status = {
-        "process": os.getpid(),
-        "instances": {index: asdict(each) for index, each in instances.items()},
-        "warnings": warnings,
-    }
-    written = directory / f"{FILE_NAME}.new"
-    written.write_text(json.dumps(status))
-    written.replace(directory / FILE_NAME)
+def status_file(directory: Path) -> StatusFile[InstanceStatus]:
+    """The file of the log in `directory`."""
+    return StatusFile(directory, "instances", InstanceStatus)
 
 
 def _instance_text(index: int, instance: InstanceStatus) -> str:

@@ -13,50 +13,35 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType, TimestampType
 
-from tutorial_pkg.builder.context import OptionValues, option_values
-from tutorial_pkg.builder.declaration import Declaration, data_source, schema_text
+from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.builder.declaration import InstancesDeclaration
 from tutorial_pkg.builder.frames import batches_of
-from tutorial_pkg.builder.functions import Function, Functions
+from tutorial_pkg.builder.functions import Function
 from tutorial_pkg.builder.instance import Plan
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.core.log_group import Backlog, LogGroup
 from tutorial_pkg.core.log_reader import Framed, LogReader, log_options
-from tutorial_pkg.core.options import Option, Options, integer
-
-MOST_INSTANCES = 64
 
 # ---- What is built -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class StreamParts:
+class StreamParts(SourceParts):
     """What the builder was given."""
 
-    functions: Functions
-    schema: str | StructType
-    options: Options
     time_column: str | None
     heartbeat_seconds: float | None
 
 
-class BuiltStreamSource(DataSource):
+class BuiltStreamSource(BuiltSource):
     """The base of the classes that `SourceBuilder.stream` makes."""
 
     parts: ClassVar[StreamParts]
 
-    @classmethod
-    def name(cls) -> str:
-        return cls.parts.functions.format
-
-    def schema(self) -> str | StructType:
-        option_values(self.parts.options, self.options)  # the time to say what is wrong
-        return self.parts.schema
-
     def streamReader(self, schema: StructType) -> BuiltStreamReader:
-        _check_time(self.parts, schema)
-        options = option_values(self.parts.options, self.options)
-        return BuiltStreamReader(self.parts, schema, options)
+        return BuiltStreamReader(self.parts, schema, self.values())
 
 
 class BuiltStreamReader(LogReader):
@@ -67,6 +52,7 @@ class BuiltStreamReader(LogReader):
         self._parts, self._schema, self._values = parts, schema, options
 
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
+        _check_time(self._parts, self._schema)
         column, seconds = self._parts.time_column, self._parts.heartbeat_seconds
         heartbeat = (column, seconds) if column and seconds else None
         plan = Plan(self._parts.functions, RowPacker(self._schema), self._values, heartbeat)
@@ -119,16 +105,15 @@ def _check_time(parts: StreamParts, schema: StructType) -> None:
 # ---- The builder ---------------------------------------------------------------------------------
 
 
-class StreamSourceBuilder(Declaration):
-    """Functions, until `build()` makes a `DataSource` of them; see `SourceBuilder.stream`."""
+class StreamSourceBuilder(InstancesDeclaration):
+    """What follows `SourceBuilder.stream(...)`: give functions, then `build()` the `DataSource`."""
 
-    def __init__(self, name: str, schema: str | StructType, create: Function) -> None:
-        super().__init__(name)
-        self._schema = schema
-        self._count = 1
+    _MOST_INSTANCES = 64
+
+    def __init__(self, name: str, schema: Schema, create: Function) -> None:
+        super().__init__(name, schema, create)
         self._time_column: str | None = None
         self._heartbeat_seconds: float | None = None
-        self._set("create", create, "context")
 
     def fill(self, function: Function) -> Self:
         """`fill(state, buffer)` adds the rows that there are now, and returns; none is fine.
@@ -164,19 +149,6 @@ class StreamSourceBuilder(Declaration):
         """
         return self._set("acknowledge", function, "state", "tokens")
 
-    def destroy(self, function: Function) -> Self:
-        """`destroy(state)` closes what `create` opened: once, also after an error."""
-        return self._set("destroy", function, "state")
-
-    def distributed(self, count: int) -> Self:
-        """So many instances, unless the query's option `parallelism` says otherwise."""
-        if not isinstance(count, int) or not 1 <= count <= MOST_INSTANCES:
-            raise ValueError(
-                f"format `{self._name}`: `distributed` takes 1..{MOST_INSTANCES}, got {count!r}"
-            )
-        self._count = count
-        return self
-
     def timestamps(self, column: str) -> Self:
         """The TIMESTAMP column with the rows' event time: the one for `withWatermark`."""
         self._time_column = column
@@ -185,11 +157,15 @@ class StreamSourceBuilder(Declaration):
     def heartbeat(self, seconds: float) -> Self:
         """After so many seconds without a row, an instance adds one with only the time set: now.
 
-        Spark's watermark follows the newest event time of the rows that it sees. A source that is
-        silent holds it, and the last windows stay open; heartbeats close them. So they are for
-        sources whose event time is about now: rows that are older than the watermark are dropped.
-        Keep heartbeats out of results *behind* `withWatermark`, by a column that real rows never
-        leave null: `.where("number IS NOT NULL")`.
+        Spark's watermark follows the newest event time among the rows of a source, and the slowest
+        one among several sources in one query (a union, a join). A source that falls silent holds
+        it, and the last windows stay open; heartbeats close them. So they are for sources whose
+        event time is about now: rows that are older than the watermark are dropped.
+
+        Keep heartbeats out of counts by a column that real rows never leave null:
+        `count("number")`, and behind it `.where("count > 0")`. To filter the rows themselves would
+        not do: Spark moves `.where("number IS NOT NULL")` in front of `withWatermark`, and there it
+        takes the heartbeats away.
         """
         if not seconds > 0:
             raise ValueError(
@@ -204,11 +180,12 @@ class StreamSourceBuilder(Declaration):
         Raises `ValueError` for functions that are missing, or cannot travel to other processes.
         """
         self._check()
-        options = self._all_options(*_options(self._count))
-        parts = StreamParts(
-            self._functions(), self._schema, options, self._time_column, self._heartbeat_seconds
-        )
-        return data_source(BuiltStreamSource, self._name, _documentation(parts), parts=parts)
+        parallelism = self._parallelism("how many instances, each with a log and a thread")
+        path, *limits = log_options("rows", "instance")
+        options = self._all_options(path, parallelism, *limits)
+        time = self._time_column, self._heartbeat_seconds
+        parts = StreamParts(self._functions(), options, self._schema, *time)
+        return data_source(BuiltStreamSource, _documentation(parts), parts)
 
     def _check(self) -> None:
         self._require("fill")
@@ -219,18 +196,6 @@ class StreamSourceBuilder(Declaration):
                 f"format `{self._name}`: `heartbeat` needs to know the time's column: add "
                 '`.timestamps("column")`'
             )
-
-
-def _options(count: int) -> tuple[Option, ...]:
-    parallelism = Option(
-        "parallelism",
-        integer(1, MOST_INSTANCES),
-        count,
-        f"1..{MOST_INSTANCES}",
-        "how many instances, each with a log and a thread of its own",
-    )
-    path, *limits = log_options("rows", "instance")
-    return (path, parallelism, *limits)
 
 
 _DOCUMENTATION = """A stream of rows that functions add: made by `SourceBuilder.stream`.

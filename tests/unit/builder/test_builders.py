@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from tutorial_pkg.builder import SinkBuilder, SourceBuilder, choice, integer
+from tutorial_pkg import builder as builder_package
+from tutorial_pkg.builder import (
+    ReplayableSourceBuilder,
+    SinkBuilder,
+    SourceBuilder,
+    StreamSourceBuilder,
+    choice,
+    integer,
+)
 
 LOCK = threading.Lock()
 
@@ -116,6 +124,21 @@ def test_what_is_missing_is_named(make: Callable[[], Any], text: str) -> None:
 def test_what_is_wrong_is_named_at_once(make: Callable[[], Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(text)):
         make()
+
+
+def test_the_help_leads_to_all_that_can_follow() -> None:
+    text = " ".join(str(SourceBuilder.__doc__).split())
+    methods = [
+        name
+        for follows in (StreamSourceBuilder, ReplayableSourceBuilder)
+        for name in dir(follows)
+        if not name.startswith("_")
+    ]
+    assert [name for name in methods if f"`.{name}" not in text] == []
+    parsers = ("integer", "boolean", "choice", "not_empty", "local_directory", "REQUIRED")
+    assert [name for name in parsers if f"`{name}`" not in text] == []
+    named = set(re.findall(r"tutorial_pkg\.builder\.(\w+)", text))
+    assert {*parsers, *named} <= set(builder_package.__all__)
 
 
 def test_options_are_checked_and_documented_as_everywhere() -> None:

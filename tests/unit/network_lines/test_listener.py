@@ -19,7 +19,6 @@ import psutil
 import pytest
 
 from tutorial_pkg.connectors.network_lines import ports as ports_module
-from tutorial_pkg.connectors.network_lines import status as status_module
 from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.listener import (
     Limits,
@@ -30,6 +29,7 @@ from tutorial_pkg.connectors.network_lines.status import PortStatus, network_sta
 from tutorial_pkg.connectors.network_lines.whole_lines import FRAME_BYTES, LineBuffer
 from tutorial_pkg.core.log_group import Backlog
 from tutorial_pkg.core.segment_log import SegmentWriter, frames, read_frames
+from tutorial_pkg.core.status_file import StatusFile
 from tutorial_pkg.core.writer_lock import WriterLock
 from tutorial_pkg.workbook.drills import wait_until
 
@@ -491,7 +491,6 @@ import os, sys, time
 from pathlib import Path
 from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
 from tutorial_pkg.core.log_group import Backlog
-from tutorial_pkg.core.log_group import Backlog
 from tutorial_pkg.core.segment_log import SegmentWriter
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 log = SegmentWriter(directory / "log")
@@ -547,7 +546,7 @@ def test_status_goes_on_after_the_disk_was_full(start, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(status_module.json, "dump", full)
+        meanwhile.setattr(StatusFile, "write", full)
         send_lines(HOST, running.port, ["one"])
         warnings = running.listener._publisher._warnings
         wait_until(lambda: warnings, 5, "the failure noticed")
@@ -568,7 +567,7 @@ def test_status_follows_no_symbolic_link(start, tmp_path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"ports": {"11000": {"new": 1}}}', "12"])
 def test_damaged_status(tmp_path, text: str) -> None:
     (tmp_path / "status.json").write_text(text)
-    expected = f"^{tmp_path}/status.json is damaged; delete it: a query that listens writes it$"
+    expected = f"^{tmp_path}/status.json is damaged; delete it: a query that runs writes it anew$"
     with pytest.raises(ValueError, match=expected):
         network_status(tmp_path)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tutorial_pkg.connectors.network_lines.status import PortStatus, publish
+from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.workbook.checks import check_04_1, check_04_2
 
 
@@ -77,7 +77,7 @@ def test_04_1_wrong(answer: Callable, hint: str) -> None:
 def log_with(folder: Path, lines: int, too_long: int, *letters: int) -> Path:
     """What a listener leaves behind that has stopped; in its log, lines of so many letters."""
     port = PortStatus(listening=False, lines=lines, dropped={"too_long": too_long})
-    publish(folder, {11000: port}, [])
+    status_file(folder).write({11000: port}, [])
     (folder / "11000").mkdir()
     content = b"".join(b"x" * count + b"\n" for count in letters)
     (folder / "11000" / "0.segment").write_bytes(b"\0\0\0\x10" + content)

@@ -23,13 +23,14 @@ from pathlib import Path
 from tutorial_pkg.connectors.network_lines.confirm import Confirmation
 from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.ports import bind_all, have_descriptors
-from tutorial_pkg.connectors.network_lines.status import PortStatus, StatusPublisher
+from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.connectors.network_lines.whole_lines import (
     FRAME_BYTES,
     Limits,
     LineBuffer,
 )
 from tutorial_pkg.core.log_group import Backlog
+from tutorial_pkg.core.status_file import StatusPublisher
 from tutorial_pkg.core.writer_lock import PATIENCE_SECONDS
 
 FRAME_SECONDS = 0.005  # so long a line waits at most for company, while others come
@@ -62,7 +63,7 @@ class Listener:
             port: PortListener(port, sockets[port], backlog, limits, clock) for port in ports
         }
         repairs = [log.repair for log in backlog.logs.values() if log.repair]
-        self._publisher = StatusPublisher(directory, self._status, repairs)
+        self._publisher = StatusPublisher(status_file(directory), self._status, repairs)
         for thread in (*self._ports.values(), self._publisher):
             thread.start()
 

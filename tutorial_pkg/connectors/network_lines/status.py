@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import threading
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tutorial_pkg.core.writer_lock import writer_process
-
-FILE_NAME = "status.json"
-PUBLISH_SECONDS = 0.25
-
-_log = logging.getLogger(__name__)
+from tutorial_pkg.core.status_file import StatusFile
 
 
 @dataclass
@@ -68,83 +58,19 @@ def network_status(path: str | Path) -> NetworkStatus:
     It only looks at files, so it can be asked at any time, also when nothing listens. Raises
     `ValueError` when the status file is damaged.
     """
-    file = Path(path, FILE_NAME)
-    try:
-        process, ports, warnings = _parsed(file.read_text())
-    except (FileNotFoundError, NotADirectoryError):
-        return NetworkStatus(Path(path), None, {}, [])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{file} is damaged; delete it: a query that listens writes it") from None
-    if process != writer_process(Path(path)):
-        process = None
-        for port in ports.values():
+    directory = Path(path)
+    published = status_file(directory).read()
+    if published is None:
+        return NetworkStatus(directory, None, {}, [])
+    if published.process is None:
+        for port in published.each.values():
             port.listening, port.connections = False, 0
-    return NetworkStatus(Path(path), process, ports, warnings)
+    return NetworkStatus(directory, published.process, published.each, published.warnings)
 
 
-def _parsed(text: str) -> tuple[int | None, dict[int, PortStatus], list[str]]:
-    published = json.loads(text)
-    ports = {int(number): PortStatus(**port) for number, port in published["ports"].items()}
-    return published["process"], ports, published["warnings"]
-
-
-class StatusPublisher(threading.Thread):
-    """Publishes what `current` returns whenever it has changed, until `stop`.
-
-    When it cannot be written, because the disk is full for a moment, the lines matter more: it is
-    tried again, and `warnings` tell of it.
-    """
-
-    def __init__(
-        self, directory: Path, current: Callable[[], dict[int, PortStatus]], warnings: list[str]
-    ) -> None:
-        super().__init__(name="status", daemon=True)
-        self._directory = directory
-        self._current = current
-        self._warnings = warnings
-        self._published: dict[int, PortStatus] = {}
-        self._stopping = threading.Event()
-
-    def run(self) -> None:
-        self._publish_changes()
-        while not self._stopping.wait(PUBLISH_SECONDS):
-            self._publish_changes()
-        self._publish_changes()
-
-    def stop(self) -> None:
-        """Publish for the last time, and end."""
-        self._stopping.set()
-        self.join()
-
-    def _publish_changes(self) -> None:
-        current = self._current()
-        if current == self._published:
-            return
-        try:
-            publish(self._directory, current, self._warnings)
-        except OSError as failure:
-            self._warn(f"the status could not be written for a while: {failure.strerror}")
-        else:
-            self._published = current
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warnings:
-            self._warnings.append(text)
-            _log.warning("%s: %s", self._directory, text)
-
-
-def publish(directory: Path, ports: dict[int, PortStatus], warnings: list[str]) -> None:
-    """Replace the published status in one step, so that nobody reads half of one."""
-    status = {
-        "process": os.getpid(),
-        "ports": {number: asdict(port) for number, port in ports.items()},
-        "warnings": warnings,
-    }
-    draft = directory / f"{FILE_NAME}.new"
-    draft.unlink(missing_ok=True)  # what is there may lead elsewhere
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as written:
-        json.dump(status, written)
-    draft.replace(directory / FILE_NAME)
+def status_file(directory: Path) -> StatusFile[PortStatus]:
+    """The file of the log in `directory`."""
+    return StatusFile(directory, "ports", PortStatus)
 
 
 def _port_text(number: int, port: PortStatus) -> str:

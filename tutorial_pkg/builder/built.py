@@ -1,0 +1,66 @@
+"""What all built formats are to Spark: a name, options that are checked, and a source's schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder.context import OptionValues, option_values
+from tutorial_pkg.builder.functions import Functions
+from tutorial_pkg.core.options import Options
+
+Schema = str | StructType
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a builder was given."""
+
+    functions: Functions
+    options: Options
+
+
+@dataclass(frozen=True)
+class SourceParts(Parts):
+    """The same, of a source."""
+
+    schema: Schema
+
+
+class Built(DataSource):
+    """The base of all classes that builders make."""
+
+    parts: ClassVar[Parts]
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.parts.functions.format
+
+    def values(self) -> OptionValues:
+        """The options of the query. Raises `ValueError` for a wrong one."""
+        return option_values(self.parts.options, self.options)
+
+
+class BuiltSource(Built):
+    """The base of those that are sources."""
+
+    parts: ClassVar[SourceParts]
+
+    def schema(self) -> Schema:
+        self.values()  # the time to say what is wrong
+        return self.parts.schema
+
+
+def data_source(base: type[Built], doc: str, parts: Parts) -> type[DataSource]:
+    """A class of its own for each format: it is pickled whole, so it works in any process."""
+    words = "".join(part.capitalize() for part in parts.functions.format.split("_"))
+    attributes: dict[str, Any] = {"__doc__": doc, "parts": parts}
+    return type(f"{words}DataSource", (base,), attributes)
+
+
+def schema_text(schema: Schema) -> str:
+    """The schema for the documentation; `toDDL` would need a session."""
+    return schema if isinstance(schema, str) else schema.simpleString()
