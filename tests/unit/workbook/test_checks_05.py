@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tutorial_pkg.workbook.checks import check_05_1, check_05_2
@@ -17,6 +19,7 @@ def largest() -> float:
 def test_05_1_right() -> None:
     assert largest() != int(largest()), "the data should make rounding matter"
     assert check_05_1(int(largest()) + 1).passed
+    assert check_05_1(np.int64(largest() + 1)).passed, "pandas gives NumPy's numbers"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +28,9 @@ def test_05_1_right() -> None:
         (lambda: "a minute", "A number of seconds is wanted, this is str"),
         (lambda: True, "A number of seconds is wanted, this is bool"),
         (lambda: [82], "A number of seconds is wanted, this is list"),
+        (lambda: pd.Timedelta(seconds=82), "this is Timedelta: try total_seconds()"),
+        (lambda: float("nan"), "this is nan"),
+        (lambda: np.int64(largest()), "lines come behind the watermark"),
         (lambda: -5, "lines come behind the watermark"),
         (lambda: 0, "lines come behind the watermark"),
         (largest, "math.ceil"),
@@ -48,6 +54,14 @@ def contains_its_end(second: int, length: int, slide: int) -> list[int]:
     return right_windows(second, length + 1, slide)
 
 
+def not_before_zero(second: int, length: int, slide: int) -> list[int]:
+    return [start for start in right_windows(second, length, slide) if start >= 0]
+
+
+def by_division(second: int, length: int, slide: int) -> list[int]:
+    return right_windows(second // slide * slide, length // slide * slide, slide)
+
+
 def test_05_2_right() -> None:
     assert right_windows(25) == [20, 10, 0]
     assert check_05_2(right_windows).passed
@@ -69,6 +83,9 @@ def test_05_2_right() -> None:
         ),
         (lambda second, length, slide: [100, *right_windows(second)], "are wanted, it gave"),
         (lambda second, length, slide: right_windows(second)[1:], "there are 3 such windows"),
+        (not_before_zero, "a window may begin before second 0, and -20 does"),
+        (by_division, "windows_of(21, 25, 10): there are 3 such windows, you have 2"),
+        (lambda second, length, slide: [20, 20, 10, 0], "each window once"),
         (lambda second, length, slide: None, "raised TypeError"),
         (lambda second: right_windows(second), "raised TypeError"),
         (lambda second, length, slide: right_windows(second, 30, 10), "windows_of(65, 60, 20)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tutorial_pkg.workbook.checks import check_06_1, check_06_2
+from tutorial_pkg.workbook.checks.notebook_06 import a_heartbeat
 
 BEGIN = 1583309377078
 
@@ -56,6 +57,18 @@ def zero_is_silence(events: list, ports: tuple, delay: int) -> list:
     return marks
 
 
+def of_two_ports(events: list, ports: tuple, delay: int) -> list:
+    return coalesced(events, ("A", "B"), delay)
+
+
+def with_its_own_delay(events: list, ports: tuple, delay: int) -> list:
+    return coalesced(events, ports, 5)
+
+
+def never_below_zero(events: list, ports: tuple, delay: int) -> list:
+    return coalesced([(port, max(event_time, 0)) for port, event_time in events], ports, delay)
+
+
 def test_06_1_right() -> None:
     assert check_06_1(coalesced).passed
 
@@ -70,7 +83,10 @@ def test_06_1_right() -> None:
         (without_delay, "Subtract the delay"),
         (of_those_heard, "until then it is None"),
         (of_the_fastest, "take the minimum"),
-        (zero_is_silence, "a port that has sent 0 is not a silent one"),
+        (zero_is_silence, "a port that has sent one is not silent"),
+        (never_below_zero, "0 and -3 are times, too"),
+        (of_two_ports, "Port C has said nothing yet"),
+        (with_its_own_delay, "Subtract the `delay` that is handed over"),
         (lambda events, ports, delay: coalesced(events, ports, -delay), "it must be [None, None"),
         (lambda events, ports, delay: tuple(coalesced(events, ports, delay)), "A list with one"),
         (of_the_last, "keep the newest of each"),
@@ -86,6 +102,7 @@ def test_06_1_wrong(answer: object, hint: str) -> None:
 @pytest.mark.parametrize("second", [915, 920, 925])
 def test_06_2_right(second: int) -> None:
     assert check_06_2(f"{BEGIN + second * 1000},0.0,heartbeat", BEGIN).passed
+    assert check_06_2(a_heartbeat(BEGIN), BEGIN).passed
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,18 @@ def by_how_many(checkpoint: Path) -> tuple | None:
     return begun[-1], offset(checkpoint, begun[-1] - 1), offset(checkpoint, begun[-1])
 
 
+def by_age(checkpoint: Path) -> tuple | None:
+    newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: file.stat().st_mtime_ns)
+    last = int(newest.name)
+    return None if last in numbers(checkpoint / "commits") else (last, None, offset(checkpoint, 0))
+
+
+def after_the_committed_one(checkpoint: Path) -> tuple | None:
+    following = numbers(checkpoint / "commits")[-1] + 1
+    begun = offset(checkpoint, following)
+    return begun and (following, offset(checkpoint, following - 1), begun)
+
+
 def start_at_zero(checkpoint: Path) -> tuple | None:
     found = repeated(checkpoint)
     return found and (found[0], found[1] or {"next": 0}, found[2])
@@ -81,6 +95,8 @@ def test_07_1_right() -> None:
         (lambda checkpoint: repeated(checkpoint) and repeated(checkpoint)[0], "Yours gives 2"),
         (lambda checkpoint: repeated(checkpoint) or (), "nothing is repeated: return None"),
         (start_at_zero, "its start is None"),
+        (by_age, "offsets/2 has no commits/2"),
+        (after_the_committed_one, "raised IndexError: list index out of range. Batch 0 has no"),
         (lambda checkpoint: {}["next"], "raised KeyError"),
     ],
 )
@@ -102,8 +118,9 @@ def test_07_2_right() -> None:
     ("answer", "hint"),
     [
         ({"11000": 0}, "A function is wanted"),
-        (lambda saved, ports: None, "must return a dict"),
-        (lambda saved, ports: saved[ports], "must return a dict"),
+        (lambda saved, ports: None, "not None: is there a `return`?"),
+        (lambda saved, ports: json.dumps(saved), "must return a dict such as saved, not str"),
+        (lambda saved, ports: saved[ports], "It raised TypeError"),
         (lambda saved, ports: {**dict.fromkeys(ports, 0), **saved}, "A key in JSON is a string"),
         (lambda saved, ports: {str(port): 0 for port in ports}, "what is saved must win over 0"),
         (lambda saved, ports: {**saved, **{str(port): 0 for port in ports}}, "must win over 0"),
@@ -196,6 +213,22 @@ def counts_by_itself(folder: Path, batch_id: int, lines: Any) -> None:
     write_batch(folder, len(list(folder.glob("batch-*.csv"))), lines)
 
 
+def keeps_the_first(folder: Path, batch_id: int, lines: Any) -> None:
+    if not (folder / f"batch-{batch_id}.csv").exists():
+        write_batch(folder, batch_id, lines)
+
+
+def deletes_first(folder: Path, batch_id: int, lines: Any) -> None:
+    (folder / f"batch-{batch_id}.csv").unlink(missing_ok=True)
+    write_batch(folder, batch_id, lines)
+
+
+def draft_elsewhere(folder: Path, batch_id: int, lines: Any) -> None:
+    with tempfile.NamedTemporaryFile("w", delete=False) as draft:
+        draft.writelines(f"{line}\n" for line in lines)
+    shutil.move(draft.name, folder / f"batch-{batch_id}.csv")
+
+
 def test_08_1_right() -> None:
     assert check_08_1(write_batch).passed
     assert check_08_1(renames_with_os).passed
@@ -215,6 +248,9 @@ def test_08_1_right() -> None:
         (renames_too_early, "renamed before it was whole"),
         (without_the_last_newline, "the last one too"),
         (counts_by_itself, "found batch-2.csv: use the batch id"),
+        (keeps_the_first, "yours leaves the first one there"),
+        (deletes_first, "is gone since its repetition broke off: do not delete it first"),
+        (draft_elsewhere, "a rename is one step only within a file system"),
         (swallow, "your function swallowed it: do not catch it"),
         (draft_appended, "begin its file anew"),
         (lambda folder, batch_id: None, "raised TypeError"),
@@ -254,6 +290,17 @@ def only_known(sent: list[str], arrived: list[str]) -> tuple[Counter[str], dict[
     return lost, {line: times for line, times in often.items() if line in sent}
 
 
+def below_zero(sent: list[str], arrived: list[str]) -> tuple[Counter[str], Counter[str]]:
+    lost = Counter(sent)
+    lost.subtract(arrived)
+    return lost, Counter(arrived) - Counter(sent)
+
+
+def all_that_came(sent: list[str], arrived: list[str]) -> tuple[Counter[str], dict[str, int]]:
+    lost, often = compare(sent, arrived)
+    return lost, {line: arrived.count(line) for line in often}
+
+
 def test_08_2_right() -> None:
     assert check_08_2(compare).passed
     assert check_08_2(subtract).passed
@@ -264,7 +311,9 @@ def test_08_2_right() -> None:
     [
         ("text", "A function is wanted"),
         (lambda sent, arrived: sent == arrived, "Two dictionaries are wanted"),
-        (lambda sent, arrived: Counter(sent) - arrived, "Two dictionaries are wanted"),
+        (lambda sent, arrived: Counter(sent) - arrived, "It raised TypeError"),
+        (below_zero, "Less than none cannot be lost"),
+        (all_that_came, "{'b': 1} and {'a': 1}, not"),
         (lambda sent, arrived: ({}, {}), "equal lengths prove nothing"),
         (by_sets, "equal lengths prove nothing"),
         (lost_by_set, "sets cannot count"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import accumulate
+from numbers import Real
 
 from tutorial_pkg.core.places import project_dir
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
@@ -13,12 +14,23 @@ DISORDERED = "cpu_log_disordered.csv"
 
 
 @exercise
-def check_05_1(answer: int) -> Verdict:
-    """Is `answer` the smallest delay, in whole seconds, behind which no line arrives?"""
-    if isinstance(answer, bool) or not isinstance(answer, int | float):
+def check_05_1(answer: object) -> Verdict:
+    """Is `answer` the smallest delay, in whole seconds, behind which no line arrives?
+
+    NumPy's numbers count as numbers, since pandas gives them.
+    """
+    if isinstance(answer, bool) or not isinstance(answer, Real):
         kind = type(answer).__name__
         return not_yet(f"A number of seconds is wanted, this is {kind}: try total_seconds().")
-    behind = seconds_behind()
+    seconds = float(answer)
+    if not math.isfinite(seconds):
+        return not_yet(
+            f"A number of seconds is wanted, this is {seconds}: look for an empty value."
+        )
+    return _judged(seconds, seconds_behind())
+
+
+def _judged(answer: float, behind: list[float]) -> Verdict:
     enough = math.ceil(max(behind))
     if answer != int(answer):
         return not_yet("Whole seconds, please: math.ceil rounds up, so that nothing is cut off.")
@@ -48,7 +60,15 @@ def check_05_2(answer: Callable[..., list[int]]) -> Verdict:
     """Does `answer` name the starts of all sliding windows that contain an event?"""
     if not callable(answer):
         return not_yet("A function is wanted: def windows_of(second, length=30, slide=10): ...")
-    for arguments in ((25, 30, 10), (30, 30, 10), (39, 30, 10), (65, 60, 20), (25, 10, 10)):
+    for arguments in (
+        (25, 30, 10),
+        (30, 30, 10),
+        (39, 30, 10),
+        (65, 60, 20),
+        (25, 10, 10),
+        (5, 30, 10),  # the first of them begin before second 0
+        (21, 25, 10),  # three windows, though 25 // 10 is 2
+    ):
         verdict = _windows_verdict(answer, *arguments)
         if verdict:
             return verdict
@@ -62,9 +82,12 @@ def _windows_verdict(
     wanted = {start for start in range(second - length + 1, second + 1) if start % slide == 0}
     call = f"windows_of({second}, {length}, {slide})"
     try:
-        found = set(windows_of(second, length, slide))
+        starts = list(windows_of(second, length, slide))
     except Exception as error:  # whatever the learner's function raises is a wrong answer
         return not_yet(f"{call} raised {type(error).__name__}: {error}")
+    found = set(starts)
+    if len(starts) > len(found):
+        return not_yet(f"{call}: each window once, please; it gave {starts}.")
     if found == wanted:
         return None
     if any(start % slide for start in found):
@@ -75,6 +98,8 @@ def _windows_verdict(
         )
     if second - length in found - wanted:
         return not_yet(f"{call}: a window does not contain its end, so {second - length} is out.")
+    if found == {start for start in wanted if start >= 0}:
+        return not_yet(f"{call}: a window may begin before second 0, and {min(wanted)} does.")
     if found < wanted:
         return not_yet(f"{call}: there are {len(wanted)} such windows, you have {len(found)}.")
     return not_yet(f"{call}: {sorted(wanted)} are wanted, it gave {sorted(found)}.")

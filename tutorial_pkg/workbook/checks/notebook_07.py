@@ -23,7 +23,7 @@ def check_07_1(answer: Answer) -> Verdict:
         (0, 3, 2, "offsets/2 has no commits/2: the answer is (2, offset of batch 1, offset of 2)."),
         (0, 12, 11, "The last batch is 11, not 9: compare the names as numbers, not as text."),
         (5, 8, 7, _PURGED),
-        (0, 1, 0, "Batch 0 has no batch before it, so its start is None."),
+        (0, 1, 0, "Batch 0 has no batch before it, so its start is None; `commits` is empty then."),
     ):
         found = _repeated(answer, first, batches, commits)
         wanted = _wanted(batches, commits)
@@ -61,7 +61,7 @@ def _write_checkpoint(folder: Path, first: int, batches: int, commits: int) -> N
     """As Spark does, with the hidden checksum beside each note; notes before `first` are gone."""
     for kind, start, end in (("offsets", first, batches), ("commits", max(0, first - 1), commits)):
         (folder / kind).mkdir()
-        for batch in range(start, end):
+        for batch in reversed(range(start, end)):  # so that a file's age says nothing
             last = json.dumps(_offset(batch)) if kind == "offsets" else "{}"
             head = ["v1", '{"batchWatermarkMs":0}'] if kind == "offsets" else ["v1"]
             (folder / kind / str(batch)).write_text("\n".join([*head, last]))
@@ -83,8 +83,11 @@ def check_07_2(answer: Answer) -> Verdict:
     same, fewer = _call(answer, dict(saved), [11000, 11001]), _call(answer, dict(saved), [11000])
     more = _call(answer, dict(saved), [11000, 11001, 11002])
     for found in (same, fewer, more):
+        if isinstance(found, Exception):
+            return not_yet(f"It raised {type(found).__name__}: {str(found)[:80]}.")
         if not isinstance(found, dict):
-            return not_yet("It must return a dict such as saved, for every list of ports.")
+            kind = "None: is there a `return`?" if found is None else f"{type(found).__name__}."
+            return not_yet(f"It must return a dict such as saved, not {kind}")
     if any(not isinstance(port, str) for found in (same, fewer, more) for port in found):
         return not_yet("A key in JSON is a string: str(port), or 11000 and '11000' are two ports.")
     if same != saved:
