@@ -1,4 +1,4 @@
-"""The checks that ask Spark: of notebook 02 about a plan, of 01 and 03 with a restarted query."""
+"""The checks that ask Spark: of 02 about a plan and with a job, of 01 and 03 with a query."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit.workbook.test_checks import JsonWriter
-from tests.unit.workbook.test_checks_02_03 import WholeLines
-from tutorial_pkg.workbook.checks import check_01_2, check_02_2, check_03_2
+from tests.unit.workbook.test_checks_02_03 import Counted, InTheClass, WholeLines
+from tutorial_pkg.workbook.checks import check_01_2, check_02_1, check_02_2, check_03_2
 
 
 def wide(spark: SparkSession) -> DataFrame:
@@ -30,6 +30,7 @@ def test_02_2_right(spark: SparkSession) -> None:
         (lambda wide: wide.limit(7_000).coalesce(2), "limit() collects all rows"),
         (lambda wide: wide.orderBy("item").coalesce(2), "has an Exchange"),
         (lambda wide: wide.where("item < '4'").coalesce(2), "all 8000 of `wide`"),
+        (lambda wide: wide.sparkSession.range(0, 8_000, 1, 2), "begin with wide"),
     ],
 )
 def test_02_2_wrong(
@@ -43,3 +44,12 @@ def test_02_2_wrong(
 def test_01_2_and_03_2_run_in_restarted_queries(spark: SparkSession) -> None:
     assert check_01_2(JsonWriter).passed
     assert check_03_2(WholeLines).passed
+
+
+def test_02_1_runs_in_a_real_job_which_a_count_in_the_class_does_not_survive(
+    spark: SparkSession,
+) -> None:
+    assert check_02_1(Counted).passed
+    verdict = check_02_1(InTheClass)
+    assert not verdict.passed
+    assert "In a real job: The total is 0. Was it counted in `self`" in verdict.message

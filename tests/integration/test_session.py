@@ -99,6 +99,9 @@ def test_00_1(spark: SparkSession) -> None:
         (spark.range(50), "This DataFrame ends"),
         (spark.readStream.format("rate").load(), "The columns are ['timestamp', 'value']"),
         (item_stream(spark), "It makes 10 items a second"),
+        (item_stream(spark, 50).limit(50), "leave out limit, where and union"),
+        (item_stream(spark, 50).where("item > ''"), "leave out limit, where and union"),
+        (item_stream(spark, 50).union(item_stream(spark, 50)), "leave out limit"),
     ):
         verdict = check_00_1(answer)
         assert not verdict.passed
@@ -111,4 +114,4 @@ def test_00_1_is_a_plan_only(spark: SparkSession) -> None:
     verdict = check_00_1(answer)
     query.stop()
     assert not verdict.passed
-    assert "A query runs: a plan only was asked" in verdict.message
+    assert "A query runs, and only a plan was asked for" in verdict.message

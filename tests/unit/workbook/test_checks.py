@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
@@ -51,20 +53,20 @@ def test_01_1_right() -> None:
             "come out alike",
         ),
         (lambda item: right_escape(item).replace(",", "\\,"), "A comma needs no escape"),
-        (lambda item: repr(item).replace("'", ""), None),
         (repr, "repr() puts quotes around a text"),
         (lambda item: f" {right_escape(item)}", "must stay as it is"),
         (lambda item: right_escape(item).encode(), "must return a string"),
+        (lambda item: repr(item).replace("'", ""), "repr and json.dumps change more"),
+        (lambda item: repr(item)[1:-1], "repr and json.dumps change more"),
+        (lambda item: json.dumps(item)[1:-1], "repr and json.dumps change more"),
+        (lambda item: item.encode("unicode_escape").decode(), "unicode_escape, repr and"),
         (lambda i: i.replace("%", "%%").replace("\n", "%n").replace("\r", "%r"), "Use exactly"),
     ],
 )
-def test_01_1_wrong(answer: object, hint: str | None) -> None:
+def test_01_1_wrong(answer: object, hint: str) -> None:
     verdict = check_01_1(answer)
-    if hint is None:  # repr() happens to escape just like that
-        assert verdict.passed
-    else:
-        assert not verdict.passed
-        assert hint in verdict.message
+    assert not verdict.passed
+    assert hint in verdict.message
 
 
 @dataclass
@@ -126,6 +128,48 @@ class ForgetsTheBatch(JsonWriter):
         super().commit(messages, 0)
 
 
+class CommitsNothing(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        pass
+
+
+class Copies(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for number, message in enumerate(messages):
+            final = self.folder / f"batch-{batchId}-{number}.json"
+            shutil.copy(self.folder / message.name, final)
+
+
+class WritesAnew(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        drafts = [self.folder / message.name for message in messages]
+        whole = "".join(draft.read_text() for draft in drafts)
+        (self.folder / f"batch-{batchId}.json").write_text(whole)
+        for draft in drafts:
+            draft.unlink()
+
+
+class NamedByPartition(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{TaskContext.get().partitionId()}.tmp"
+        draft.write_text("".join(f"{json.dumps(row.asDict())}\n" for row in iterator))
+        return Draft(draft.name)
+
+
+class PrintsRows(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{uuid4()}.tmp"
+        draft.write_text("".join(f"{row}\n" for row in iterator))
+        return Draft(draft.name)
+
+
+class ListsOfValues(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{uuid4()}.tmp"
+        draft.write_text("".join(f"{json.dumps(row)}\n" for row in iterator))
+        return Draft(draft.name)
+
+
 class OneDraft(JsonWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         draft = self.folder / "draft.tmp"
@@ -182,6 +226,15 @@ def test_01_2_right() -> None:
         (NamesByChance, "that repeats batch 0 there are 6 rows instead of 3: name the files after"),
         (OneFile, "see 1 of 3 rows, in batch-0.json: each task needs a file of its own"),
         (ForgetsTheBatch, "After batch 1 readers"),
+        (CommitsNothing, "there is no batch-*.json: `commit` gives each draft that name"),
+        (Copies, "rename each draft, a copy leaves it behind"),
+        (WritesAnew, "batch-<batchId>-<number of the message>.json is asked"),
+        (NamedByPartition, "uuid4() makes a name that nobody else has"),
+        (PrintsRows, "A line is not JSON: \"Row(number=0, name='item 0')\""),
+        (
+            ListsOfValues,
+            "A row came as [0, 'item 0']: {'number': 0, 'name': 'item 0'} is json.dumps",
+        ),
         (OneDraft, "raised FileNotFoundError"),
         (ReturnsNothing, "must return a message"),
         (AbortsNone, "the message of a task that failed is None"),

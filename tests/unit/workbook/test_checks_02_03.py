@@ -98,6 +98,38 @@ class NoMessage(Counted):
         super().write(iterator)
 
 
+class PlainNumber(Counted):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        return super().write(iterator).lines
+
+    def total(self, messages: list[Any]) -> object:
+        return sum(messages)
+
+
+class CountsTheFiles(Counted):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        super().write(iterator)
+        return WriterCommitMessage()
+
+    def total(self, messages: list[Any]) -> object:
+        files = Path(self.folder).glob("data.*")
+        return sum(len(file.read_text().splitlines()) for file in files)
+
+
+class InTheClass(Counted):
+    """In one process it counts right: only a real job tells."""
+
+    count = 0
+
+    def write(self, iterator: Iterator[Row]) -> Any:
+        message = super().write(iterator)
+        InTheClass.count += message.lines
+        return message
+
+    def total(self, messages: list[Any]) -> object:
+        return InTheClass.count
+
+
 class OneName(Counted):
     def write(self, iterator: Iterator[Row]) -> Any:
         with open(f"{self.folder}/data.0.csv", "a") as file:
@@ -119,13 +151,15 @@ def test_02_1_right() -> None:
     ("answer", "hint"),
     [
         (Counted("folder"), "The class itself is wanted"),
-        (InSelf, "Was it counted in `self`?"),
+        (InSelf, "Was it counted in `self`, in the class"),
         (InSelfLater, "stays in the task's copy: return it in the message"),
         (LikeAStream, "in a batch job it is commit(self, messages)"),
         (NothingWritten, "no line in any data.*.csv"),
         (OneName, "one file only"),
         (NoTotal, "write it in `commit(self, messages)`"),
-        (NoMessage, "must return Wrote(count)"),
+        (NoMessage, "`write` returned nothing: it must return Wrote(count)"),
+        (PlainNumber, "`write` returned int: it must return Wrote(count)"),
+        (CountsTheFiles, "The total is right, but the tasks reported [None, None, None]"),
         (AsText, "a plain number is wanted"),
         (Messages, "the number of messages"),
         (OneTask, "the lines of one task"),
@@ -155,6 +189,10 @@ def test_03_1_right() -> None:
         (lambda data: data.rfind("\n") + 1, "It must return a whole number"),
         (lambda data: float(data.rfind(b"\n") + 1), "It must return a whole number"),
         (lambda data: data.find(b"\n") + 1, "behind the *last* newline"),
+        (
+            lambda data: sum(len(s) for s in data.splitlines(True) if s.endswith(b"\n")),
+            "splitlines() cuts at b'\\r', too",
+        ),
     ],
 )
 def test_03_1_wrong(answer: object, hint: str) -> None:
@@ -221,6 +259,22 @@ class StopsAtTheNewline(WholeLines):
         return {"next": max(0, super().latestOffset(start, limit)["next"] - 1)}
 
 
+class CountsLetters(WholeLines):
+    def latestOffset(self, start: dict, limit: Any) -> dict[str, int]:
+        with open(self.path) as file:
+            return {"next": file.read().rfind("\n") + 1}
+
+
+class ReadsOn(WholeLines):
+    """It leaves `partition.stop` aside and reads as far as there are whole lines."""
+
+    def read(self, partition: Stretch) -> Iterator[tuple[str]]:
+        with open(self.path, "rb") as file:
+            file.seek(partition.start)
+            whole, _, _ = file.read().rpartition(b"\n")
+        return iter([(line,) for line in whole.decode().splitlines()])
+
+
 class WithoutStart(WholeLines):
     def latestOffset(self) -> dict[str, int]:
         return {"next": 0}
@@ -263,8 +317,10 @@ def test_03_2_right() -> None:
         (StopsAtTheNewline, "an offset is a place in the whole file"),
         (WithoutStart, "It raised TypeError"),
         (NotJson, "not JSON serializable"),
-        (ReadsAll, "it read ['one', 'two', 'three']"),
-        (ReadsOnce, "other rows for the same two offsets"),
+        (ReadsAll, "it read ['ünö', 'two', 'three']"),
+        (ReadsOnce, "must use nothing but these two offsets"),
+        (ReadsOn, "it gave ['two', 'three', 'four'] for the offsets of two and three"),
+        (CountsLetters, "an offset counts bytes, and ü has two"),
     ],
 )
 def test_03_2_wrong(answer: Any, hint: str) -> None:

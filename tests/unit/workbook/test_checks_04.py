@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
+from tutorial_pkg.core.writer_lock import WriterLock
 from tutorial_pkg.workbook.checks import check_04_1, check_04_2
 
 
@@ -50,6 +51,11 @@ def keeps_newlines(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
     return [f"{line}\n" for line in lines], rest
 
 
+def strips_lines(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    lines, rest = right_cut(rest, received)
+    return [line.strip() for line in lines], rest
+
+
 def test_04_1_right() -> None:
     assert check_04_1(right_cut).passed
 
@@ -65,6 +71,7 @@ def test_04_1_right() -> None:
         (drops_empty_lines, "An empty line is a line"),
         (returns_text_as_rest, "must take and return bytes as the rest"),
         (keeps_newlines, "it made the lines"),
+        (strips_lines, "it made the lines ['first', '', 'Grüße"),
         (lambda rest, received: None, "raised TypeError"),
     ],
 )
@@ -107,6 +114,25 @@ def test_04_2_wrong(
     verdict = check_04_2(log_with(tmp_path, lines, too_long, *letters))
     assert not verdict.passed
     assert hint in verdict.message
+
+
+def test_04_2_with_a_query_that_runs_on(tmp_path: Path) -> None:
+    log_with(tmp_path, 2, 1, 5, 100)
+    status_file(tmp_path).write({11000: PortStatus(lines=2, dropped={"too_long": 1})}, [])
+    lock = WriterLock(tmp_path)
+    try:
+        verdict = check_04_2(tmp_path)
+    finally:
+        lock.release()
+    assert not verdict.passed
+    assert "still listens: stop it" in verdict.message
+
+
+@pytest.mark.parametrize("answer", [11000, ("query", 11000)])
+def test_04_2_is_a_folder(answer: object) -> None:
+    verdict = check_04_2(answer)
+    assert not verdict.passed
+    assert f"The log's folder is wanted, this is {type(answer).__name__}" in verdict.message
 
 
 def test_04_2_without_a_query(tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ def check_00_1(answer: DataFrame) -> Verdict:
     if rate is None or rate.group(1) != "50":
         found = rate.group(1) if rate else "another number of"
         return not_yet(f"It makes {found} items a second: set items_per_second=50.")
+    if re.search("Limit|Filter|Union", plan):
+        return not_yet("It is more than item_stream makes: leave out limit, where and union.")
     if answer.sparkSession.streams.active:
-        return not_yet("A query runs: a plan only was asked. Stop it: query.stop().")
+        return not_yet(
+            "A query runs, and only a plan was asked for. Stop it: "
+            "for query in spark.streams.active: query.stop()"
+        )
     return right("An endless stream, 50 items a second. Nothing has run yet: it is only a plan.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
@@ -30,6 +31,7 @@ Rows = list[dict[str, Any]]
 ROWS = [Row(number=number, name=f"item {number}") for number in range(5)]
 BATCHES = ([ROWS[:2], ROWS[2:3]], [ROWS[3:4], ROWS[4:]])
 READERS_SEE = "batch-*.json"
+UNTOUCHED = "tab\t, Grüße \"'"  # what unicode_escape, json.dumps and repr would change
 
 
 @exercise
@@ -37,7 +39,8 @@ def check_01_1(answer: Callable[[str], str]) -> Verdict:
     """Does `answer` keep an item on one line, and can the item be told from it again?"""
     if not callable(answer):
         return not_yet("A function is wanted: def escape(item): ...")
-    escaped = {item: _call(answer, item) for item in ("a\nb", "a\rb", "a\\b", "a\\nb", "plain, 1")}
+    items = ("a\nb", "a\rb", "a\\b", "a\\nb", "plain, 1", UNTOUCHED)
+    escaped = {item: _call(answer, item) for item in items}
     if any(isinstance(text, Exception) or not isinstance(text, str) for text in escaped.values()):
         return not_yet("It must return a string for every string: try it on 'a\\nb'.")
     if escaped["plain, 1"] != "plain, 1" and "plain, 1" in escaped["plain, 1"]:
@@ -54,6 +57,11 @@ def check_01_1(answer: Callable[[str], str]) -> Verdict:
         )
     if escaped["plain, 1"] != "plain, 1":
         return not_yet("A comma needs no escape: the reader splits at the first two only.")
+    if escaped[UNTOUCHED] != UNTOUCHED:
+        return not_yet(
+            f"Only newline, carriage return and backslash are escaped; of {UNTOUCHED!r} it made "
+            f"{escaped[UNTOUCHED]!r}. (unicode_escape, repr and json.dumps change more.)"
+        )
     if (escaped["a\nb"], escaped["a\rb"], escaped["a\\b"]) != (r"a\nb", r"a\rb", r"a\\b"):
         return not_yet(r"Use exactly \n, \r and \\ : the package's reader expects these.")
     return right("One item, one line, and nothing lost.")
@@ -78,7 +86,7 @@ def check_01_2(answer: Writer) -> Verdict:
     try:
         with scratch() as folder:
             wrong = _first_batch(answer, folder) or _again(answer, folder)
-        return wrong or _failed_batch(answer) or _in_a_query(answer) or _KEPT
+        return wrong or _attempts(answer) or _failed_batch(answer) or _in_a_query(answer) or _KEPT
     except Exception as error:  # whatever the learner's class raises is a wrong answer
         return not_yet(f"It raised {told(error)}")
 
@@ -91,7 +99,7 @@ def _first_batch(answer: Writer, folder: Path) -> Verdict | None:
     messages = written(answer(str(folder)), BATCHES[0])
     if not all(isinstance(message, WriterCommitMessage) for message in messages):
         return not_yet("`write` must return a message: return Draft(name).")
-    if _seen(folder):
+    if _files(folder):
         return not_yet(
             "Readers see rows before the batch is committed: let `write` write into a draft "
             f"whose name does not match {READERS_SEE}, and `commit` rename it."
@@ -114,10 +122,23 @@ def _again(answer: Writer, folder: Path) -> Verdict | None:
         wrong = _compared(folder, [*chain(*BATCHES[: batch + 1])], _AFTER[batch])
         if wrong:
             return wrong
-    return None
+    return _named(folder)
 
 
 _AFTER = ("After a restart that repeats batch 0", "After batch 1")
+
+
+def _attempts(answer: Writer) -> Verdict | None:
+    """What is wrong when two attempts at one partition run at the same time."""
+    with scratch() as folder:
+        for attempt in range(2):
+            written(answer(str(folder)), BATCHES[0][:1], attempt)
+        if len(list(folder.iterdir())) == 2:
+            return None
+    return not_yet(
+        "Spark may run two attempts at one partition at once, and here both wrote into the same "
+        "draft: the partition's number is not enough, uuid4() makes a name that nobody else has."
+    )
 
 
 def _failed_batch(answer: Writer) -> Verdict | None:
@@ -139,7 +160,13 @@ def _failed_batch(answer: Writer) -> Verdict | None:
 
 
 def _compared(folder: Path, parts: list[list[Row]], when: str) -> Verdict | None:
-    wanted, found = [row.asDict() for part in parts for row in part], _seen(folder)
+    """What is wrong with what readers see; `parts` are the rows of each file that is wanted."""
+    if not _files(folder):
+        return not_yet(f"{when} there is no {READERS_SEE}: `commit` gives each draft that name.")
+    try:
+        wanted, found = [row.asDict() for part in parts for row in part], _seen(folder)
+    except json.JSONDecodeError as error:
+        return not_yet(f"A line is not JSON: {error.doc[:60]!r}. Write json.dumps(row.asDict()).")
     if sorted(map(str, found)) == sorted(map(str, wanted)):
         return None
     if len(found) > len(wanted):
@@ -147,11 +174,26 @@ def _compared(folder: Path, parts: list[list[Row]], when: str) -> Verdict | None
             f"{when} there are {len(found)} rows instead of {len(wanted)}: name the files after "
             "`batchId` and the number of the message, so that a repeated batch replaces its own."
         )
+    if len(found) == len(wanted):
+        return not_yet(f"A row came as {found[0]}: {wanted[0]} is json.dumps(row.asDict()).")
     return not_yet(
         f"{when} readers of {READERS_SEE} see {len(found)} of {len(wanted)} rows, in "
-        f"{', '.join(_files(folder)) or 'no file'}: each task needs a file of its own, and each "
+        f"{', '.join(_files(folder))}: each task needs a file of its own, and each "
         "row a line json.dumps(row.asDict())."
     )
+
+
+def _named(folder: Path) -> Verdict | None:
+    """What is wrong with the files' names when readers see all rows."""
+    others = [file.name for file in folder.iterdir() if file.name not in _files(folder)]
+    if others:
+        return not_yet(f"`commit` leaves {others[0]}: rename each draft, a copy leaves it behind.")
+    if any(not re.fullmatch(r"batch-\d+-\d+\.json", name) for name in _files(folder)):
+        return not_yet(
+            f"The files are {', '.join(_files(folder))}: batch-<batchId>-<number of the "
+            "message>.json is asked, a renamed draft each. To write them anew here could break off."
+        )
+    return None
 
 
 def _files(folder: Path) -> list[str]:

@@ -6,9 +6,12 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql.datasource import DataSourceWriter
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
+from tutorial_pkg.errors import last_error
 from tutorial_pkg.workbook.checks.trial import scratch, told, written
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
@@ -18,7 +21,10 @@ PARTS = [[Row(item=f"item {number}") for number in range(count)] for count in (1
 
 @exercise
 def check_02_1(answer: Writer) -> Verdict:
-    """Does this writer's `commit` write into `total.txt` how many lines all tasks wrote?"""
+    """Does this writer's `commit` write into `total.txt` how many lines all tasks wrote?
+
+    It is tried in this process, and then, where a Spark session is active, in a real job.
+    """
     if not isinstance(answer, type) or not issubclass(answer, DataSourceWriter):
         return not_yet("The class itself is wanted: answer = MyWriter, without brackets.")
     parameters = inspect.signature(answer.commit).parameters
@@ -28,7 +34,8 @@ def check_02_1(answer: Writer) -> Verdict:
             "only a streaming writer's has a batchId."
         )
     try:
-        return _tried(answer)
+        tried = _tried(answer)
+        return (tried.passed and _in_a_job(answer)) or tried
     except Exception as error:  # whatever the learner's class raises is a wrong answer
         return not_yet(f"It raised {told(error)}")
 
@@ -37,8 +44,10 @@ def _tried(answer: Writer) -> Verdict:
     with scratch() as folder:
         writer = answer(str(folder))
         messages = written(writer, PARTS)
-        if any(message is None for message in messages):
-            return not_yet("`write` returned nothing: it must return Wrote(count).")
+        for message in messages:
+            if not isinstance(message, WriterCommitMessage):
+                kind = "nothing" if message is None else type(message).__name__
+                return not_yet(f"`write` returned {kind}: it must return Wrote(count).")
         try:
             writer.commit(messages)
         except AttributeError as error:
@@ -46,7 +55,42 @@ def _tried(answer: Writer) -> Verdict:
                 f"`commit` raised {told(error)}. What `write` keeps in `self` stays in the task's "
                 "copy: return it in the message, and add up `messages`."
             )
-        return judged(folder)
+        verdict = judged(folder)
+    reported = [getattr(message, "lines", None) for message in messages]
+    if verdict.passed and reported != [len(part) for part in PARTS]:
+        return not_yet(
+            f"The total is right, but the tasks reported {reported}: let each return Wrote(count), "
+            "and add up `messages`. A folder that is written a second time holds old lines, too."
+        )
+    return verdict
+
+
+def _in_a_job(answer: Writer) -> Verdict | None:
+    """What is wrong in a real job, whose tasks share nothing with `commit` but the messages."""
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        return None
+    spark.dataSource.register(_sink_with(answer))
+    rows = spark.range(0, 90, 1, 3).selectExpr("concat('item ', id) AS item")
+    with scratch() as folder:
+        try:
+            rows.write.format("checked_total").mode("append").save(str(folder))
+        except PySparkException as error:
+            return not_yet(f"In a real job it raised {last_error(error)}")
+        verdict = judged(folder)
+    return None if verdict.passed else not_yet(f"In a real job: {verdict.message}")
+
+
+def _sink_with(writer: Writer) -> type[DataSource]:
+    class CheckedTotal(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "checked_total"
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+            return writer(str(self.options["path"]))
+
+    return CheckedTotal
 
 
 def judged(folder: Path) -> Verdict:
@@ -70,8 +114,9 @@ def _compared(total: int, lines: list[int]) -> Verdict:
         return right(f"{len(lines)} tasks reported, and the total is what the files hold: {total}.")
     if total == 0:
         return not_yet(
-            "The total is 0. Was it counted in `self`? `commit` runs in another process, on an "
-            "instance that has written nothing: let each task return its count in the message."
+            "The total is 0. Was it counted in `self`, in the class or in a global name? `commit` "
+            "runs in another process, on an instance that has written nothing: let each task "
+            "return its count in the message."
         )
     if total == len(lines):
         return not_yet(f"{total} is the number of messages: add up what each of them says.")
@@ -94,6 +139,8 @@ def check_02_2(answer: DataFrame) -> Verdict:
         return not_yet("The plan has an Exchange: rows are dealt out anew. coalesce() moves none.")
     if partitions != 2:
         return not_yet(f"It has {partitions} partitions, and so {partitions} files: two are asked.")
+    if "Coalesce" not in plan:
+        return not_yet("Its two partitions are not those of `wide` put together: begin with wide.")
     if answer.count() != 8000:
         return not_yet(f"It has {answer.count()} rows: all 8000 of `wide` must be there.")
     return right("Eight partitions became two, and no row was moved.")

@@ -26,7 +26,8 @@ def check_03_1(answer: Callable[[bytes], int]) -> Verdict:
     """Does `answer` say up to which byte whole lines can be emitted?"""
     if not callable(answer):
         return not_yet("A function is wanted: def next_unread(data): ...")
-    found = {data: _call(answer, data) for data in (b"one\ntw", b"one\n", b"on", b"", b"a\n\nb")}
+    cases = (b"one\ntw", b"one\n", b"on", b"", b"a\n\nb", b"a\rb\nc")
+    found = {data: _call(answer, data) for data in cases}
     strange = next((data for data, value in found.items() if type(value) is not int), None)
     if strange is not None:
         return not_yet(f"It must return a whole number, whatever the bytes: try it on {strange!r}.")
@@ -38,6 +39,8 @@ def check_03_1(answer: Callable[[bytes], int]) -> Verdict:
         return not_yet("Without a newline nothing may be emitted: for b'on' the answer is 0.")
     if (found[b"one\ntw"], found[b"one\n"], found[b"a\n\nb"]) != (4, 4, 3):
         return not_yet("It must be behind the *last* newline: 4 for b'one\\n', 3 for b'a\\n\\nb'.")
+    if found[b"a\rb\nc"] != 4:
+        return not_yet("Only b'\\n' ends a line, and splitlines() cuts at b'\\r', too: use rfind.")
     return right("Never half a line, and none twice: the offset lies behind a newline.")
 
 
@@ -60,6 +63,10 @@ def check_03_2(answer: Reader) -> Verdict:
     try:
         with scratch() as folder:
             return _step_by_step(answer, folder / "log") or _in_a_query(answer) or _TAILED
+    except UnicodeDecodeError:
+        return not_yet(
+            "It cut a letter in two: an offset counts bytes, and ü has two. Open it with 'rb'."
+        )
     except Exception as error:  # whatever the learner's class raises is a wrong answer
         return not_yet(f"It raised {told(error)}")
 
@@ -68,11 +75,11 @@ _TAILED = right("Every whole line once, and a new reader goes on where the old o
 
 
 def _step_by_step(answer: Reader, file: Path) -> Verdict | None:
-    file.write_bytes(b"one\ntw")
+    file.write_bytes("ünö\ntw".encode())
     first = answer(str(file))
     begin = as_json(first.initialOffset())
     rows, middle = _drained(first, begin)
-    if rows != ["one"]:
+    if rows != ["ünö"]:
         return _half_a_line(rows)
     _append(file, b"o\nthree\n")
     rows, end = _drained(first, middle)
@@ -105,19 +112,21 @@ def _went_back(start: dict[str, Any], end: dict[str, Any]) -> bool:
 def _half_a_line(found: list[str]) -> Verdict:
     if "tw" in found:
         return not_yet("Half a line, 'tw', went out: end the offset behind the last newline.")
-    return not_yet(f"Of 'one\\ntw' it read {found}: ['one'] is wanted, 'tw' held back.")
+    return not_yet(f"Of 'ünö\\ntw' it read {found}: ['ünö'] is wanted, 'tw' held back.")
 
 
 def _restarted(
     reader: DataSourceStreamReader, file: Path, middle: dict[str, Any], end: dict[str, Any]
 ) -> Verdict | None:
     """What is wrong with a new reader, which Spark first asks for the batch it has noted."""
-    if rows_between(reader, middle, end) != ["two", "three"]:
-        return not_yet(
-            "A new reader gave other rows for the same two offsets: a restart repeats a batch "
-            "like that, so `partitions` and `read` must use nothing else."
-        )
     _append(file, b"four\n")
+    found = rows_between(reader, middle, end)
+    if found != ["two", "three"]:
+        return not_yet(
+            f"After a restart it gave {found} for the offsets of two and three, while the file had "
+            "grown. Spark repeats a batch like that: `partitions` and `read` must use nothing but "
+            "these two offsets."
+        )
     rows, after = _drained(reader, end)
     if rows != ["four"]:
         return not_yet(

@@ -11,8 +11,8 @@ from tutorial_pkg.connectors.network_lines.status import network_status
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 
 LIMIT = 100
-TEXT = "first\n\nGrüße\rfrom\u2028afar\nlast"
-LINES, REST = ["first", "", "Grüße\rfrom\u2028afar"], b"last"
+TEXT = "first\n\n Grüße\rfrom\u2028afar \nlast"
+LINES, REST = ["first", "", " Grüße\rfrom\u2028afar "], b"last"
 
 
 @exercise
@@ -61,6 +61,9 @@ def _verdict(found: list[tuple[list[str], bytes]]) -> Verdict:
 @exercise
 def check_04_2(answer: Path | str) -> Verdict:
     """Is `answer` a log whose listener kept a line of 100 bytes and dropped one of 101?"""
+    if not isinstance(answer, Path | str):
+        kind = type(answer).__name__
+        return not_yet(f"The log's folder is wanted, this is {kind}: work / 'mine' / 'log'.")
     folder = Path(answer)
     status = network_status(folder)
     if not status.ports:
@@ -76,6 +79,8 @@ def check_04_2(answer: Path | str) -> Verdict:
         )
     if not dropped:
         return not_yet("No line was too long: set maxLineBytes=100, and send one of 101 bytes.")
+    if status.listening:
+        return not_yet("Its query still listens: stop it, query.stop().")
     return _limit_verdict(_longest(folder), lines, dropped)
 
 

@@ -27,10 +27,11 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def as_task(partition: int) -> Iterator[None]:
+def as_task(partition: int, attempt: int = 0) -> Iterator[None]:
     """Within it `TaskContext.get()` is that of a task, for this partition."""
     context: Any = object.__new__(TaskContext)
-    context._partitionId, context._attemptNumber, context._taskAttemptId = partition, 0, partition
+    context._partitionId, context._attemptNumber = partition, attempt
+    context._taskAttemptId = partition + 1000 * attempt
     context._stageId, context._localProperties = 0, {}
     before, TaskContext._taskContext = TaskContext._taskContext, context
     try:
@@ -44,13 +45,15 @@ def copied(thing: Any) -> Any:
     return cloudpickle.loads(cloudpickle.dumps(thing))
 
 
-def written(writer: Any, parts: Sequence[Iterable[Row]]) -> list[WriterCommitMessage | None]:
+def written(
+    writer: Any, parts: Sequence[Iterable[Row]], attempt: int = 0
+) -> list[WriterCommitMessage | None]:
     """The messages of tasks, one for each part, that write with a copy of `writer`."""
-    return [_written(copied(writer), number, part) for number, part in enumerate(parts)]
+    return [_written(copied(writer), number, part, attempt) for number, part in enumerate(parts)]
 
 
-def _written(writer: Any, number: int, rows: Iterable[Row]) -> WriterCommitMessage:
-    with as_task(number):
+def _written(writer: Any, number: int, rows: Iterable[Row], attempt: int) -> WriterCommitMessage:
+    with as_task(number, attempt):
         message: WriterCommitMessage = copied(writer.write(iter(rows)))
         return message
 
