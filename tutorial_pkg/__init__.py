@@ -9,6 +9,7 @@ from tutorial_pkg.connectors.network_lines import (
     network_status,
     send_lines,
 )
+from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.errors import last_error
 from tutorial_pkg.session import register, start_spark
 
@@ -17,6 +18,7 @@ __all__ = [
     "CpuMonitor",
     "FileLinesDataSource",
     "NetworkLinesDataSource",
+    "PostgresDataSource",
     "SinkBuilder",
     "SourceBuilder",
     "builder_status",

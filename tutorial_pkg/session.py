@@ -23,6 +23,7 @@ from pyspark.sql.utils import is_remote
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
+from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.java import Java, archive_path, find_java
 from tutorial_pkg.spark_settings import (
@@ -36,6 +37,7 @@ from tutorial_pkg.spark_settings import (
 )
 
 KEPT_LOGS = 20
+FORMATS = (CpuLogDataSource, FileLinesDataSource, NetworkLinesDataSource, PostgresDataSource)
 
 
 def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> SparkSession:
@@ -108,8 +110,8 @@ def stop_spark(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats `cpu_log`, `file_lines` and `network_lines` known to `spark`."""
-    for source in (CpuLogDataSource, FileLinesDataSource, NetworkLinesDataSource):
+    """Make this package's formats known to `spark`: `cpu_log`, `file_lines` and so on."""
+    for source in FORMATS:
         spark.dataSource.register(source)
 
 

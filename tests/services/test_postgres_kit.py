@@ -1,0 +1,66 @@
+"""Format `postgres` under the conformance kit, against a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.services.databases import new_database
+from tutorial_pkg.connectors.postgres import PostgresDataSource
+from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from tutorial_pkg.workbook.services import Postgres
+
+ONE_TASK = {"other_parallelism": "a batch is read by one task"}
+
+
+class OnServer:
+    """`describe` is called for each trial, by the kit, so the server comes by way of the class."""
+
+    server: Postgres
+
+    @pytest.fixture(autouse=True, scope="class")
+    def use_server(self, request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[None]:
+        request.cls.server = postgres
+        yield
+
+
+class TestAppend(OnServer, StreamSinkTests):
+    def describe(self, folder: Path) -> StreamSink:
+        url = new_database(self.server)
+        database = psycopg.connect(url, autocommit=True)
+        database.execute("CREATE TABLE t (value text)")
+
+        def read() -> list[str]:
+            return [value for (value,) in database.execute("SELECT value FROM t")]
+
+        options = {"url": url, "table": "t"}
+        return StreamSink(PostgresDataSource, read, options, close=database.close)
+
+
+class TestChanges(OnServer, StreamSourceTests):
+    def describe(self, folder: Path) -> StreamSource:
+        url = new_database(self.server)
+        database = psycopg.connect(url, autocommit=True)
+        database.execute("CREATE TABLE t (value int PRIMARY KEY)")
+        name = conninfo_to_dict(url)["dbname"]
+        # The kit feeds while the query starts: some rows are in the snapshot, others are changes.
+        return StreamSource(
+            PostgresDataSource,
+            {"url": url, "table": "t", "slot": name, "snapshot": "true"},
+            number="after.value",
+            feed=lambda numbers: insert(database, numbers),
+            limit={"maxRowsPerTrigger": LIMIT},
+            not_claimed=ONE_TASK,
+            close=database.close,
+        )
+
+
+def insert(database: psycopg.Connection, numbers: Sequence[int]) -> None:
+    """Each row in a transaction of its own."""
+    for number in numbers:
+        database.execute("INSERT INTO t (value) VALUES (%s)", [number])

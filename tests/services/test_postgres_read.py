@@ -1,0 +1,384 @@
+"""Reading against a real server: a batch, inserted rows, changes; as the builder calls it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tutorial_pkg.builder import FunctionError
+from tutorial_pkg.connectors.postgres import PostgresDataSource
+from tutorial_pkg.workbook.services import Postgres
+
+Database = psycopg.Connection[Any]
+ALL = ReadAllAvailable()
+
+
+def source(url: str, **given: object) -> PostgresDataSource:
+    options = {name: str(value) for name, value in given.items()}
+    return PostgresDataSource({"url": url, "table": "t", "waitSeconds": "5", **options})
+
+
+def batch(url: str, **given: object) -> list[list[dict[str, Any]]]:
+    """The rows of each task."""
+    data_source = source(url, **given)
+    reader = data_source.reader(data_source.schema())
+    return [rows_of(reader.read(part)) for part in reader.partitions()]
+
+
+def rows_of(batches: Any) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+class Stream:
+    """A query that goes on from `offset`; `rows` are those of the next batch."""
+
+    def __init__(self, url: str, offset: dict[str, Any] | None = None, **given: object) -> None:
+        data_source = source(url, **given)
+        self.reader: Any = data_source.streamReader(data_source.schema())
+        self.offset = offset or self.reader.initialOffset()
+
+    def rows(self) -> list[dict[str, Any]]:
+        end = self.reader.latestOffset(self.offset, ALL)
+        found = self.read(self.offset, end)
+        self.offset = end
+        return found
+
+    def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
+        parts = self.reader.partitions(start, end)
+        return [row for part in parts for row in rows_of(self.reader.read(part))]
+
+
+# ---- Batch ---------------------------------------------------------------------------------------
+
+
+def test_a_table_whose_keys_are_skewed_is_cut_into_equal_parts(
+    url: str, database: Database
+) -> None:
+    database.execute(
+        "CREATE TABLE t AS SELECT (random() ^ 8 * 1e9)::bigint AS key, n "
+        "FROM generate_series(1, 20000) AS n"
+    )
+    database.execute("INSERT INTO t VALUES (NULL, 0), (NULL, -1)")
+    parts = batch(url, key="key", parallelism=4)
+    assert all(4900 < len(part) < 5100 for part in parts)
+    assert sorted(row["n"] for part in parts for row in part) == list(range(-1, 20001))
+
+
+def test_a_large_table_is_cut_by_a_sample(url: str, database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t AS SELECT (n::float8 ^ 3)::bigint AS key, repeat('x', 1000) AS x "
+        "FROM generate_series(1, 20000) AS n"
+    )
+    parts = batch(url, key="key", parallelism=4)
+    sizes = [len(part) for part in parts]
+    assert sum(sizes) == 20000 and min(sizes) > 3000
+
+
+def test_one_key_for_all_rows_is_one_task(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t AS SELECT 7 AS key, n FROM generate_series(1, 100) AS n")
+    assert sum(len(part) for part in batch(url, key="key", parallelism=4)) == 100
+
+
+def test_a_query_a_view_and_texts_as_keys(url: str, database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t AS SELECT 'k''' || n AS \"a \"\"key\", n FROM generate_series(1, 100) AS n"
+    )
+    database.execute("CREATE VIEW v AS SELECT * FROM t")
+    query = "SELECT * FROM t WHERE n % 2 = 0"
+    for given in ({"table": "v"}, {"table": "t"}):
+        parts = batch(url, key='a "key', parallelism=3, **given)
+        assert len(parts) == 3 and sorted(r["n"] for p in parts for r in p) == list(range(1, 101))
+    data_source = PostgresDataSource({"url": url, "query": query, "key": "n", "parallelism": "2"})
+    reader = data_source.reader(data_source.schema())
+    assert [len(rows_of(reader.read(part))) for part in reader.partitions()] == [24, 26]
+
+
+TYPED = """CREATE TYPE mood AS ENUM ('fine');
+CREATE TABLE t (i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, b bool, x text, c char(3), y bytea,
+    d date, ts timestamp, tz timestamptz, n numeric(10,2), any_n numeric, u uuid, j jsonb, m mood,
+    iv interval, ip inet, a int[], at text[], an numeric(5,1)[], au uuid[], ti time);
+INSERT INTO t VALUES (1, 2, 3, 1.5, 2.5, true, 'é', 'a', '\\x00ff', '2026-02-28',
+    '2026-02-28 01:02:03.456789', '2026-02-28 01:02:03+01', 1.5, 12345678901234567890.5,
+    '00000000-0000-0000-0000-000000000001', '{"a": [1]}', 'fine', '1 day 02:00', '10.0.0.0/8',
+    '{1,NULL}', '{"a,b",NULL}', '{1.5}', '{00000000-0000-0000-0000-000000000001}', '12:30');
+INSERT INTO t DEFAULT VALUES"""
+VALUES = {
+    "i2": 1, "i4": 2, "i8": 3, "f4": 1.5, "f8": 2.5, "b": True, "x": "é", "c": "a  ", "y": b"\0\xff",  # noqa: E501
+    "d": date(2026, 2, 28), "ts": datetime(2026, 2, 28, 1, 2, 3, 456789),
+    "tz": datetime(2026, 2, 28, 0, 2, 3, tzinfo=UTC), "n": Decimal("1.50"),
+    "any_n": Decimal("12345678901234567890.5"), "u": "00000000-0000-0000-0000-000000000001",
+    "j": '{"a": [1]}', "m": "fine", "iv": "1 day 02:00:00", "ip": "10.0.0.0/8", "a": [1, None],
+    "at": ["a,b", None], "an": [Decimal("1.5")], "au": ["00000000-0000-0000-0000-000000000001"],
+    "ti": "12:30:00",
+}  # fmt: skip
+
+
+def test_all_types_in_a_batch(url: str, database: Database) -> None:
+    database.execute(TYPED)
+    [[full, empty]] = batch(url)
+    assert {**full, "c": full["c"].ljust(3)} == VALUES
+    assert empty == dict.fromkeys(VALUES)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["'infinity'::timestamptz", "'-infinity'::timestamp", "'infinity'::date", "'NaN'::numeric",
+     "'12345678901234567890123'::numeric", "0.1234567890123456789::numeric",
+     "'0044-03-15 BC'::date", "ARRAY['NaN'::numeric]", "ARRAY['infinity'::date]"],
+)  # fmt: skip
+def test_a_value_that_spark_cannot_hold_is_an_error_with_the_column(
+    url: str, database: Database, value: str
+) -> None:
+    database.execute(f"CREATE TABLE t AS SELECT 1 AS fine, {value} AS price".encode())
+    with pytest.raises(ValueError, match="column `price`"):
+        batch(url)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"table": "nothing"}, 'relation "nothing" does not exist'),
+        ({"query": "SELECT 1"}, "give one of the options `table` and `query`"),
+        ({"table": 't"; DROP TABLE t; --'}, "option `table` must be `name`, `schema.name` or"),
+        ({"slot": "Not-a-slot"}, "option `slot` must be a-z, 0-9 and `_`, up to 48, got"),
+        (
+            {"slot": "s", "key": "n"},
+            "takes a `slot` and a `table`; `key` and `query` are for other",
+        ),
+        ({"slot": "s"}, "table `t` has no primary key"),
+        ({"parallelism": "0"}, "option `parallelism` must be 1 or more, got '0'"),
+    ],
+)
+def test_wrong_options_are_refused_when_the_query_is_made(
+    url: str, database: Database, given: dict[str, str], error: str
+) -> None:
+    database.execute("CREATE TABLE t (n int)")
+    with pytest.raises(ValueError, match=error):
+        source(url, **given).schema()
+
+
+# ---- Inserted rows -------------------------------------------------------------------------------
+
+
+def test_two_writers_one_of_them_late(url: str, database: Database) -> None:
+    """What the docstring says: without `awaitWriters` the late row is missing, with it none."""
+    database.execute("CREATE TABLE t (id serial PRIMARY KEY, who text)")
+    for waits, expected in (("false", ["early", "later"]), ("true", ["late", "early", "later"])):
+        database.execute("TRUNCATE t")
+        stream = Stream(url, key="id", awaitWriters=waits)
+        with psycopg.connect(url) as late:
+            late.execute("INSERT INTO t (who) VALUES ('late')")
+            database.execute("INSERT INTO t (who) VALUES ('early')")
+            found = stream.rows()
+            late.commit()
+        database.execute("INSERT INTO t (who) VALUES ('later')")
+        found += stream.rows()
+        assert [row["who"] for row in found] == expected
+
+
+def test_a_limit_counts_rows_whatever_the_gaps(url: str, database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t AS SELECT n::bigint * 1000000000 AS id FROM generate_series(-3, 9) AS n"
+    )
+    stream = Stream(url, key="id", maxRowsPerTrigger=5)
+    assert [len(stream.rows()) for _ in range(4)] == [5, 5, 3, 0]
+
+
+def test_available_now_waits_for_writers_with_a_bound(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id serial PRIMARY KEY)")
+    stream = Stream(url, key="id", awaitWriters="true", waitSeconds=1)
+    stream.reader.prepareForTriggerAvailableNow()
+    with psycopg.connect(url) as writer:
+        writer.execute("INSERT INTO t DEFAULT VALUES")
+        with pytest.raises(FunctionError, match="has been writing to `t` for more than 1 s"):
+            stream.rows()
+
+
+def test_a_stream_wants_a_key_of_whole_numbers(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (n int, x text)")
+    for given, error in (
+        ({}, "wants to know its `key`"),
+        ({"key": "x"}, "must be a column of whole"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            Stream(url, **given)
+
+
+# ---- Changes -------------------------------------------------------------------------------------
+
+
+def test_changes_have_key_before_and_after(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, x text)")
+    stream = Stream(url, slot="s1_" + url[-8:])
+    database.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    database.execute("UPDATE t SET x = 'c' WHERE id = 1")
+    database.execute("UPDATE t SET id = 3 WHERE id = 2")
+    database.execute("DELETE FROM t WHERE id = 1")
+    database.execute("ALTER TABLE t REPLICA IDENTITY FULL; UPDATE t SET x = NULL; TRUNCATE t")
+    found = [
+        (r["operation"], r["key"] and r["key"]["id"], r["before"], r["after"])
+        for r in stream.rows()
+    ]
+    assert found == [
+        ("insert", 1, None, {"id": 1, "x": "a"}),
+        ("insert", 2, None, {"id": 2, "x": "b"}),
+        ("update", 1, None, {"id": 1, "x": "c"}),
+        ("update", 3, {"id": 2, "x": None}, {"id": 3, "x": "b"}),
+        ("delete", 1, {"id": 1, "x": None}, None),
+        ("update", 3, {"id": 3, "x": "b"}, {"id": 3, "x": None}),
+        ("truncate", None, None, None),
+    ]
+    assert stream.rows() == []
+
+
+def test_all_types_in_changes(url: str, database: Database) -> None:
+    create, kind, rest = TYPED.split(";")[0], TYPED.split(";")[1], TYPED.split(";")[2:]
+    database.execute(create)
+    database.execute(kind)
+    database.execute("ALTER TABLE t ADD id serial PRIMARY KEY")
+    stream = Stream(url, slot="s2_" + url[-8:])
+    for statement in rest:
+        database.execute(statement)
+    full, empty = (row["after"] for row in stream.rows())
+    assert full == {**VALUES, "id": 1}
+    assert empty == {**dict.fromkeys(VALUES), "id": 2}
+
+
+def test_changes_are_kept_until_spark_has_committed_them(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    name = "s3_" + url[-8:]
+    stream = Stream(url, slot=name)
+    offsets, batches = [stream.offset], []
+    for number in range(3):
+        database.execute("INSERT INTO t VALUES (%s)", [number])
+        batches.append(stream.rows())
+        offsets.append(stream.offset)
+    again = Stream(url, slot=name, offset=offsets[0])
+    for start, end, rows in zip(offsets, offsets[1:], batches, strict=False):
+        assert again.read(start, end) == rows and len(rows) == 1
+    stream.reader.commit(offsets[2])
+    assert again.read(offsets[2], offsets[3]) == batches[2]
+    with pytest.raises(FunctionError, match="has let go of changes that this query has not read"):
+        again.read(offsets[1], offsets[2])
+
+
+def test_a_snapshot_and_the_changes_after_it_have_every_row_once(
+    url: str, database: Database
+) -> None:
+    """Rows are written all the time while the snapshot is taken."""
+    database.execute("CREATE TABLE t (id serial PRIMARY KEY, x text)")
+    stop = threading.Event()
+
+    def write() -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            while not stop.is_set():
+                connection.execute("INSERT INTO t (x) VALUES ('x')")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        wait_for(database, 50)
+        name = "s4_" + url[-8:]
+        stream = Stream(url, slot=name, snapshot="true", maxRowsPerTrigger=40)
+        wait_for(database, 150)
+    finally:
+        stop.set()
+        writer.join()
+    found: list[dict[str, Any]] = []
+    while rows := stream.rows():
+        found += rows
+    [(total,)] = database.execute("SELECT count(*) FROM t").fetchall()
+    assert [row["after"]["id"] for row in found if row["operation"] == "snapshot"][:3] == [1, 2, 3]
+    assert sorted(row["key"]["id"] for row in found) == list(range(1, total + 1))
+    assert {row["operation"] for row in found} == {"snapshot", "insert"}
+    stream.reader.commit(stream.offset)
+    assert database.execute("SELECT FROM pg_class WHERE relname LIKE 'spark_snap%'").rowcount == 0
+
+
+def wait_for(database: Database, count: int) -> None:
+    end = time.monotonic() + 30
+    while database.execute("SELECT FROM t").rowcount < count:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_slot_that_was_dropped_is_an_error(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    name = "s5_" + url[-8:]
+    stream = Stream(url, slot=name)
+    database.execute("SELECT pg_drop_replication_slot(%s)", [name])
+    database.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(FunctionError, match=f'slot `{name}` is gone|slot "{name}" does not exist'):
+        stream.rows()
+    old = stream.offset
+    Stream(url, slot=name)  # somebody makes it anew
+    with pytest.raises(FunctionError, match="made it anew"):
+        Stream(url, slot=name, offset=old).read(old, {name: old[name] + 10**6})
+
+
+def test_a_table_that_is_altered_while_the_query_runs(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, x text, y text)")
+    stream = Stream(url, slot="s6_" + url[-8:])
+    database.execute("ALTER TABLE t ADD z int; INSERT INTO t VALUES (1, 'a', 'b', 2)")
+    assert stream.rows()[0]["after"] == {"id": 1, "x": "a", "y": "b"}
+    database.execute("ALTER TABLE t DROP y; INSERT INTO t VALUES (2, 'a', 2)")
+    with pytest.raises(FunctionError, match=r"table `t` has lost the columns \['y'\]"):
+        stream.rows()
+
+
+def test_a_large_value_that_an_update_left_alone(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, x text, n int)")
+    database.execute("ALTER TABLE t ALTER x SET STORAGE EXTERNAL")
+    database.execute("INSERT INTO t VALUES (1, repeat('x', 10000), 0)")
+    name = "s7_" + url[-8:]
+    database.execute("ALTER TABLE t REPLICA IDENTITY FULL")
+    stream = Stream(url, slot=name)
+    database.execute("UPDATE t SET n = 1")
+    [row] = stream.rows()
+    assert len(row["after"]["x"]) == 10_000
+    database.execute("ALTER TABLE t REPLICA IDENTITY DEFAULT")
+    database.execute("UPDATE t SET n = 2")
+    with pytest.raises(FunctionError, match="column `x` of an UPDATE of `t` was left alone"):
+        stream.rows()
+
+
+def test_other_tables_do_not_hold_the_log_for_ever(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (x text)")
+    stream = Stream(url, slot="s8_" + url[-8:])
+    before = dict(stream.offset)
+    assert stream.rows() == [] and stream.offset == before
+    database.execute("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
+    assert stream.rows() == []
+    assert next(iter(stream.offset.values())) > next(iter(before.values())) + (16 << 20)
+
+
+# ---- A server that is away, and secrets ----------------------------------------------------------
+
+
+def test_a_database_that_is_away_is_waited_for_and_then_an_error(
+    postgres: Postgres, url: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as database:
+        database.execute("CREATE TABLE t (id int)")
+    postgres.kill()
+    try:
+        started = time.monotonic()
+        with pytest.raises(
+            ConnectionError, match=r"no database after 1 s \(option `waitSeconds`\)"
+        ):
+            source(url, waitSeconds=1).schema()
+        assert time.monotonic() - started < 20
+        back = threading.Timer(0.5, postgres.restart)
+        back.start()
+        assert source(url, waitSeconds=60).schema().names == ["id"]
+        back.join()
+    finally:
+        if back.is_alive():
+            back.join()

@@ -1,0 +1,42 @@
+"""The builder's reader, for streams in which only the database can tell how far a batch goes."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.builder.replayable_source import (
+    BuiltReplayableReader,
+    Positions,
+    ReplayableParts,
+)
+
+
+class BoundedReader(BuiltReplayableReader):
+    """`latest` keeps to `options.maxRowsPerTrigger` and `options.until` by itself.
+
+    Keys have gaps, and places in a log are bytes: neither counts rows. `until` is where a query
+    with the trigger `availableNow` ends, else None.
+    """
+
+    def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
+        options.until = None
+        super().__init__(parts, schema, options)
+        self._options = options
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._options.until = self.end_of_all()
+
+    def reportLatestOffset(self) -> Positions | None:
+        """How far the stream could be read now, without a limit: what Spark shows as lag."""
+        if self._newest is None:
+            return None
+        return dict.fromkeys(self._newest, self.end_of_all())
+
+    def end_of_all(self) -> int:
+        """The position behind everything that is there now."""
+        raise NotImplementedError

@@ -1,0 +1,248 @@
+"""A stream of changes: what was inserted, updated and deleted, from PostgreSQL's own log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.adapt import Transformer
+from psycopg.pq import Format
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from tutorial_pkg.builder import SourceBuilder
+from tutorial_pkg.builder.context import OptionValues, SplitContext
+from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.connectors.postgres import slot
+from tutorial_pkg.connectors.postgres.bounded_reader import BoundedReader
+from tutorial_pkg.connectors.postgres.columns import schema_of
+from tutorial_pkg.connectors.postgres.connection import Connection, connected, persistent
+from tutorial_pkg.connectors.postgres.names import table_of
+from tutorial_pkg.connectors.postgres.options import FORMAT, READ, declare
+from tutorial_pkg.connectors.postgres.pgoutput import (
+    Change,
+    Decoder,
+    Relation,
+    Transaction,
+    Tuple,
+    Unchanged,
+    Value,
+)
+from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
+
+Load = Callable[[bytes], Any]
+TEXT_ARRAY = 1009  # the type `text[]`
+
+# ---- What a row of this stream looks like --------------------------------------------------------
+
+
+def changes_schema(options: OptionValues) -> StructType:
+    """That of the table, three times. Raises `ValueError`."""
+    if options.table is None or options.key or options.query:
+        raise ValueError(
+            f"format `{FORMAT}`: a stream of changes takes a `slot` and a `table`; `key` and "
+            "`query` are for other ways of reading"
+        )
+    with connected(options) as database:
+        columns = schema_of(database, table_of(options.table).sql)
+        key = StructType([columns[name] for name in _primary_key(database, options)])
+    schema = StructType().add("operation", StringType()).add("key", key)
+    schema.add("before", columns).add("after", columns)
+    return (
+        schema.add("position", LongType())
+        .add("transaction", LongType())
+        .add("committed", TimestampType())
+    )
+
+
+def _primary_key(database: Connection, options: OptionValues) -> list[str]:
+    text = """SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid
+        AND attnum = ANY(indkey) WHERE indisprimary AND indrelid = %s::regclass ORDER BY attnum"""
+    name = table_of(options.table).sql.as_string()
+    found = [column for (column,) in database.execute(text, [name])]
+    if not found:
+        raise ValueError(
+            f"format `{FORMAT}`: table `{options.table}` has no primary key, and changes of rows "
+            "that nothing names are of no use: ALTER TABLE … ADD PRIMARY KEY (…)"
+        )
+    return found
+
+
+# ---- The three functions -------------------------------------------------------------------------
+
+
+def splits(context: SplitContext) -> list[str]:
+    """A log has one part."""
+    return [context.options.slot]
+
+
+def latest(context: SplitContext, split: str, start: int) -> int:
+    options = context.options
+    return persistent(options, lambda database: slot.next_position(database, options, start))
+
+
+def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[Any]:
+    if start < 0:
+        yield from _snapshot(context.options, start, end)
+    else:
+        yield from _changes(context.options, start, end)
+
+
+def _snapshot(options: OptionValues, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    schema = options.schema
+    columns, keys = schema["after"].dataType, schema["key"].dataType.names
+    number = sql.Identifier(slot.NUMBER)
+    where = sql.SQL("{0} >= {1} AND {0} < {2}").format(number, start, min(0, end))
+    packer = RowPacker(schema)
+    for batch in arrow_rows(options, slot.snapshot_of(options).sql, columns, where):
+        yield _as_changes(batch, keys, packer.arrow_schema)
+
+
+def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa.RecordBatch:
+    known = {
+        "operation": pa.array(["snapshot"] * batch.num_rows),
+        "key": batch.select(keys).to_struct_array(),
+        "after": batch.to_struct_array(),
+    }
+    arrays = [
+        known[field.name].cast(field.type)
+        if field.name in known
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _changes(options: OptionValues, start: int, end: int) -> Iterator[dict[str, Any]]:
+    rows = RowMaker(options)
+    with connected(options) as database:
+        _check_there(database, options, start)
+        for transaction, change in Decoder().changes(slot.messages(database, options, end)):
+            if start <= transaction.position < end:
+                yield rows.row(transaction, change)
+
+
+def _check_there(database: Connection, options: OptionValues, start: int) -> None:
+    there = slot.confirmed(database, options)
+    if there > start:
+        raise RuntimeError(
+            f"the slot `{options.slot}` has let go of changes that this query has not read: it is "
+            f"at {there}, the query at {start}. Somebody has moved it, or made it anew. Start "
+            "with a new checkpoint, with `snapshot` and a new slot to get the rows that are there"
+        )
+
+
+# ---- Values --------------------------------------------------------------------------------------
+
+
+class RowMaker:
+    """Makes rows of this stream: texts of the log to Python's values, by the column's type."""
+
+    def __init__(self, options: OptionValues) -> None:
+        self._table = options.table
+        self._kinds = {field.name: field.dataType for field in options.schema["after"].dataType}
+        self._keys = options.schema["key"].dataType.names
+        self._transformer = Transformer()
+        self._relation: Relation | None = None
+        self._loads: list[tuple[str, int, Load]] = []
+
+    def row(self, transaction: Transaction, change: Change) -> dict[str, Any]:
+        self._learn(change.relation)
+        before = self._values(change.before)
+        after = self._values(change.after, change.before)
+        named = after or before
+        return {
+            "operation": change.operation,
+            "key": named and {name: named[name] for name in self._keys},
+            "before": before,
+            "after": after,
+            "position": transaction.position,
+            "transaction": transaction.id,
+            "committed": transaction.committed,
+        }
+
+    def _learn(self, relation: Relation) -> None:
+        """Where this stream's columns are in the table, which may have been altered."""
+        if relation is self._relation:
+            return
+        missing = self._kinds.keys() - set(relation.columns)
+        if missing:
+            raise ValueError(
+                f"table `{self._table}` has lost the columns {sorted(missing)} since this query "
+                "was started; start it again, to read the table as it is now"
+            )
+        self._relation = relation
+        places = {name: place for place, name in enumerate(relation.columns)}
+        self._loads = [
+            (name, places[name], self._load_of(kind, relation.types[places[name]]))
+            for name, kind in self._kinds.items()
+        ]
+
+    def _load_of(self, kind: DataType, oid: int) -> Load:
+        if isinstance(kind, StringType):
+            return bytes.decode
+        if isinstance(kind, DecimalType):
+            return lambda data: Decimal(data.decode())
+        if isinstance(kind, ArrayType) and isinstance(kind.elementType, StringType):
+            oid = TEXT_ARRAY
+        return self._transformer.get_loader(oid, Format.TEXT).load
+
+    def _values(self, values: Tuple | None, older: Tuple | None = None) -> dict[str, Any] | None:
+        if values is None:
+            return None
+        return {
+            name: self._value(name, load, values[place], None if older is None else older[place])
+            for name, place, load in self._loads
+        }
+
+    def _value(self, name: str, load: Load, value: Value, older: Value) -> Any:
+        if value is Unchanged and older is not None:
+            value = older
+        if value is None:
+            return None
+        if not isinstance(value, bytes):
+            raise ValueError(
+                f"column `{name}` of an UPDATE of `{self._table}` was left alone, and is too large "
+                "to be in the log all the same: ALTER TABLE … REPLICA IDENTITY FULL puts it there"
+            )
+        try:
+            return load(value)
+        except (ArithmeticError, ValueError, psycopg.DataError) as error:
+            raise ValueError(f"column `{name}` cannot hold {value.decode()!r}: {error}") from error
+
+
+# ---- The reader ----------------------------------------------------------------------------------
+
+ChangesSource: Any = declare(
+    SourceBuilder.replayable(FORMAT, "", splits=splits, latest=latest, read=read), READ
+).build()
+
+
+class ChangesReader(BoundedReader):
+    """One task for a batch; the slot is the log."""
+
+    def __init__(self, schema: StructType, options: OptionValues) -> None:
+        options.schema = schema
+        super().__init__(ChangesSource.parts, schema, options)
+
+    def initialOffset(self) -> dict[str, int | str]:
+        return {self._options.slot: slot.prepare(self._options)}
+
+    def end_of_all(self) -> int:
+        return persistent(self._options, slot.end_of_log)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Spark will not ask for anything before `end` again."""
+        options, position = self._options, end[self._options.slot]
+        persistent(options, lambda database: slot.let_go(database, options, position))

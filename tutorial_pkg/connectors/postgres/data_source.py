@@ -1,0 +1,128 @@
+"""Format `postgres`: tables and queries, streams out of them, and three ways to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+)
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder.context import option_values
+from tutorial_pkg.connectors.postgres.options import (
+    ALL_OPTIONS,
+    READ_OPTIONS,
+    WRITE_OPTIONS,
+)
+from tutorial_pkg.core.options import documented
+
+
+@documented(ALL_OPTIONS)
+class PostgresDataSource(DataSource):
+    """Tables of a PostgreSQL database: read, streamed, and written. Needs the extra `postgres`.
+
+    Batch: `table` or `query`, as Arrow. With a `key`, in ranges of equal numbers of rows, read in
+    parallel, however the keys are spread; rows with one and the same key are one task's. Each range
+    is a statement of its own, so rows that are written meanwhile may be in one and not in another.
+
+    Stream of inserted rows (`table`, `key`): what has a larger key than all before. It sees neither
+    updates nor deletes. Numbers are given out when a row is written, but seen when its transaction
+    commits: with two writers, 8 may be there before 7, and then **7 is never read**. With one
+    writer, or `awaitWriters`, nothing is missing: a look then takes nothing until all transactions
+    that were writing to the table have ended. It costs as much delay as the longest of them, and
+    holds up no writer. It wants keys from a sequence (`serial`, `identity`) without `CACHE`, taken
+    in the INSERT itself. The key needs an index.
+
+    Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
+    through logical decoding; with `snapshot` first the rows that are there, exactly those that the
+    changes do not have. The slot and a publication of its name are made by the first batch. The
+    server keeps its log until Spark has committed; a query that never runs again must be told:
+    `SELECT pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It wants `wal_level=logical`, a
+    role with REPLICATION that owns the table, and a primary key. `before` has what the table's
+    REPLICA IDENTITY tells: by default only a key, and only where it is gone. A transaction is never
+    cut, so a large one makes a large batch. A column that is added while the query runs is read
+    after its next start. The snapshot is a copy of the table beside it until it has been read.
+
+    Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
+    publishes them, together with the batch's number in the table `spark_batches`. `mode=upsert`
+    replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch has each
+    key once at most; else it is refused, since nothing says which one comes last. Columns are found
+    by name; structs and maps become JSON; the database converts, and refuses what does not fit.
+    The role must be allowed to create tables in the target's schema.
+
+    Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
+    replace those that are there. Spark has no `update` for sinks in Python.
+
+    Batch write: `mode("append")` or `mode("overwrite")`, in one transaction.
+
+    Parallelism: batch: a task for each range. Streams: one task. Writing: one for each partition.
+    Replay: any batch; of changes, any that Spark has not committed.
+    Guarantee: reading: exactly once, for inserted rows as said above. Writing a stream: exactly
+    once, in all three modes; readers see a batch whole or not at all.
+
+    {options}
+
+    Types: what Spark has no type for comes as PostgreSQL's own text (json, uuid, enum, interval,
+    inet …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is `timestamptz`, TIMESTAMP_NTZ
+    is `timestamp`.
+
+    Schema of changes: `operation` (insert, update, delete, truncate, snapshot), `key`, `before`,
+    `after` (structs of the table's columns), `position`, `transaction`, `committed`.
+
+    Errors: `ValueError` for wrong options and for values that do not fit, with the column;
+    `ConnectionError` for a refusal, or a database that is away for longer than `waitSeconds`;
+    `RuntimeError` where going on would lose or repeat rows: a slot that is gone or was moved, a
+    checkpoint that was set back. `url` and `password` are in no error, and Spark redacts them.
+
+    The ideas: Hazelcast Jet's JDBC connectors and map sinks, Flink's and Debezium's change streams.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "postgres"
+
+    def schema(self) -> StructType:
+        options = option_values(READ_OPTIONS, self.options)
+        with _extra():
+            from tutorial_pkg.connectors.postgres.changes import changes_schema
+            from tutorial_pkg.connectors.postgres.table_reader import table_schema
+        return changes_schema(options) if options.slot else table_schema(options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with _extra():
+            from tutorial_pkg.connectors.postgres.table_reader import TableReader
+        return TableReader(schema, option_values(READ_OPTIONS, self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = option_values(READ_OPTIONS, self.options)
+        with _extra():
+            from tutorial_pkg.connectors.postgres.changes import ChangesReader
+            from tutorial_pkg.connectors.postgres.inserted import InsertedReader
+        return ChangesReader(schema, options) if options.slot else InsertedReader(schema, options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        with _extra():
+            from tutorial_pkg.connectors.postgres.sink import TableWriter
+        return TableWriter(option_values(WRITE_OPTIONS, self.options), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        with _extra():
+            from tutorial_pkg.connectors.postgres.sink import stream_writer
+        return stream_writer(self.options, schema, overwrite)
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Around imports of what needs the database's clients."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"format `postgres` needs the package {error.name}: pip install tutorial_pkg[postgres]"
+        ) from None

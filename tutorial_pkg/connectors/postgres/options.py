@@ -1,0 +1,132 @@
+"""The options of format `postgres`. Nothing here needs the database's client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tutorial_pkg.builder.declaration import Declaration
+from tutorial_pkg.builder.replayable_source import LIMIT
+from tutorial_pkg.core.options import Option, Options, boolean, choice, integer, not_empty, taking
+from tutorial_pkg.core.secrets import secret
+
+FORMAT = "postgres"
+Declared = TypeVar("Declared", bound=Declaration)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that nothing prints by accident; `${env:NAME}` in it is an environment variable."""
+
+    _text: str = field(repr=False)
+
+    def reveal(self) -> str:
+        """Where a connection is made. Raises `ValueError` for a variable that is not set."""
+        try:
+            return secret(self._text)
+        except ValueError:
+            raise ValueError(
+                f"format `{FORMAT}`: an option refers to an environment variable that is not set "
+                "in this process; set it for the driver and for the workers"
+            ) from None
+
+
+@taking("names of columns, with commas between them")
+def names(text: str) -> tuple[str, ...]:
+    """A parser for `a, b`."""
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found) or len(set(found)) < len(found):
+        raise ValueError
+    return found
+
+
+@taking("a-z, 0-9 and `_`, up to 48")
+def slot_name(text: str) -> str:
+    """A parser for what PostgreSQL takes as a slot's name, with room for a prefix."""
+    if not re.fullmatch(r"[a-z0-9_]{1,48}", text):
+        raise ValueError
+    return text
+
+
+def _option(name: str, parse: Callable[[str], Any], default: Any, meaning: str) -> Option:
+    return Option(name, parse, default, getattr(parse, "allowed", "a text"), meaning)
+
+
+CONNECTION = (
+    _option(
+        "url",
+        Secret,
+        None,
+        "where the database is: `postgresql://user@host:5432/database`, or `host=… dbname=…`; "
+        "`${env:NAME}` in it is an environment variable",
+    ),
+    _option("service", not_empty, None, "an entry of `pg_service.conf`, instead of `url`"),
+    _option("user", not_empty, None, "the role, unless `url` names it"),
+    _option(
+        "password",
+        Secret,
+        None,
+        "the password, as it is, without escapes; or `${env:NAME}`; `~/.pgpass` works, too",
+    ),
+    _option(
+        "waitSeconds",
+        integer(0),
+        60,
+        "how long a database that is away, full or starting is waited for, before that is an error",
+    ),
+)
+TABLE = _option("table", not_empty, None, 'the table: `name`, `schema.name`, `"odd name"`')
+KEY = (
+    "batch: the column whose ranges are read in parallel; stream of inserted rows: the column that "
+    "grows, of whole numbers; upsert and merge: the columns of a unique index"
+)
+READ = (
+    *CONNECTION,
+    TABLE,
+    _option("query", not_empty, None, "batch: a SELECT statement, instead of `table`"),
+    _option(
+        "key",
+        not_empty,
+        None,
+        KEY,
+    ),
+    _option("parallelism", integer(1), None, "batch: how many ranges; else one for each core"),
+    _option(
+        "awaitWriters",
+        boolean,
+        False,
+        "stream of inserted rows: wait for transactions that were writing when it looked",
+    ),
+    _option("slot", slot_name, None, "stream of changes: the replication slot, made if missing"),
+    _option("snapshot", boolean, False, "stream of changes: first the rows that are there"),
+)
+WRITE = (
+    *CONNECTION,
+    TABLE,
+    _option(
+        "mode",
+        choice("append", "upsert", "merge"),
+        "append",
+        "add rows; or replace those with the same `key`; or merge into them",
+    ),
+    _option("key", names, None, KEY),
+    _option(
+        "merge",
+        not_empty,
+        None,
+        "merge: the SET of an UPDATE, where `old` is the row in the table and `excluded` the new "
+        "one: `total = old.total + excluded.total`",
+    ),
+)
+READ_OPTIONS = Options(FORMAT, (*READ, LIMIT))
+WRITE_OPTIONS = Options(FORMAT, WRITE)
+ALL_OPTIONS = Options(FORMAT, (*WRITE, *READ, LIMIT))
+
+
+def declare(builder: Declared, options: tuple[Option, ...]) -> Declared:
+    """Give `options` to a builder."""
+    for each in options:
+        builder.option(each.name, each.parse, each.default, each.meaning, each.allowed)
+    return builder

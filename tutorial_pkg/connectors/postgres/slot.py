@@ -1,0 +1,211 @@
+"""The replication slot: it keeps the log of changes until Spark has committed them.
+
+A *position* is a place in that log, PostgreSQL's LSN as a whole number. Positions below 0 count the
+rows of the snapshot, a copy of the table as it was where the slot's log begins: -3, -2, -1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.connectors.postgres.connection import Connection, connect, connected
+from tutorial_pkg.connectors.postgres.names import Table, table_of
+from tutorial_pkg.connectors.postgres.options import FORMAT
+
+NUMBER = "spark_number"  # the snapshot's own column
+MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise
+IDLE_BYTES = 16 << 20  # so much log of other tables makes an empty batch, to let go of it
+BUSY_SECONDS = 30
+PLUGIN = "pgoutput"
+Result = TypeVar("Result")
+
+# ---- Making it, before the first batch -----------------------------------------------------------
+
+
+def prepare(options: OptionValues) -> int:
+    """Make publication, slot and, if asked, snapshot, unless they are there; the first position."""
+    with connected(options) as database:
+        _publish(database, options)
+        if _exists(database, options):
+            return _first(database, options)
+        if not options.snapshot:
+            make = "SELECT pg_create_logical_replication_slot(%s, %s)"
+            database.execute(make, [options.slot, PLUGIN])
+            return _first(database, options)
+        _make_with_snapshot(database, options)
+        return _first(database, options)
+
+
+def snapshot_of(options: OptionValues) -> Table:
+    """The copy of the table, beside it."""
+    return table_of(options.table).beside(f"spark_snapshot_{options.slot}")
+
+
+def _publish(database: Connection, options: OptionValues) -> None:
+    """A publication says which tables' changes are decoded; it has the slot's name."""
+    look = "SELECT FROM pg_publication WHERE pubname = %s"
+    if not database.execute(look, [options.slot]).rowcount:
+        make = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
+        name = sql.Identifier(options.slot)
+        database.execute(make.format(name, table_of(options.table).sql))
+    others = """SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND %s::regclass
+        <> (quote_ident(schemaname) || '.' || quote_ident(tablename))::regclass"""
+    table = table_of(options.table).sql.as_string()
+    found = [name for (name,) in database.execute(others, [options.slot, table])]
+    if found:
+        raise ValueError(
+            f"format `{FORMAT}`: the publication `{options.slot}` is for other tables, too: "
+            f"{sorted(found)}; choose another `slot`, for this table alone"
+        )
+
+
+def _exists(database: Connection, options: OptionValues) -> bool:
+    look = "SELECT FROM pg_replication_slots WHERE slot_name = %s"
+    return database.execute(look, [options.slot]).rowcount == 1
+
+
+def _first(database: Connection, options: OptionValues) -> int:
+    """Where a new query begins. Raises `ValueError` for a snapshot that cannot be had any more."""
+    if not options.snapshot:
+        return confirmed(database, options)
+    name = snapshot_of(options).sql
+    look = "SELECT to_regclass(%s) IS NOT NULL"
+    if database.execute(look, [name.as_string()]).fetchone() != (True,):
+        raise ValueError(
+            f"format `{FORMAT}`: the slot `{options.slot}` is there already, and a snapshot can "
+            f"be taken only when it is made. Drop it (SELECT pg_drop_replication_slot"
+            f"('{options.slot}')), choose another name, or leave out `snapshot`"
+        )
+    count = sql.SQL("SELECT count(*) FROM {}").format(name)
+    rows = next(int(count) for (count,) in database.execute(count))
+    return -rows or confirmed(database, options)
+
+
+def _make_with_snapshot(database: Connection, options: OptionValues) -> None:
+    """Snapshot first, then the slot that belongs to it: a crash in between leaves no slot.
+
+    A temporary slot says from where on it will have all changes, and exports the view of the
+    tables at that very place. Under this view the table is copied; then the slot is made a lasting
+    one.
+    """
+    temporary = f"{options.slot}_new"
+    create = (
+        f"CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL {PLUGIN} (SNAPSHOT 'export')"
+    )
+    with contextlib.closing(connect(options, replication="database")) as replication:
+        made = replication.pgconn.exec_(create.encode())  # no other command is taken as text only
+        if made.status != psycopg.pq.ExecStatus.TUPLES_OK:
+            raise ConnectionError(f"no slot could be made: {made.error_message.decode()}")
+        view = (made.get_value(0, 2) or b"").decode()
+        _copy_table(database, options, view)
+        lasting = "SELECT pg_copy_logical_replication_slot(%s, %s, false)"
+        database.execute(lasting, [temporary, options.slot])
+
+
+def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
+    table, snapshot = table_of(options.table).sql, snapshot_of(options).sql
+    number = sql.Identifier(NUMBER)
+    copy = """CREATE TABLE {snapshot} AS
+        SELECT row_number() OVER () - 1 - total AS {number}, source.*
+        FROM {table} AS source, (SELECT count(*) AS total FROM {table}) AS counted"""
+    with database.transaction():
+        database.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        database.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(view)))
+        database.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(snapshot))
+        database.execute(sql.SQL(copy).format(snapshot=snapshot, number=number, table=table))
+        database.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(snapshot, number))
+
+
+# ---- Looking, and letting go ---------------------------------------------------------------------
+
+
+def confirmed(database: Connection, options: OptionValues) -> int:
+    """The position before which the slot has nothing. Raises `RuntimeError` if it is gone."""
+    look = """SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots
+        WHERE slot_name = %s AND database = current_database()"""
+    found = database.execute(look, [options.slot]).fetchone()
+    if found is None:
+        raise RuntimeError(
+            f"the slot `{options.slot}` is gone, and with it the changes since the last batch. "
+            "Start anew: a new checkpoint, with `snapshot` to get the rows that are there"
+        )
+    return int(found[0])
+
+
+def end_of_log(database: Connection) -> int:
+    """The position behind all that is on the server's disk."""
+    look = "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint"
+    return next(int(position) for (position,) in database.execute(look))
+
+
+def next_position(database: Connection, options: OptionValues, start: int) -> int:
+    """How far the next batch goes: behind the commit of its last transaction."""
+    if start < 0:
+        end = start + (options.maxRowsPerTrigger or -start)
+        return end if end < 0 else confirmed(database, options)
+    until = end_of_log(database) if options.until is None else options.until
+    most = options.maxRowsPerTrigger or MOST_MESSAGES
+    text = f"SELECT (max(lsn) - '0/0')::bigint FROM {PEEK}"
+    asked = _peeked(options, until, _uncommitted(database, options, start) + most)
+    found = when_free(lambda: database.execute(text, asked).fetchone())
+    if found and found[0] and found[0] > start:
+        return int(found[0])
+    return until if until - start > IDLE_BYTES else start
+
+
+def _uncommitted(database: Connection, options: OptionValues, start: int) -> int:
+    """How many messages before `start` a look at the slot begins with: those of the last batch.
+
+    Spark commits it together with the next one, and so the slot is always one batch behind.
+    """
+    if confirmed(database, options) >= start:
+        return 0
+    text = f"SELECT count(*) FROM {PEEK} WHERE lsn <= '0/0'::pg_lsn + %s::numeric"
+    asked = [*_peeked(options, start, None), start]
+    return int(when_free(lambda: database.execute(text, asked).fetchone() or [0])[0])
+
+
+def messages(database: Connection, options: OptionValues, end: int) -> Iterator[bytes]:
+    """What the decoder says of all transactions from the slot's position to `end`."""
+    with database.transaction(), database.cursor(name="changes") as cursor:
+        text = f"SELECT data FROM {PEEK}"
+        when_free(lambda: cursor.execute(text, _peeked(options, end, None), binary=True))
+        for (data,) in cursor:
+            yield data
+
+
+def let_go(database: Connection, options: OptionValues, position: int) -> None:
+    """Spark has committed everything before `position`: the server may forget it."""
+    if options.snapshot and position >= 0:
+        drop = sql.SQL("DROP TABLE IF EXISTS {}").format(snapshot_of(options).sql)
+        database.execute(drop)
+    if position > confirmed(database, options):
+        advance = "SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)"
+        when_free(lambda: database.execute(advance, [options.slot, position]))
+
+
+PEEK = """pg_logical_slot_peek_binary_changes(%s, '0/0'::pg_lsn + %s::numeric, %s,
+    'proto_version', '1', 'publication_names', %s)"""
+
+
+def _peeked(options: OptionValues, end: int, most: int | None) -> list[Any]:
+    return [options.slot, end, most, f'"{options.slot}"']
+
+
+def when_free(work: Callable[[], Result]) -> Result:
+    """A slot has one user at a time; one that was killed takes a moment to go."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return work()
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.05)

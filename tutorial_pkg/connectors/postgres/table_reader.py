@@ -1,0 +1,169 @@
+"""A table or query as a batch: ranges of a key, planned once, and read as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import LiteralString, cast
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import ArrayType, StructType
+
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.connectors.postgres.columns import ANY_NUMERIC, schema_of, selected
+from tutorial_pkg.connectors.postgres.connection import (
+    Connection,
+    connected,
+    conninfo,
+    wait_for_database,
+)
+from tutorial_pkg.connectors.postgres.names import table_of
+from tutorial_pkg.connectors.postgres.options import FORMAT
+from tutorial_pkg.core.worker import cores, settle
+
+FIRST_DAY, END_DAY = -719_162, 2_932_897  # 0001-01-01 and 10000-01-01, from 1970 on
+FITTING = r"^-?[0-9]{1,20}(\.[0-9]+)?$"  # in DECIMAL(38,18); Arrow overlooks larger ones
+SAMPLED_PAGES = 2000  # of 8 kB: some ten milliseconds, and enough to cut a table into fair parts
+
+# ---- The reader ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Range(InputPartition):
+    """Keys from `low` up to, but without, `high`, as PostgreSQL writes them; None is no bound."""
+
+    low: str | None
+    high: str | None
+
+
+class TableReader(DataSourceReader):
+    """A task for each range.
+
+    The ranges are planned here, in the driver, once: if each task did it by itself, two of them
+    might cut a table that is being written to in different places.
+    """
+
+    def __init__(self, schema: StructType, options: OptionValues) -> None:
+        self._schema, self._options = schema, options
+
+    def partitions(self) -> list[Range]:
+        if self._options.key is None:
+            return [Range(None, None)]
+        with connected(self._options) as connection:
+            bounds = _bounds(connection, self._options)
+        return [Range(*pair) for pair in zip([None, *bounds], [*bounds, None], strict=True)]
+
+    def read(self, partition: Range) -> Iterator[pa.RecordBatch]:
+        settle()
+        where = _within(self._options.key, partition)
+        yield from arrow_rows(self._options, source_of(self._options), self._schema, where)
+
+
+def source_of(options: OptionValues) -> sql.Composable:
+    """The table, or the query in brackets. Raises `ValueError`."""
+    if (options.table is None) == (options.query is None):
+        raise ValueError(f"format `{FORMAT}`: give one of the options `table` and `query`")
+    if options.table:
+        return table_of(options.table).sql
+    return sql.SQL("({})").format(sql.SQL(cast(LiteralString, options.query)))
+
+
+def table_schema(options: OptionValues) -> StructType:
+    """That of the table or query. Raises `ValueError`."""
+    with connected(options) as connection:
+        return schema_of(connection, source_of(options))
+
+
+def arrow_rows(
+    options: OptionValues, source: sql.Composable, schema: StructType, where: sql.Composable
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `source`, in batches of some megabytes, one in memory at a time.
+
+    Raises `ValueError` that names the column whose value Spark's type cannot hold.
+    """
+    packer = RowPacker(schema)
+    text = sql.SQL("SELECT {} FROM {} AS source WHERE {}").format(selected(schema), source, where)
+    wait_for_database(options)
+    with closing(adbc.connect(conninfo(options))) as database, database.cursor() as cursor:
+        cursor.execute(text.as_string())
+        for batch in cursor.fetch_record_batch():
+            _check(batch, schema)
+            yield packer.fit(batch)
+
+
+def _check(batch: pa.RecordBatch, schema: StructType) -> None:
+    """What neither PostgreSQL's client nor Arrow notices. Raises `ValueError` with the column."""
+    for field in schema:
+        array = batch.column(field.name)
+        kind = field.dataType
+        if isinstance(kind, ArrayType):
+            array, kind = array.flatten(), kind.elementType
+        if kind == ANY_NUMERIC and not _all(pc.match_substring_regex(array, FITTING)):
+            raise ValueError(
+                f"column `{field.name}` has a number that DECIMAL(38,18) cannot hold; read it as "
+                "text or as another numeric(precision, scale), by a `query`"
+            )
+        if pa.types.is_temporal(array.type) and not _all(_in_years(array)):
+            raise ValueError(
+                f"column `{field.name}` has a time that Spark cannot hold: infinity, or not in "
+                "the years 1 to 9999; leave such rows out, or read it as text, by a `query`"
+            )
+
+
+def _all(holds: pa.Array) -> bool:
+    return pc.all(holds).as_py() is not False  # None where there are no values
+
+
+def _in_years(array: pa.Array) -> pa.Array:
+    """`infinity` comes as some year far away."""
+    day = 1 if pa.types.is_date32(array.type) else 86_400_000_000
+    units = array.view(pa.int32() if day == 1 else pa.int64())
+    first, end = pa.scalar(FIRST_DAY * day, units.type), pa.scalar(END_DAY * day, units.type)
+    return pc.and_(pc.greater_equal(units, first), pc.less(units, end))
+
+
+# ---- Ranges --------------------------------------------------------------------------------------
+
+
+def _bounds(connection: Connection, options: OptionValues) -> list[str]:
+    """Keys that cut the rows into equal parts, however the keys are spread: quantiles.
+
+    Of a table only some pages are looked at. Rows with one and the same key stay together.
+    """
+    parts = options.parallelism or cores()
+    shares = [part / parts for part in range(1, parts)]
+    text = """SELECT percentile_disc({shares}::float8[]) WITHIN GROUP (ORDER BY {key})::text[]
+        FROM {source} AS source {sample} WHERE {key} IS NOT NULL"""
+    key, sample = sql.Identifier(options.key), _sample(connection, options)
+    query = sql.SQL(text).format(
+        shares=sql.Literal(shares), key=key, source=source_of(options), sample=sample
+    )
+    [found] = connection.execute(query).fetchone() or [None]
+    return list(dict.fromkeys(found or []))
+
+
+def _sample(connection: Connection, options: OptionValues) -> sql.Composable:
+    if options.table is None:
+        return sql.SQL("")
+    look = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = %s::regclass"
+    name = table_of(options.table).sql.as_string()
+    [kind, pages] = connection.execute(look, [name]).fetchone() or ["", 0]
+    if kind not in ("r", "m") or pages <= SAMPLED_PAGES:  # tables and materialised views
+        return sql.SQL("")
+    return sql.SQL("TABLESAMPLE SYSTEM ({})").format(sql.Literal(100 * SAMPLED_PAGES / pages))
+
+
+def _within(key: str | None, part: Range) -> sql.Composable:
+    if key is None or part == Range(None, None):
+        return sql.SQL("true")
+    low = sql.SQL("{} >= {}").format(sql.Identifier(key), sql.Literal(part.low))
+    high = sql.SQL("{} < {}").format(sql.Identifier(key), sql.Literal(part.high))
+    if part.low is None:  # the first range has the rows without a key, too
+        return sql.SQL("({} OR {} IS NULL)").format(high, sql.Identifier(key))
+    return low if part.high is None else sql.SQL("{} AND {}").format(low, high)
