@@ -11,14 +11,27 @@ from tutorial_pkg.connectors.network_lines import (
 )
 from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.errors import last_error
+from tutorial_pkg.observe import (
+    BatchMetrics,
+    LogRowsSink,
+    Peeked,
+    QueryMetrics,
+    QueryRecord,
+    peek,
+)
 from tutorial_pkg.session import register, start_spark
 
 __all__ = [
+    "BatchMetrics",
     "CpuLogDataSource",
     "CpuMonitor",
     "FileLinesDataSource",
+    "LogRowsSink",
     "NetworkLinesDataSource",
+    "Peeked",
     "PostgresDataSource",
+    "QueryMetrics",
+    "QueryRecord",
     "SinkBuilder",
     "SourceBuilder",
     "builder_status",
@@ -26,6 +39,7 @@ __all__ = [
     "last_error",
     "network_status",
     "parse_cpu_log",
+    "peek",
     "register",
     "send_lines",
     "start_spark",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from IPython.display import DisplayHandle
 from matplotlib import pyplot as plt
@@ -14,6 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg.errors import last_error
+from tutorial_pkg.observe.batch import lag
 from tutorial_pkg.workbook.look import BLUE, ORANGE, RED, chart, with_commas
 
 REDRAW_SECONDS = 0.5
@@ -41,30 +40,6 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = ""
         batches.update({batch.batchId: batch for batch in query.recentProgress})
         handle.update(picture(list(batches.values()), unit))
     return seen
-
-
-def lag(progress: StreamingQueryProgress) -> float | None:
-    """How far the batch's end was behind the newest offsets that its sources reported.
-
-    None when no source reports any. Offsets are JSON of the source's making: the numbers in it
-    count, whatever holds them.
-    """
-    reporting = [s for s in progress.sources if s.latestOffset not in (None, "null", "")]
-    if not reporting:
-        return None
-    return sum(max(0.0, _position(s.latestOffset) - _position(s.endOffset)) for s in reporting)
-
-
-def _position(offset: str) -> float:
-    return _sum_of_numbers(json.loads(offset))
-
-
-def _sum_of_numbers(value: Any) -> float:
-    if isinstance(value, dict):
-        return sum(map(_sum_of_numbers, value.values()))
-    if isinstance(value, list):
-        return sum(map(_sum_of_numbers, value))
-    return value if isinstance(value, int | float) else 0.0
 
 
 def picture(batches: list[StreamingQueryProgress], unit: str = "") -> Figure:

@@ -1,0 +1,120 @@
+"""peek, QueryMetrics and log_rows on real queries."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from tutorial_pkg import LogRowsSink, Peeked, QueryMetrics, peek
+from tutorial_pkg.workbook.drills import wait_until
+
+
+def lines(spark: SparkSession, folder: Path, *batches: int) -> DataFrame:
+    """A stream with a batch for each number, of so many lines, in two files."""
+    folder.mkdir()
+    for batch, count in enumerate(batches):
+        for file in range(2):
+            text = [f"{batch}-{number}\n" for number in range(file, count, 2)]
+            (written := folder / f"{batch}-{file}.txt").write_text("".join(text))
+            os.utime(written, (batch, batch))  # Spark takes the older ones first
+    reader = spark.readStream.format("text").option("maxFilesPerTrigger", 2)
+    return reader.load(str(folder))
+
+
+def run(
+    df: DataFrame, folder: Path, name: str, format: str = "parquet", **options: str
+) -> StreamingQuery:
+    writer = df.writeStream.format(format).queryName(name)
+    writer = writer.options(checkpointLocation=str(folder / f"{name}_checkpoint"), **options)
+    path = {"path": str(folder / name)} if format == "parquet" else {}
+    query = writer.trigger(availableNow=True).start(**path)
+    assert query.awaitTermination(60)
+    return query
+
+
+@pytest.fixture
+def metrics(spark: SparkSession) -> Iterator[QueryMetrics]:
+    listener = QueryMetrics()
+    spark.streams.addListener(listener)
+    yield listener
+    spark.streams.removeListener(listener)
+
+
+def test_peek_shows_rows_of_each_batch_and_changes_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found: list[Peeked] = []
+    df = lines(spark, tmp_path / "in", 100, 60)
+    seen = peek(df, "all lines", rows=4, to=found.append)
+    assert seen.schema == df.schema
+    small = peek(seen.filter("value LIKE '%7'"), "sevens", to=found.append)
+    run(small, tmp_path, "sevens")
+    written = {row.value for row in spark.read.parquet(str(tmp_path / "sevens")).collect()}
+    assert written == {f"{b}-{n}" for b, count in ((0, 100), (1, 60)) for n in range(7, count, 10)}
+    wait_until(lambda: {p.batch for p in found if p.name == "sevens"} == {0, 1}, 60, "the peeks")
+    for peeked in found:
+        assert peeked.query == "sevens"
+        assert re.fullmatch(rf"{peeked.batch}-\d+", peeked.row.value), peeked
+    firsts = [p for p in found if p.name == "all lines" and p.batch == 0]
+    assert {p.partition for p in firsts} == {0, 1}, "of each partition, here of each file"
+    assert {p.row.value for p in firsts} >= {"0-0", "0-1"}, "the first ones"
+    assert str(firsts[0]).startswith("all lines | batch 0, partition ")
+
+
+def test_peek_takes_any_column_and_a_quiet_batch(spark: SparkSession, tmp_path: Path) -> None:
+    found: list[Peeked] = []
+    df = lines(spark, tmp_path / "in", 2)
+    odd = df.select(F.lit(None).cast("string").alias("a `b`.c"), F.struct("value").alias("s"))
+    run(peek(odd, "odd", rows=1, to=found.append), tmp_path, "odd", format="noop")
+    wait_until(lambda: found, 60, "the peek")
+    assert found[0].row.asDict(True)["a `b`.c"] is None
+    assert found[0].row.s in (Row(value="0-0"), Row(value="0-1"))
+    before = len(found)
+    run(peek(odd.limit(0), "odd", to=found.append), tmp_path, "nothing", format="noop")
+    assert len(found) == before
+
+
+def test_peek_refuses_what_it_cannot_show(spark: SparkSession) -> None:
+    with pytest.raises(ValueError) as caught:
+        peek(spark.range(3), "numbers")
+    assert str(caught.value) == "peek('numbers'): this DataFrame is no stream; use its `show()`"
+    stream = spark.readStream.format("rate").load()
+    for rows in (0, 21, True):
+        with pytest.raises(ValueError, match=r"`rows` must be in 1..20, got"):
+            peek(stream, "rate", rows)
+
+
+def test_metrics_follow_a_query_to_its_end(
+    spark: SparkSession, tmp_path: Path, metrics: QueryMetrics
+) -> None:
+    df = lines(spark, tmp_path / "in", 100, 60)
+    run(df, tmp_path, "counted")
+    wait_until(lambda: metrics.query("counted").state == "stopped", 60, "the end")
+    query = metrics.query("counted")
+    assert [batch.rows_in for batch in query.batches] == [100, 60]
+    assert query.rows_in_total == 160
+    assert query.last is not None
+    assert query.last.seconds.keys() >= {"addBatch", "walCommit", "triggerExecution"}
+    assert query.last.rows_out is None, "the parquet sink does not count"
+
+
+def test_log_rows_logs_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    spark.dataSource.register(LogRowsSink)
+    df = lines(spark, tmp_path / "in", 100)
+    query = run(df, tmp_path, "logged", format="log_rows", rows="2")
+    assert query.exception() is None
+    log = next(Path.cwd().glob(f".work/logs/spark-{os.getpid()}.log")).read_text()
+    told = re.findall(r"log_rows (\w{8}), batch 0, task (\d): (.*)", log)
+    mine = [(task, text) for id, task, text in told if str(query.id).startswith(id)]
+    assert sorted(text for _, text in mine) == [
+        "50 rows",
+        "50 rows",
+        *(str({"value": f"0-{n}"}) for n in range(4)),
+    ]

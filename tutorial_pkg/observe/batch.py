@@ -1,0 +1,101 @@
+"""One micro-batch in numbers: what matters of Spark's progress report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+
+@dataclass(frozen=True)
+class BatchMetrics:
+    """A micro-batch.
+
+    `started` is when its trigger fired, in UTC. `rows_in` came from the sources, `rows_out` went
+    to the sink (None where that does not count). `in_per_second` is how fast rows came since the
+    batch before, `done_per_second` how fast this one dealt with them: when that is less, the query
+    falls behind. `seconds` are by phase: `latestOffset` (what is new?), `queryPlanning`,
+    `walCommit` (noted what is to be done), `addBatch` (tasks, and the sink), `commitOffsets` (noted
+    that it is done); `triggerExecution` is all of them. `lag` is how far the batch's end was behind
+    the newest offsets of its sources, in their unit. `watermark` is None as long as there is none.
+    `state_rows` and `state_bytes` are what aggregates and joins keep; `late_rows` were dropped.
+    """
+
+    batch: int
+    started: datetime
+    rows_in: int
+    rows_out: int | None
+    in_per_second: float
+    done_per_second: float
+    seconds: dict[str, float]
+    lag: float | None
+    watermark: datetime | None
+    state_rows: int
+    state_bytes: int
+    late_rows: int
+
+    @classmethod
+    def of(cls, progress: StreamingQueryProgress) -> BatchMetrics:
+        """The batch that `progress` is about: of `query.lastProgress`, or of a listener's event."""
+        state = progress.stateOperators
+        return cls(
+            batch=progress.batchId,
+            started=_time(progress.timestamp),
+            rows_in=progress.numInputRows,
+            rows_out=progress.sink.numOutputRows if progress.sink.numOutputRows >= 0 else None,
+            in_per_second=progress.inputRowsPerSecond,
+            done_per_second=progress.processedRowsPerSecond,
+            seconds={phase: millis / 1000 for phase, millis in progress.durationMs.items()},
+            lag=lag(progress),
+            watermark=_watermark(progress.eventTime),
+            state_rows=sum(operator.numRowsTotal for operator in state),
+            state_bytes=sum(operator.memoryUsedBytes for operator in state),
+            late_rows=sum(operator.numRowsDroppedByWatermark for operator in state),
+        )
+
+    def watermark_behind(self, now: datetime) -> float | None:
+        """Seconds from the watermark to `now`: how old what comes out is."""
+        return (now - self.watermark).total_seconds() if self.watermark else None
+
+
+def lag(progress: StreamingQueryProgress) -> float | None:
+    """How far the batch's end was behind the newest offsets that its sources reported.
+
+    None when no source reports any. Offsets are JSON of the source's making: the numbers in it
+    count, whatever holds them.
+    """
+    pairs = [
+        (_position(source.latestOffset), _position(source.endOffset)) for source in progress.sources
+    ]
+    known = [latest - end for latest, end in pairs if latest is not None and end is not None]
+    return sum(max(0.0, behind) for behind in known) if known else None
+
+
+def _position(offset: str | None) -> float | None:
+    """None for an offset that is none; PySpark says "None" for a source that does not report."""
+    try:
+        value = json.loads(offset or "null")
+    except ValueError:
+        return None
+    return None if value is None else _sum_of_numbers(value)
+
+
+def _sum_of_numbers(value: Any) -> float:
+    if isinstance(value, dict):
+        return sum(map(_sum_of_numbers, value.values()))
+    if isinstance(value, list):
+        return sum(map(_sum_of_numbers, value))
+    return value if isinstance(value, int | float) else 0.0
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _watermark(event_time: dict[str, str]) -> datetime | None:
+    """Spark says 1970 until it has seen an event."""
+    at = _time(event_time["watermark"]) if "watermark" in event_time else None
+    return at if at and at.timestamp() > 0 else None

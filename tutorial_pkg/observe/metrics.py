@@ -1,0 +1,149 @@
+"""QueryMetrics: a listener that keeps what every query of a session did lately."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from tutorial_pkg.observe.batch import BatchMetrics
+from tutorial_pkg.observe.prometheus import MetricsServer, prometheus_text
+
+MOST_RUNS = 100
+
+
+@dataclass
+class QueryRecord:
+    """A run of a query: from its start, or restart, to its end.
+
+    `name` is the query's, or its id where it has none. `state` is `running`, `stopped` or `failed`,
+    and `error` what it failed with, as Spark tells it. `batches` are the latest ones, oldest first;
+    the totals are those of all of them.
+    """
+
+    name: str
+    id: str
+    run: str
+    state: str = "running"
+    error: str | None = None
+    batches: list[BatchMetrics] = field(default_factory=list)
+    batches_total: int = 0
+    rows_in_total: int = 0
+    rows_out_total: int = 0
+    late_rows_total: int = 0
+
+    @property
+    def last(self) -> BatchMetrics | None:
+        return self.batches[-1] if self.batches else None
+
+
+class _Run:
+    """A record that grows; its batches are bounded."""
+
+    def __init__(self, record: QueryRecord, keep: int) -> None:
+        self.record = record
+        self._batches: deque[BatchMetrics] = deque(maxlen=keep)
+
+    def add(self, batch: BatchMetrics) -> None:
+        self._batches.append(batch)
+        self.record.batches_total += 1
+        self.record.rows_in_total += batch.rows_in
+        self.record.rows_out_total += batch.rows_out or 0
+        self.record.late_rows_total += batch.late_rows
+
+    def snapshot(self) -> QueryRecord:
+        return replace(self.record, batches=list(self._batches))
+
+
+class QueryMetrics(StreamingQueryListener):
+    """Keeps the last `keep` batches of every query of a session, of 100 runs at most.
+
+        metrics = QueryMetrics()
+        spark.streams.addListener(metrics)  # from now on
+        ...
+        for query in metrics.queries():
+            print(query.name, query.state, query.last)
+
+    Spark tells of a batch when it is over, in a thread of its own, so that nothing waits for it.
+    It tells of none that had no data; a query that idles keeps its last batch. Any thread may ask.
+    `metrics.serve(9000)` shows the newest numbers to a Prometheus on this machine.
+
+    Raises `ValueError` for `keep` below 1. Not for Spark Connect, where listeners run elsewhere.
+
+    The idea: Hazelcast Jet's Management Center, and Flink's metrics.
+    """
+
+    def __init__(self, keep: int = 200) -> None:
+        if not isinstance(keep, int) or isinstance(keep, bool) or keep < 1:
+            raise ValueError(f"`keep` must be a number of batches from 1, got {keep!r}")
+        self._keep = keep
+        self._runs: dict[str, _Run] = {}
+        self._lock = threading.Lock()
+
+    def queries(self) -> list[QueryRecord]:
+        """All runs, those that run first, each as it is now; it does not change afterwards."""
+        with self._lock:
+            records = [run.snapshot() for run in self._runs.values()]
+        return sorted(records, key=lambda record: record.state != "running")
+
+    def query(self, name: str) -> QueryRecord:
+        """The latest run of the query of that name. Raises `KeyError` if none was seen."""
+        with self._lock:
+            found = [run for run in self._runs.values() if run.record.name == name]
+            if not found:
+                raise KeyError(f"no query of the name {name!r} was seen since the listener came")
+            return found[-1].snapshot()
+
+    def prometheus(self) -> str:
+        """The newest numbers of the queries that run, as Prometheus reads them."""
+        return prometheus_text(self.queries())
+
+    def serve(self, port: int = 0) -> MetricsServer:
+        """Answer `GET /metrics` on this machine's loopback, until `close()`.
+
+        Port 0 takes a free one; `server.url` says where. Raises `OSError` for a port in use.
+        """
+        return MetricsServer(self.prometheus, port)
+
+    # ---- Spark calls these ---------------------------------------------------------------------
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        self._run(str(event.id), str(event.runId), event.name)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        told = event.progress
+        batch = BatchMetrics.of(told)
+        run = self._run(str(told.id), str(told.runId), told.name)
+        with self._lock:
+            run.add(batch)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing is new."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        run = self._run(str(event.id), str(event.runId), None)
+        with self._lock:
+            run.record.state = "failed" if event.exception else "stopped"
+            run.record.error = event.exception
+
+    def _run(self, query: str, run: str, name: str | None) -> _Run:
+        """A listener that comes late first hears of a run by one of its batches."""
+        with self._lock:
+            if run not in self._runs:
+                self._make_room()
+                self._runs[run] = _Run(QueryRecord(name or query, query, run), self._keep)
+            return self._runs[run]
+
+    def _make_room(self) -> None:
+        """Forget the oldest run, of those that ended if there is one."""
+        if len(self._runs) >= MOST_RUNS:
+            ended = (key for key, run in self._runs.items() if run.record.state != "running")
+            del self._runs[next(ended, next(iter(self._runs)))]

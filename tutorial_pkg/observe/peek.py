@@ -1,0 +1,115 @@
+"""peek(): some rows of a stage of a streaming query, as they pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+MOST_ROWS = 20
+_PREFIX = "peek "  # of the metrics' names, so that others are left alone
+_PARTITION, _PLACE = "__peek_partition", "__peek_place"
+
+
+@dataclass(frozen=True)
+class Peeked:
+    """A row of a stage: `name` is the peek's, `query` the query's name, or its id without one."""
+
+    name: str
+    query: str
+    batch: int
+    partition: int
+    row: Row
+
+    def __str__(self) -> str:
+        return f"{self.name} | batch {self.batch}, partition {self.partition}: {self.row}"
+
+
+def peek(
+    df: DataFrame, name: str, rows: int = 2, to: Callable[[Peeked], object] = print
+) -> DataFrame:
+    """`df`, unchanged, of which up to `rows` rows of each batch are shown when that is done.
+
+        lines = peek(lines, "lines")                    # prints
+        lines = peek(lines, "lines", to=found.append)   # collects
+        lines = peek(lines, "lines", to=logging.info)   # logs
+
+    They are the first rows of a partition, of several partitions where there are several. `to`
+    gets each as a `Peeked`, in the thread of a listener. The rows travel in the query's metrics
+    (`DataFrame.observe`); so peek at what is small, and `drop` long columns from a stage before.
+    Filters behind a peek stay behind it. A peek of the same name replaces the one before.
+
+    Raises `ValueError` for a DataFrame that is no stream, whose `show()` does the same, and for
+    `rows` outside of 1..20.
+
+    The idea: `peek()` of Hazelcast Jet.
+    """
+    if not df.isStreaming:
+        raise ValueError(f"peek({name!r}): this DataFrame is no stream; use its `show()`")
+    if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= MOST_ROWS:
+        raise ValueError(f"peek({name!r}): `rows` must be in 1..{MOST_ROWS}, got {rows!r}")
+    _listener(df.sparkSession).to[_PREFIX + name] = to
+    marked = df.withColumn(_PARTITION, F.spark_partition_id())
+    marked = marked.withColumn(_PLACE, _place(rows))
+    shown = [_first(df.columns, place).alias(f"row{place}") for place in range(rows)]
+    return marked.observe(_PREFIX + name, *shown).drop(_PARTITION, _PLACE)
+
+
+def _place(rows: int) -> Column:
+    """Which of the `rows` places a row may take: two for each partition."""
+    return F.pmod(F.col(_PARTITION) * 2 + F.floor(F.rand() * 2), F.lit(rows))
+
+
+def _first(columns: list[str], place: int) -> Column:
+    """Of the rows for that place, the first that a task had: the partition, and the row itself."""
+    row = F.struct(*[F.col(f"`{name.replace('`', '``')}`") for name in columns])
+    return F.first(F.when(F.col(_PLACE) == place, F.struct(_PARTITION, row.alias("row"))), True)
+
+
+# ---- The listener ------------------------------------------------------------------------------
+
+
+class _Listener(StreamingQueryListener):
+    """Hands over what peeks have found; `to` says to whom."""
+
+    def __init__(self) -> None:
+        self.to: dict[str, Callable[[Peeked], object]] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing was seen yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        told = event.progress
+        for metric, found in told.observedMetrics.items():
+            to = self.to.get(metric)
+            for first in found if to else ():
+                if to and first is not None:
+                    name, query = metric.removeprefix(_PREFIX), told.name or str(told.id)
+                    to(Peeked(name, query, told.batchId, first[_PARTITION], first.row))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing is new."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """The next start goes on peeking."""
+
+
+_listeners: WeakKeyDictionary[SparkSession, _Listener] = WeakKeyDictionary()
+
+
+def _listener(spark: SparkSession) -> _Listener:
+    """One for each session, however many peeks there are."""
+    if spark not in _listeners:
+        _listeners[spark] = _Listener()
+        spark.streams.addListener(_listeners[spark])
+    return _listeners[spark]
