@@ -21,12 +21,8 @@ def item_stream(spark: SparkSession, items_per_second: int = 10) -> DataFrame:
     Raises:
         ValueError: if `items_per_second` is not a whole number in that range.
     """
-    rows = (
-        spark.readStream.format("rate")
-        .option("rowsPerSecond", _checked(items_per_second))
-        .option("numPartitions", spark.sparkContext.defaultParallelism)
-        .load()
-    )
+    rate = spark.readStream.format("rate")
+    rows = rate.option("rowsPerSecond", _checked(items_per_second)).load()
     return rows.select(_item().alias("item"))
 
 
