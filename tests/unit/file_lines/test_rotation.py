@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.unit.file_lines.driving import Tailing, append, numbers
+from tutorial_pkg.connectors.file_lines.rotation import Planned, reopen
 
 RESTARTS = pytest.mark.parametrize("restarts", [True, False])
 
@@ -290,3 +292,14 @@ def test_a_directory_that_is_away_for_a_moment(tmp_path, restarts):
     away.rename(folder)
     append(folder / "a", "three")
     assert tailing.batch() == ["three"]
+
+
+@pytest.mark.parametrize("check", [None, "of a stream"])
+def test_a_host_that_does_not_see_the_folder_is_named(tmp_path, check) -> None:
+    folder = tmp_path / "shared"
+    with pytest.raises(FileNotFoundError) as error:
+        reopen(Planned(str(folder / "data.csv"), "1:2", 4, check), 1 << 20)
+    assert str(error.value) == (
+        f"host {socket.gethostname()} does not see {folder}: put it on storage that all workers "
+        "share, under the same path. If it is not on the driver's machine either, it was deleted"
+    )

@@ -13,6 +13,7 @@ in the copy beside it. Between copying and truncating, the writer itself loses l
 from __future__ import annotations
 
 import logging
+import socket
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -126,8 +127,10 @@ def reopen(planned: Planned, most: int) -> tuple[LineFile, int]:
     """The open file that has what was planned, under whatever name, and how far it has it.
 
     A copy that was made before the last lines came, and before the file was truncated, ends
-    sooner: these lines the writer itself has lost. Raises `FileNotFoundError` if nothing is left.
+    sooner: these lines the writer itself has lost. Raises `FileNotFoundError` if nothing is left,
+    with the host's name if it does not even see the folder.
     """
+    _check_visible(Path(planned.path).parent)
     if planned.check is None:
         return LineFile(planned.path, most), planned.end
     truncated = False
@@ -144,6 +147,15 @@ def reopen(planned: Planned, most: int) -> tuple[LineFile, int]:
         "belong to a batch that has to be read again; put it back, or set option "
         "`failOnDataLoss` to false to go on without them"
     )
+
+
+def _check_visible(folder: Path) -> None:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"host {socket.gethostname()} does not see {folder}: put it on storage that all "
+            "workers share, under the same path. If it is not on the driver's machine either, it "
+            "was deleted"
+        )
 
 
 def _names_of(planned: Planned) -> Iterator[str]:
