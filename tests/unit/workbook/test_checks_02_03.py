@@ -189,6 +189,7 @@ def test_03_1_right() -> None:
         (lambda data: data.rfind("\n") + 1, "It must return a whole number"),
         (lambda data: float(data.rfind(b"\n") + 1), "It must return a whole number"),
         (lambda data: data.find(b"\n") + 1, "behind the *last* newline"),
+        (lambda data: data.decode().rfind("\n") + 1, "Count bytes, do not decode"),
         (
             lambda data: sum(len(s) for s in data.splitlines(True) if s.endswith(b"\n")),
             "splitlines() cuts at b'\\r', too",
@@ -275,6 +276,16 @@ class ReadsOn(WholeLines):
         return iter([(line,) for line in whole.decode().splitlines()])
 
 
+class ReturnsNoOffset(WholeLines):
+    def latestOffset(self, start: dict, limit: Any) -> Any:
+        super().latestOffset(start, limit)
+
+
+class ReturnsANumber(WholeLines):
+    def latestOffset(self, start: dict, limit: Any) -> Any:
+        return super().latestOffset(start, limit)["next"]
+
+
 class WithoutStart(WholeLines):
     def latestOffset(self) -> dict[str, int]:
         return {"next": 0}
@@ -320,6 +331,8 @@ def test_03_2_right() -> None:
         (ReadsAll, "it read ['ünö', 'two', 'three']"),
         (ReadsOnce, "must use nothing but these two offsets"),
         (ReadsOn, "it gave ['two', 'three', 'four'] for the offsets of two and three"),
+        (ReturnsNoOffset, "`latestOffset` returned None: return an offset such as {'next': 0}"),
+        (ReturnsANumber, "`latestOffset` returned 6: return an offset such as"),
         (CountsLetters, "an offset counts bytes, and ü has two"),
     ],
 )

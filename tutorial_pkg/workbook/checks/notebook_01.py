@@ -43,11 +43,30 @@ def check_01_1(answer: Callable[[str], str]) -> Verdict:
     escaped = {item: _call(answer, item) for item in items}
     if any(isinstance(text, Exception) or not isinstance(text, str) for text in escaped.values()):
         return not_yet("It must return a string for every string: try it on 'a\\nb'.")
-    if escaped["plain, 1"] != "plain, 1" and "plain, 1" in escaped["plain, 1"]:
+    wrong = _too_much(escaped) or _too_little(escaped)
+    return wrong or right("One item, one line, and nothing lost.")
+
+
+def _too_much(escaped: dict[str, str]) -> Verdict | None:
+    """What is wrong where nothing was to be escaped."""
+    plain = escaped["plain, 1"]
+    if plain != "plain, 1" and "plain, 1" in plain:
         return not_yet(
-            f"An item without a newline must stay as it is; {escaped['plain, 1']} has something "
+            f"An item without a newline must stay as it is; {plain} has something "
             "around it. (repr() puts quotes around a text: use str.replace.)"
         )
+    if plain != "plain, 1":
+        return not_yet("A comma needs no escape: the reader splits at the first two only.")
+    if escaped[UNTOUCHED] != UNTOUCHED:
+        return not_yet(
+            f"Only newline, carriage return and backslash are escaped; of {UNTOUCHED!r} it made "
+            f"{escaped[UNTOUCHED]!r}. (unicode_escape, repr and json.dumps change more.)"
+        )
+    return None
+
+
+def _too_little(escaped: dict[str, str]) -> Verdict | None:
+    """What is wrong where something was to be escaped."""
     if "\n" in escaped["a\nb"] or "\r" in escaped["a\rb"]:
         return not_yet("An item still spans two lines: replace newline and carriage return.")
     if escaped["a\nb"] == escaped["a\\nb"]:
@@ -55,16 +74,9 @@ def check_01_1(answer: Callable[[str], str]) -> Verdict:
             "A newline and the two characters \\n come out alike, so no reader can tell them "
             "apart: escape the backslash too, and first of all."
         )
-    if escaped["plain, 1"] != "plain, 1":
-        return not_yet("A comma needs no escape: the reader splits at the first two only.")
-    if escaped[UNTOUCHED] != UNTOUCHED:
-        return not_yet(
-            f"Only newline, carriage return and backslash are escaped; of {UNTOUCHED!r} it made "
-            f"{escaped[UNTOUCHED]!r}. (unicode_escape, repr and json.dumps change more.)"
-        )
     if (escaped["a\nb"], escaped["a\rb"], escaped["a\\b"]) != (r"a\nb", r"a\rb", r"a\\b"):
         return not_yet(r"Use exactly \n, \r and \\ : the package's reader expects these.")
-    return right("One item, one line, and nothing lost.")
+    return None
 
 
 def _call(function: Callable[[str], Any], item: str) -> Any:

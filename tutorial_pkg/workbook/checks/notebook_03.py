@@ -26,11 +26,17 @@ def check_03_1(answer: Callable[[bytes], int]) -> Verdict:
     """Does `answer` say up to which byte whole lines can be emitted?"""
     if not callable(answer):
         return not_yet("A function is wanted: def next_unread(data): ...")
-    cases = (b"one\ntw", b"one\n", b"on", b"", b"a\n\nb", b"a\rb\nc")
+    cases = (b"one\ntw", b"one\n", b"on", b"", b"a\n\nb", b"a\rb\nc", "ü\nx".encode())
     found = {data: _call(answer, data) for data in cases}
     strange = next((data for data, value in found.items() if type(value) is not int), None)
     if strange is not None:
         return not_yet(f"It must return a whole number, whatever the bytes: try it on {strange!r}.")
+    wrong = _place(found)
+    return wrong or right("Never half a line, and none twice: the offset lies behind a newline.")
+
+
+def _place(found: dict[bytes, Any]) -> Verdict | None:
+    """What is wrong with the offsets that were found for these bytes."""
     if found[b"one\ntw"] == 6:
         return not_yet("Half a line goes out: b'one\\ntw' holds one whole line, of 4 bytes.")
     if found[b"one\ntw"] == 3:
@@ -41,7 +47,9 @@ def check_03_1(answer: Callable[[bytes], int]) -> Verdict:
         return not_yet("It must be behind the *last* newline: 4 for b'one\\n', 3 for b'a\\n\\nb'.")
     if found[b"a\rb\nc"] != 4:
         return not_yet("Only b'\\n' ends a line, and splitlines() cuts at b'\\r', too: use rfind.")
-    return right("Never half a line, and none twice: the offset lies behind a newline.")
+    if found["ü\nx".encode()] != 3:
+        return not_yet("For 'ü\\nx'.encode() it is 3: ü has two bytes. Count bytes, do not decode.")
+    return None
 
 
 def _call(function: Callable[[bytes], Any], data: bytes) -> Any:
@@ -78,6 +86,9 @@ def _step_by_step(answer: Reader, file: Path) -> Verdict | None:
     file.write_bytes("ünö\ntw".encode())
     first = answer(str(file))
     begin = as_json(first.initialOffset())
+    offset = latest(answer(str(file)), begin)
+    if not isinstance(offset, dict):
+        return not_yet(f"`latestOffset` returned {offset}: return an offset such as {begin}.")
     rows, middle = _drained(first, begin)
     if rows != ["ünö"]:
         return _half_a_line(rows)
