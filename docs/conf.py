@@ -7,6 +7,11 @@ CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 # "maxRows (1 or more): …", "Guarantee: …", "`fill`   add what …"
 ITEM = re.compile(r"\w+ \(|[A-Z]\w+: |``\.?\w+``  ")
 
+ARGUMENT = re.compile(r"\w+: ")  # in a paragraph that begins with "Args:"
+OPTION = re.compile(r"^(\w+)(?= \(|: )")
+LABEL = re.compile(r"^([A-Z]\w+:)(?= )")
+HEADINGS = ("Args:", "Options:")
+
 project = "Streaming connectors for Spark, in Python"
 html_title = project
 copyright = "the authors of tutorial_pkg"
@@ -26,7 +31,13 @@ autodoc_preserve_defaults = True
 
 html_theme = "furo"
 html_copy_source = False
-html_theme_options = {"source_edit_link": "", "top_of_page_buttons": []}
+html_theme_options = {
+    "source_edit_link": "",
+    "top_of_page_buttons": [],
+    "light_css_variables": {"code-font-size": "75%"},  # so that most lines of code fit
+}
+html_static_path = ["static"]
+html_css_files = ["book.css"]
 
 
 def as_lists(app, what, name, obj, options, lines):
@@ -46,14 +57,25 @@ def _is_code(paragraph):
 
 
 def _listed(paragraph):
-    items = []
-    for line in filter(None, map(str.strip, paragraph.splitlines())):
-        if ITEM.match(line) or not items:
+    lines = [line.strip() for line in paragraph.splitlines() if line.strip()]
+    begins, items = ARGUMENT if lines[:1] == ["Args:"] else ITEM, []
+    for line in lines:
+        if begins.match(line) or not items:
             items.append(line)
         else:
             items[-1] += f" {line}"  # whatever its indentation: it goes on
-    return items if len(items) == 1 else [f"- {item}" for item in items]
+    items = [LABEL.sub(r"**\1**", item) for item in items if item not in HEADINGS]
+    if len(items) == 1 and begins is ITEM:
+        return items
+    heading = ["**Options**", ""] if OPTION.match(items[0]) and begins is ITEM else []
+    return heading + ["- " + OPTION.sub(r"``\1``", item) for item in items]
+
+
+def without_options(app, what, name, obj, options, signature, returns):
+    """A format is named, never constructed: what its class takes says nothing to a reader."""
+    return ("", None) if name.endswith("DataSource") else None
 
 
 def setup(app):
     app.connect("autodoc-process-docstring", as_lists)
+    app.connect("autodoc-process-signature", without_options)

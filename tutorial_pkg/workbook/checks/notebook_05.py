@@ -72,7 +72,7 @@ def check_05_2(answer: Callable[..., list[int]]) -> Verdict:
         verdict = _windows_verdict(answer, *arguments)
         if verdict:
             return verdict
-    return right("Each event is in length / slide windows: three of 30 seconds every 10.")
+    return right("All that contain it: of windows of 30 seconds, one every 10, these are three.")
 
 
 def _windows_verdict(
