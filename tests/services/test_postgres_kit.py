@@ -42,6 +42,25 @@ class TestAppend(OnServer, StreamSinkTests):
         return StreamSink(PostgresDataSource, read, options, close=database.close)
 
 
+class TestInsertedRows(OnServer, StreamSourceTests):
+    def describe(self, folder: Path) -> StreamSource:
+        url = new_database(self.server)
+        database = psycopg.connect(url, autocommit=True)
+        # Every other row was rolled back, as it were: keys have gaps.
+        database.execute(
+            "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY (INCREMENT BY 1000) PRIMARY KEY,"
+            " value int)"
+        )
+        return StreamSource(
+            PostgresDataSource,
+            {"url": url, "table": "t", "key": "id", "awaitWriters": "true"},
+            feed=lambda numbers: insert(database, numbers),
+            limit={"maxRowsPerTrigger": LIMIT},
+            not_claimed=ONE_TASK,
+            close=database.close,
+        )
+
+
 class TestChanges(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         url = new_database(self.server)
