@@ -20,6 +20,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from tutorial_pkg.cluster_start import (
+    await_workers,
+    check_master,
+    note_cores,
+)
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
@@ -28,6 +33,7 @@ from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.java import Java, archive_path, find_java
 from tutorial_pkg.spark_settings import (
     DRIVER_HOST,
+    MASTER,
     Settings,
     from_files_and_environment,
     is_local,
@@ -53,8 +59,9 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     file, which is named once, together with the address of the Spark UI.
 
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
-    not reach a driver on loopback, `JavaNotFoundError` without Java 17 or 21, and `RuntimeError`
-    where PySpark is set to Spark Connect, which has no driver here to start.
+    not reach a driver on loopback, `ConnectionError` where no standalone master answers,
+    `JavaNotFoundError` without Java 17 or 21, and `RuntimeError` where PySpark is set to Spark
+    Connect, which has no driver here to start.
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
@@ -74,9 +81,12 @@ def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSess
         settings = settings_for(app_name, cores, submitted(gateway.jvm), given)
     else:
         settings = settings_for(app_name, cores, from_files_and_environment(), given)
+        check_master(settings[MASTER])
         log = _open_log()
         gateway = gateway or _launch(settings, log)
     context = SparkContext(gateway=gateway, conf=_spark_conf(settings))
+    if not is_local(settings[MASTER]):
+        await_workers(context)
     session = SparkSession(context)
     register(session)
     _greet(session, log)
@@ -111,6 +121,8 @@ def stop_spark(spark: SparkSession) -> None:
 
 def register(spark: SparkSession) -> None:
     """Make this package's formats known to `spark`: `cpu_log`, `file_lines` and so on."""
+    if not is_remote():
+        note_cores(spark.sparkContext)
     for source in FORMATS:
         spark.dataSource.register(source)
 

@@ -27,16 +27,20 @@ CHECKPOINT_FILES = (
 )
 MASTER, DRIVER_HOST = "spark.master", "spark.driver.host"
 BIND_ADDRESS = "spark.driver.bindAddress"
+DEPLOY_MODE, PY_FILES = "spark.submit.deployMode", "spark.submit.pyFiles"
 
 
 def settings_for(app_name: str | None, cores: int, outside: Settings, given: Settings) -> Settings:
     """All settings of a new session; `outside` is what `spark-submit` or a file says.
 
-    Raises `ValueError` where workers on other machines could not reach the driver.
+    Raises `ValueError` where workers on other machines could not reach the driver, and for what
+    Spark would only stumble over later.
     """
     named = given if app_name is None else {"spark.app.name": app_name, **given}
     chosen = {**outside, **named}
     master = chosen.get(MASTER, f"local[{cores}]")
+    _refuse_wheels(chosen.get(PY_FILES, ""))
+    _refuse_driver_elsewhere(chosen)
     defaults = {"spark.app.name": "workbook", MASTER: master, "spark.sql.session.timeZone": "UTC"}
     if is_here(master):
         defaults |= {DRIVER_HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
@@ -74,6 +78,25 @@ def _refuse_loopback(master: str, chosen: Settings) -> None:
                 f"`{DRIVER_HOST}` to this machine's name or address in their network, and "
                 f"`{BIND_ADDRESS}` to '0.0.0.0'"
             )
+
+
+def _refuse_wheels(files: str) -> None:
+    """PySpark sends them, and puts nothing but archives on the workers' path."""
+    wheels = [file for file in files.split(",") if file.endswith(".whl")]
+    if wheels:
+        raise ValueError(
+            f"`{PY_FILES}` names {wheels[0]!r}, which PySpark would send and not import from: "
+            "rename it to end with .zip"
+        )
+
+
+def _refuse_driver_elsewhere(chosen: Settings) -> None:
+    if chosen.get(DEPLOY_MODE) == "cluster" and not is_submitted():
+        raise ValueError(
+            f"`{DEPLOY_MODE}` is 'cluster', and the driver is this Python: use 'client', or hand "
+            "the script to `spark-submit --deploy-mode cluster` (not on standalone, where Spark "
+            "has no such mode for Python)"
+        )
 
 
 def _on_one_machine(cores: int) -> Settings:

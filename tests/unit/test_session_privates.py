@@ -1,4 +1,4 @@
-"""The names that PySpark does not call public and that session.py leans on: they must stay."""
+"""The names that PySpark does not call public and that we lean on nevertheless: they must stay."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ def test_the_loggers_that_print_stack_traces_have_the_names_we_quiet() -> None:
     source = inspect.getsource(base)
     assert '"DataFrameQueryContextLogger"' in source
     assert '"SQLQueryContextLogger"' in source
+
+
+def test_the_context_has_its_java_side_and_the_workers_environment() -> None:
+    assert "_jsc" in SparkContext.__annotations__ or "_jsc" in inspect.getsource(SparkContext)
+    assert "self.environment" in inspect.getsource(SparkContext)

@@ -108,3 +108,22 @@ def test_where_no_folder_takes_sockets_tcp_stays(monkeypatch: pytest.MonkeyPatch
     assert settings_for(None, 2, {}, {})["spark.python.unix.domain.socket.enabled"] == "true"
     monkeypatch.setattr("tutorial_pkg.spark_settings.socket_folder", lambda: None)
     assert not [name for name in settings_for(None, 2, {}, {}) if "unix" in name]
+
+
+def test_a_wheel_is_refused_where_an_archive_is_wanted() -> None:
+    with pytest.raises(ValueError) as caught:
+        settings_for(None, 2, REMOTE, {"spark.submit.pyFiles": "a.zip,dist/mine.whl"})
+    assert str(caught.value) == (
+        "`spark.submit.pyFiles` names 'dist/mine.whl', which PySpark would send and not import "
+        "from: rename it to end with .zip"
+    )
+
+
+def test_a_driver_elsewhere_is_refused_from_within_python() -> None:
+    with pytest.raises(ValueError) as caught:
+        settings_for(None, 2, REMOTE, {"spark.submit.deployMode": "cluster"})
+    assert str(caught.value) == (
+        "`spark.submit.deployMode` is 'cluster', and the driver is this Python: use 'client', or "
+        "hand the script to `spark-submit --deploy-mode cluster` (not on standalone, where Spark "
+        "has no such mode for Python)"
+    )

@@ -8,6 +8,8 @@ from functools import cache
 
 from pyspark import TaskContext
 
+CORES = "TUTORIAL_PKG_CORES"  # in the environment: what `cores` returns
+
 
 def this_task() -> TaskContext:
     """The task that runs in this worker. Raises `RuntimeError` outside of one."""
@@ -38,9 +40,10 @@ def settle() -> None:
 
 
 def cores() -> int:
-    """How many tasks may run at once: the cores of this machine.
+    """How many tasks of the session may run at once; the cores of this machine if nobody said.
 
-    Right for `local[*]`. The driver's reader process is told nothing of a cluster's executors;
-    there, what is cut for fewer cores makes longer tasks, never wrong ones.
+    A process that plans work knows nothing of Spark's session. What `start_spark` or `register`
+    has found is in its environment; on a cluster that grows, `spark.default.parallelism` decides.
     """
-    return os.cpu_count() or 1
+    told = os.environ.get(CORES, "")
+    return int(told) if told.isdigit() and int(told) > 0 else os.cpu_count() or 1

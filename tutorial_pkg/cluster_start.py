@@ -1,0 +1,77 @@
+"""What start_spark does beyond one machine: is the master there, and who works?
+
+Two names that PySpark does not call public are used: `SparkContext._jsc` and `environment`;
+`tests/unit/test_session_privates.py` notices when they change.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+
+from pyspark import SparkContext
+
+from tutorial_pkg.core.worker import CORES
+
+ANSWER_SECONDS = 5.0
+WORKER_SECONDS = 20.0
+SETTLED_SECONDS = 1.0  # workers of one cluster come at almost the same time
+
+
+def check_master(master: str) -> None:
+    """Raises `ConnectionError` where no standalone master answers; Spark would try for a minute."""
+    addresses = re.findall(r"(?:spark://|,)\[?([^,\]]+?)\]?:(\d+)", master)
+    refusals = [text for host, port in addresses if (text := _refusal(host, int(port)))]
+    if addresses and len(refusals) == len(addresses):
+        raise ConnectionError(
+            f"no Spark master answers at {master!r} ({refusals[0]}): start it, or correct "
+            "`spark.master`; the address is on top of its web page"
+        )
+
+
+def _refusal(host: str, port: int) -> str | None:
+    try:
+        socket.create_connection((host, port), ANSWER_SECONDS).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+# ---- The workers -------------------------------------------------------------------------------
+
+
+def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> None:
+    """Wait for the first workers to join, or say why a query will wait for them.
+
+    Spark starts without: it is how many there are that sources cut their work for.
+    """
+    end = time.monotonic() + seconds
+    found, since = 0, time.monotonic()
+    while time.monotonic() < end:
+        now = _executors(context)
+        if now != found:
+            found, since = now, time.monotonic()
+        if found and time.monotonic() - since > SETTLED_SECONDS:
+            return
+        time.sleep(0.05)
+    if not found:
+        print(_no_worker_text(context, seconds))
+
+
+def _executors(context: SparkContext) -> int:
+    """The driver is among those that have memory for blocks."""
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def _no_worker_text(context: SparkContext, seconds: float) -> str:
+    memory = context.getConf().get("spark.executor.memory", "1g")
+    return (
+        f"No worker of {context.master} has joined within {seconds:g} s; queries wait for one. It "
+        f"needs a free core and {memory} (`spark.executor.memory`): see the master's web page"
+    )
+
+
+def note_cores(context: SparkContext) -> None:
+    """Let the processes that cut work for tasks know how many may run at once."""
+    context.environment[CORES] = str(context.defaultParallelism)
