@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tests.conftest import first_of_free_ports
@@ -78,6 +79,16 @@ RUN_ALL = """async () => {
     const cells = Array.from(app.shell.currentWidget.content.model.cells);
     return cells.filter(cell => cell.type === 'code').map(cell => cell.toJSON());
 }"""
+FOLDED = """() => window.jupyterapp.shell.currentWidget.content.widgets
+    .filter(cell => cell.model.type === 'code').map(cell => cell.outputHidden)"""
+# Scroll to a code cell; how many pixels of its outputs there are to see.
+HEIGHT_OF_OUTPUTS = """async place => {
+    const notebook = window.jupyterapp.shell.currentWidget.content;
+    const cell = notebook.widgets.filter(cell => cell.model.type === 'code')[place];
+    await notebook.scrollToItem(notebook.widgets.indexOf(cell));
+    await cell.ready;
+    return cell.outputArea.node.offsetHeight;
+}"""
 KERNEL_IS_IDLE = """() => {
     const panel = window.jupyterapp && window.jupyterapp.shell.currentWidget;
     const session = panel && panel.sessionContext;
@@ -93,7 +104,14 @@ def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
     page.set_default_timeout(180_000)
     page.goto(f"{lab}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
     page.wait_for_function(KERNEL_IS_IDLE)
+    folded = page.evaluate(FOLDED)
+    question = _with_an_answer(name)
+    assert folded == _folded_in_the_file(name)
+    assert folded[question]
+    assert page.evaluate(HEIGHT_OF_OUTPUTS, question) == 0, "the answer can be seen before"
     cells = page.evaluate(RUN_ALL)
+    assert not any(page.evaluate(FOLDED))
+    assert page.evaluate(HEIGHT_OF_OUTPUTS, question) > 0, "the answer cannot be seen afterwards"
     _keep_a_picture(page, name)
 
     outputs = [output for cell in cells for output in cell["outputs"]]
@@ -101,6 +119,22 @@ def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
     assert errors == []
     assert all(cell["execution_count"] for cell in cells), "a cell did not run"
     assert any("image/png" in output.get("data", {}) for output in outputs), "no plot was drawn"
+
+
+def _code_cells(name: str) -> list[nbformat.NotebookNode]:
+    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _folded_in_the_file(name: str) -> list[bool]:
+    cells = _code_cells(name)
+    return [cell.metadata.get("jupyter", {}).get("outputs_hidden", False) for cell in cells]
+
+
+def _with_an_answer(name: str) -> int:
+    """The place of the first code cell that has an output and is folded."""
+    folded = zip(_code_cells(name), _folded_in_the_file(name), strict=True)
+    return next(at for at, (cell, hidden) in enumerate(folded) if hidden and cell.outputs)
 
 
 def _keep_a_picture(page: object, name: str) -> None:
