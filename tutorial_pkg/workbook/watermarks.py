@@ -23,11 +23,14 @@ COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 
 
 def arrivals(exchange: int) -> list[Arrival]:
-    """Exchange 0 pauses from second 30 to 42. Exchange 1 is 3 s late, and silent from 20 on."""
+    """Exchange 0 pauses from second 30 to 42. Exchange 1 is 3 s late, and silent from 20 on.
+
+    What happened is told up to 5 s later, and that is more than `LAG`.
+    """
     dice = random.Random(exchange)
     spoken = [n / 2 for n in range(1, 120) if exchange == 0 or n < 40]
     heard = [clock for clock in spoken if not (exchange == 0 and 30 < clock < 42)]
-    return [(clock, clock - 3 * exchange - 3 * dice.random()) for clock in heard]
+    return [(clock, clock - 3 * exchange - 5 * dice.random()) for clock in heard]
 
 
 def followed(policy: Policy, seen: Sequence[Arrival]) -> list[float | None]:
