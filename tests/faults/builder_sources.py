@@ -1,66 +1,60 @@
-"""Built sources made to be killed: as a script, all of them at once until the end of the process.
-
-Arguments: a directory, and the port of a NATS server.
-"""
+"""Built sources of a driver that is killed: their rows say who added them, and a number."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import nats
 from nats.js.api import ConsumerConfig
-from pyspark.sql.datasource import DataSource
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
-from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import Buffer, SourceBuilder, SourceContext, integer, not_empty
 
+SCHEMA = "who STRING, number LONG"
 SUBJECT, STREAM = "numbers", "NUMBERS"
-FETCHED = 50
+TICKETS, FETCHED = 5, 50
 
 
 class Counter:
-    """Can seek: the numbers that are `index` modulo `count`."""
+    """Can seek: instance `index` has the numbers that are `index` modulo `count`."""
 
     def __init__(self, context: SourceContext) -> None:
-        self.next, self.step = context.index, context.count
+        self.who, self.next, self.step = str(context.index), context.index, context.count
 
     def fill(self, buffer: Buffer) -> None:
         for _ in range(7):
-            buffer.add(self.next)
+            buffer.add((self.who, self.next))
             self.next += self.step
-        time.sleep(0.002)
+        time.sleep(0.02)
+
+    def restore(self, snapshots: list[int]) -> None:
+        self.next = next(number for number in snapshots if number % 2 == self.next % 2)
 
 
-def counter() -> type[DataSource]:
-    def restore(state: Counter, snapshots: list[int]) -> None:
-        state.next = next(number for number in snapshots if number % 2 == state.next % 2)
+class Forgetful(Counter):
+    """The same without a snapshot: each run of each instance counts from its beginning."""
 
-    builder = SourceBuilder.stream("counter", NUMBER, Counter).fill(Counter.fill).distributed(2)
-    return builder.snapshot(lambda state: state.next).restore(restore).build()
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self.who = f"{time.time_ns()} {context.index}"
 
 
 class Ticket:
     """Cannot seek: who takes a number from this machine has it, and it never comes again."""
 
-    def __init__(self, path: str) -> None:
-        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    def __init__(self, context: SourceContext) -> None:
+        self.file = os.open(context.options.machine, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def fill(self, buffer: Buffer) -> None:
-        for _ in range(5):
+        for _ in range(TICKETS):
             os.write(self.file, b".")
-            buffer.add(os.fstat(self.file).st_size - 1)
-            time.sleep(0.0005)
-
-
-def tickets() -> type[DataSource]:
-    builder = SourceBuilder.stream("tickets", NUMBER, lambda context: Ticket(context.options.file))
-    return builder.fill(Ticket.fill).option("file", not_empty, "", "the machine").build()
+            buffer.add(("ticket", os.fstat(self.file).st_size - 1))
+            time.sleep(0.004)
 
 
 class Mailbox:
@@ -86,7 +80,7 @@ class Mailbox:
             if number <= self.last or number in self.ahead:
                 self.loop.run_until_complete(message.ack())  # it is in the log
                 continue
-            buffer.add(int(message.data), token=message)
+            buffer.add(("message", int(message.data)), token=message)
             self._saw(number)
 
     async def _fetch(self) -> list[Any]:
@@ -120,37 +114,27 @@ class Mailbox:
         self.loop.close()
 
 
-def mailbox() -> type[DataSource]:
-    builder = SourceBuilder.stream("mailbox", NUMBER, Mailbox).fill(Mailbox.fill)
-    builder = builder.snapshot(Mailbox.snapshot).restore(Mailbox.restore)
-    builder = builder.acknowledge(Mailbox.acknowledge).destroy(Mailbox.destroy)
-    return builder.option("natsPort", integer(1), 4222, "of the broker").build()
+def builders(directory: Path, nats_port: int) -> list[Any]:
+    counter = SourceBuilder.stream("counter", SCHEMA, Counter).fill(Counter.fill).distributed(2)
+    counter = counter.snapshot(lambda state: state.next).restore(Counter.restore)
+    forgetful = SourceBuilder.stream("forgetful", SCHEMA, Forgetful).fill(Forgetful.fill)
+    tickets = SourceBuilder.stream("tickets", SCHEMA, Ticket).fill(Ticket.fill)
+    tickets = tickets.option("machine", not_empty, str(directory / "machine"), "its file")
+    mailbox = SourceBuilder.stream("mailbox", SCHEMA, Mailbox).fill(Mailbox.fill)
+    mailbox = mailbox.snapshot(Mailbox.snapshot).restore(Mailbox.restore)
+    mailbox = mailbox.acknowledge(Mailbox.acknowledge).destroy(Mailbox.destroy)
+    mailbox = mailbox.option("natsPort", integer(1), nats_port, "of the broker")
+    return [counter, forgetful.distributed(2), tickets, mailbox]
 
 
-def all_sources(
-    directory: Path, nats_port: int
-) -> dict[str, tuple[type[DataSource], dict[str, Any]]]:
-    return {
-        "counter": (counter(), {}),
-        "tickets": (tickets(), {"file": directory / "machine"}),
-        "mailbox": (mailbox(), {"natsPort": nats_port}),
-    }
-
-
-def main(directory: str, nats_port: str) -> None:
-    with ExitStack() as opened:
-        sources = all_sources(Path(directory), int(nats_port))
-        runs = [
-            opened.enter_context(running(source, Path(directory) / name, **options))
-            for name, (source, options) in sources.items()
-        ]
-        begins = [run.latest() for run in runs]
-        while any(run.latest() == begin for run, begin in zip(runs, begins, strict=True)):
-            time.sleep(0.01)
-        print("all have added something", flush=True)
-        while all(run.latest() for run in runs):
-            time.sleep(0.05)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def all_rows(spark: SparkSession, directory: Path, nats_port: int) -> DataFrame:
+    """All sources in one stream: columns `source`, `who` and `number`."""
+    found = None
+    for builder in builders(directory, nats_port):
+        source = builder.build()
+        spark.dataSource.register(source)
+        rows = spark.readStream.format(source.name()).load(str(directory / source.name()))
+        named = rows.select(lit(source.name()).alias("source"), "who", "number")
+        found = named if found is None else found.union(named)
+    assert found is not None
+    return found

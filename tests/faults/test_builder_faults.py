@@ -1,11 +1,12 @@
-"""What built sources keep when their process is killed at any moment.
+"""What built sources and sinks keep when their whole driver is killed, at any moment.
 
-`TUTORIAL_PKG_KILLS=20` makes the random rounds longer.
+`TUTORIAL_PKG_KILLS=20` makes it longer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import subprocess
@@ -14,20 +15,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 from types import TracebackType
 
 import nats
 import pytest
 
-from tests.faults.builder_sources import STREAM, SUBJECT, all_sources
-from tests.stream_runs import running
+from tests.faults.builder_sink import POINTS, connected
+from tests.faults.builder_sources import STREAM, SUBJECT, TICKETS
+from tests.faults.spare_driver import SECONDS, SpareDriver
 from tutorial_pkg.workbook.drills import wait_until
 
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "5"))
-SCRIPT = Path(__file__).with_name("builder_sources.py")
-PROJECT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "3"))
+DRIVER = Path(__file__).with_name("builder_driver.py")
+MOMENTS = (*POINTS, "any time", "while it starts")  # the first three are around the commit
 
 
 class Broker:
@@ -87,48 +90,119 @@ def broker(tmp_path: Path, free_ports) -> Iterator[Broker]:
         yield opened
 
 
-def test_killed_at_random_moments(tmp_path: Path, broker: Broker) -> None:
-    """Sources that can seek, that cannot, and that acknowledge, in one process that is killed."""
-    for _ in range(KILLS):
-        _run_and_kill(tmp_path, broker.port)
-    broker.stop_publishing()
-    found = _logged(tmp_path, broker)
-    for index in range(2):
-        mine = [number for number in found["counter"] if number % 2 == index]
-        assert mine == list(range(index, index + 2 * len(mine), 2))
-        assert len(mine) >= 7 * KILLS
-    taken = (tmp_path / "machine").stat().st_size
-    assert max(Counter(found["tickets"]).values()) == 1
-    assert taken - 5 * KILLS <= len(found["tickets"]) <= taken
-    assert Counter(found["mailbox"]) == Counter(range(broker.published))
+class Service:
+    """A query that is killed and started again; the next driver's Spark is up by then."""
+
+    def __init__(self, directory: Path, nats_port: int, cleanup: ExitStack) -> None:
+        self.directory = directory
+        self._nats_port, self._cleanup = nats_port, cleanup
+        self._started = 0
+        self._spare = self._start()
+        self._offsets: dict[int, list[str]] = {}
+
+    def run(self) -> SpareDriver:
+        """Start the query, and another driver for the next time."""
+        driver = self._spare
+        driver.go()
+        self._spare = self._start()
+        return driver
+
+    def drain(self) -> None:
+        """Run the query until it has read all that is in the logs."""
+        (self.directory / "drain").touch()
+        self._spare.go()
+        assert self._spare.wait(SECONDS) == 0, self._spare.output.read_text()
+        self._note_offsets()
+
+    def kill(self, driver: SpareDriver, all_of_it: bool) -> None:
+        """As if the machine had failed, or only the driver: its workers notice later."""
+        if all_of_it:
+            driver.close()
+        else:
+            driver.kill()
+        for file in self.directory.glob("halt*"):
+            file.unlink()
+        self._note_offsets()
+
+    def wait_for(self, what: str, source: str, rows: int) -> None:
+        wait_until(lambda: len(self.rows(source)) >= rows, SECONDS, what)
+
+    def rows(self, source: str) -> list[tuple[str, int]]:
+        """What the sink has committed."""
+        with closing(connected(self.directory)) as database:
+            asked = "SELECT who, number FROM rows WHERE source = ? ORDER BY rowid"
+            return database.execute(asked, (source,)).fetchall()
+
+    def offsets(self) -> list[list[str]]:
+        """By source, those of all batches that there have ever been, in their order."""
+        batches = [self._offsets[batch] for batch in sorted(self._offsets)]
+        return [list(of_source) for of_source in zip(*batches, strict=True)]
+
+    def _note_offsets(self) -> None:
+        """Spark writes a batch's offsets once: what a crash leaves is what the restart reads."""
+        for file in (self.directory / "checkpoint" / "offsets").glob("[0-9]*"):
+            _, _, *sources = file.read_text().splitlines()
+            assert self._offsets.setdefault(int(file.name), sources) == sources
+
+    def _start(self) -> SpareDriver:
+        self._started += 1
+        path = self.directory / f"driver-{self._started}"
+        driver = SpareDriver(DRIVER, path, self.directory, self._nats_port)
+        return self._cleanup.enter_context(driver)
 
 
-def _run_and_kill(directory: Path, port: int) -> None:
-    command = [sys.executable, str(SCRIPT), str(directory), str(port)]
-    with (
-        (directory / "process.log").open("ab") as log,
-        subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        ) as process,
-    ):
-        assert process.stdout is not None
-        filled = process.stdout.readline()
-        assert filled == b"all have added something\n", (directory / "process.log").read_text()
-        time.sleep(random.uniform(0.1, 1))
-        process.kill()
+def test_what_is_killed_goes_on(tmp_path: Path, broker: Broker) -> None:
+    """Sources that can seek, that cannot, and that acknowledge, to a sink that commits."""
+    with ExitStack() as cleanup:
+        service = Service(tmp_path, broker.port, cleanup)
+        for moment in islice(cycle(MOMENTS), KILLS):
+            _run_and_kill(service, moment)
+        driver = service.run()
+        broker.stop_publishing()
+        service.wait_for("all messages", "mailbox", broker.published)
+        service.kill(driver, all_of_it=True)
+        service.drain()
+    _check_rows(service, broker.published)
+    for positions in service.offsets():
+        _check_never_back(positions)
 
 
-def _logged(directory: Path, broker: Broker) -> dict[str, list[int]]:
-    """All that is in the logs; the messages after a last run, which is not killed."""
-    found = {}
-    for name, (source, options) in all_sources(directory, broker.port).items():
-        with running(source, directory / name, **options) as run:
-            if name == "mailbox":  # what the killed ones had not acknowledged comes again
-                found[name] = run.rows_until(lambda rows: len(rows) >= broker.published)
-            else:
-                run.reader.prepareForTriggerAvailableNow()
-                found[name] = run.rows()
+def _run_and_kill(service: Service, moment: str) -> None:
+    if moment in POINTS:
+        (service.directory / f"halt {moment}").touch()
+    rows = len(service.rows("counter"))
+    driver = service.run()
+    if moment in POINTS:
+        wait_until((service.directory / "halted").exists, SECONDS, f"the commit, {moment}")
+    elif moment == "any time":
+        service.wait_for("new rows", "counter", rows + 1)
+    time.sleep(random.uniform(0, 1) if moment not in POINTS else 0)
+    service.kill(driver, all_of_it=moment in POINTS or random.random() < 0.5)
+
+
+def _check_rows(service: Service, published: int) -> None:
+    """Nothing twice; missing is only what a source that cannot seek had in its hands."""
+    assert {who for who, _ in service.rows("counter")} == {"0", "1"}
+    for name in ("counter", "forgetful"):  # this one begins anew with each run, under a new name
+        for who, numbers in _by_who(service.rows(name)).items():
+            first = int(who.split()[-1])
+            assert numbers == list(range(first, first + 2 * len(numbers), 2))
+    tickets = [number for _, number in service.rows("tickets")]
+    taken = (service.directory / "machine").stat().st_size
+    assert max(Counter(tickets).values()) == 1
+    assert taken - TICKETS * (KILLS + 1) <= len(tickets) <= taken
+    assert Counter(number for _, number in service.rows("mailbox")) == Counter(range(published))
+    assert list(service.directory.glob("*.staged")), "no task was repeated"
+
+
+def _by_who(rows: list[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for who, number in sorted(rows):
+        found.setdefault(who, []).append(number)
     return found
+
+
+def _check_never_back(offsets: list[str]) -> None:
+    for before, after in pairwise(json.loads(offset) for offset in offsets if offset != "-"):
+        assert before["log"] == after["log"]
+        assert all(before[number] <= after[number] for number in before if number != "log")
