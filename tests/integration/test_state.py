@@ -1,0 +1,177 @@
+"""State in Spark against plain Python: rolling, sliding by frames, and the rows that were late."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tutorial_pkg.state import drop_mark, is_late, rolling, sliding, use_rocksdb
+from tutorial_pkg.workbook.batches import post, run, stream_of, total
+from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.workbook.trade_totals import Totals
+from tutorial_pkg.workbook.trades import SCHEMA, TICKERS, Trade, counts, trade, window_ends
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def rocksdb(spark: SparkSession) -> None:
+    pytest.importorskip("google.protobuf", reason="transformWithState needs protobuf")
+    use_rocksdb(spark)
+
+
+def told(number: int) -> list[Trade]:
+    """As two exchanges tell them, one after the other."""
+    return [trade(TICKERS, n % 2, n // 2) for n in range(number)]
+
+
+def post_in(folder: Path, batches: int, rows: list[Trade]) -> None:
+    size = len(rows) // batches
+    post(folder, [rows[n : n + size] for n in range(0, len(rows), size)])
+
+
+def totals_of(rows: list[Trade]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        number, shares = found.get(row.ticker, (0, 0))
+        found[row.ticker] = number + 1, shares + row.quantity
+    return found
+
+
+def last_totals(spark: SparkSession, table: str) -> dict[str, tuple[int, int]]:
+    rows = spark.table(table).orderBy("trades").collect()
+    return {row.ticker: (row.trades, row.shares) for row in rows}
+
+
+# ---- Rolling -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_rolling_totals_also_after_a_restart_and_state_bounded_by_keys(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows, checkpoint = told(4000), tmp_path / "checkpoint"
+    sizes, written = [], []
+    for name, part in (("rolling_1", rows[:400]), ("rolling_2", rows[400:])):
+        post_in(tmp_path / "in", 2, part)
+        result = rolling(stream_of(spark, tmp_path / "in", SCHEMA), "ticker", Totals())
+
+        def collect(batch: DataFrame, number: int) -> None:
+            written.extend(tuple(row) for row in batch.collect())
+
+        writer = result.writeStream.outputMode("update").foreachBatch(collect).queryName(name)
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        started = query.start()
+        assert started.awaitTermination(120)
+        assert started.exception() is None
+        sizes.append(started.lastProgress.stateOperators[0].numRowsTotal)
+    found = {ticker: (number, shares) for ticker, number, shares in sorted(written)}
+    assert found == totals_of(rows)
+    assert sizes == [len(TICKERS)] * 2  # ten times the trades, and not a row more
+
+
+# ---- Sliding -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_sliding_windows_by_frames(spark: SparkSession, tmp_path: Path) -> None:
+    rows = told(3000)
+    # A pause that is longer than a window: its windows must be empty, and leave nothing behind.
+    rows = [row for row in rows if not 12 <= row.time.second < 21]
+    post_in(tmp_path / "in", 7, rows)
+    stream = stream_of(spark, tmp_path / "in", SCHEMA).withWatermark("time", "6 seconds")
+    query = run(sliding(stream, "ticker", Totals(), "time", 6 * SECOND, 2 * SECOND), "by_frames")
+    found = {
+        (row.ticker, row.end.astimezone(UTC)): (row.trades, row.shares)
+        for row in spark.table("by_frames").collect()
+    }
+    last = max(end for _, end in found)
+    expected = {key: n for key, n in counts(rows, 6 * SECOND, 2 * SECOND).items() if key[1] <= last}
+    assert {key: number for key, (number, _) in found.items()} == expected
+    for (ticker, end), (_, shares) in found.items():
+        inside = [r for r in rows if r.ticker == ticker and end - 6 * SECOND <= r.time < end]
+        assert shares == sum(row.quantity for row in inside)
+    assert total(query, "numRowsDroppedByWatermark") == 0
+
+
+@pytest.mark.parametrize(("window", "slide"), [(5, 2), (0, 1), (4, 0), (4, 8)])
+def test_a_window_is_a_multiple_of_its_slide(spark: SparkSession, window: int, slide: int) -> None:
+    rows = spark.createDataFrame([], SCHEMA)
+    with pytest.raises(ValueError, match=r"`window` must be a multiple of `slide`, both more than"):
+        sliding(rows, "ticker", Totals(), "time", window * SECOND, slide * SECOND)
+
+
+def test_without_protobuf_it_says_what_to_install(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(ImportError, match=r"pip install 'protobuf>=6\.33\.5'"):
+        rolling(spark.createDataFrame([], SCHEMA), "ticker", Totals())
+
+
+# ---- Time to live --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_a_silent_key_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
+    folder, one = tmp_path / "in", told(1)[0]
+    forgetting = rolling(stream_of(spark, folder, SCHEMA), "ticker", Totals(), SECOND)
+    writer = forgetting.writeStream.format("memory").queryName("forget").outputMode("update")
+    query = writer.start()
+    post(folder, [[one]])
+    wait_until(lambda: spark.table("forget").count() == 1, 60, "a result")
+    wait_until(lambda: query.lastProgress.stateOperators[0].numRowsTotal == 0, 60, "an empty state")
+    post(folder, [[one]])
+    wait_until(lambda: spark.table("forget").count() == 2, 60, "another result")
+    query.stop()
+    assert [row.trades for row in spark.table("forget").collect()] == [1, 1]
+
+
+# ---- Late ----------------------------------------------------------------------------------------
+
+
+def test_every_trade_is_counted_or_kept_aside(spark: SparkSession, tmp_path: Path) -> None:
+    rows, dice = told(3000), random.Random(7)
+    cuts = sorted({0, len(rows), *(dice.randrange(len(rows)) for _ in range(20))})
+    post(tmp_path / "in", [rows[a:b] for a, b in pairwise(cuts)])
+    found: Counter[datetime] = Counter()
+    kept: list[datetime] = []
+
+    def write(batch: DataFrame, number: int) -> None:
+        late = is_late("time", drop_mark(tmp_path / "checkpoint", number), "10 seconds")
+        for row in batch.withColumn("late", late).collect():
+            if row["count"] is not None:
+                found[row.time.astimezone(UTC)] = row["count"]
+            elif row.late:
+                kept.append(row.time.astimezone(UTC))
+
+    stream = stream_of(spark, tmp_path / "in", SCHEMA).withWatermark("time", "1 second")
+    ends = stream.groupBy(F.window("time", "10 seconds")).count().select("window.end", "count")
+    passing = stream.select("time", F.lit(None).cast("long").alias("count"))
+    both = ends.withColumnRenamed("end", "time").unionByName(passing).writeStream
+    both = both.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(write)
+    query = both.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+
+    times = Counter(row.time for row in rows)
+    assert not Counter(kept) - times  # each is one of the trades, and kept once
+    assert 0 < len(kept) < len(rows) / 2
+    all_of = Counter(window_ends(row.time, 10 * SECOND, 10 * SECOND)[0] for row in rows)
+    late_of = Counter(window_ends(time, 10 * SECOND, 10 * SECOND)[0] for time in kept)
+    assert {end: found[end] + late_of[end] for end in found} == {end: all_of[end] for end in found}
+    assert total(query, "numRowsDroppedByWatermark") < len(kept)  # why it is not enough
+
+
+def test_a_batch_that_is_not_in_the_checkpoint(tmp_path: Path) -> None:
+    assert drop_mark(tmp_path, 0) == datetime.fromtimestamp(0, UTC)
+    with pytest.raises(ValueError, match=r"has no note of batch 6: give the `checkpointLocation`"):
+        drop_mark(tmp_path, 7)
