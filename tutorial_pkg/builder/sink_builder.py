@@ -33,7 +33,7 @@ class BuiltSink(Built):
         functions = self.parts.functions
         if overwrite:
             raise ValueError(
-                f"format `{functions.format}` takes the output modes `append` and `update`; "
+                f"format `{functions.format}` takes the output mode `append` only; "
                 "with `complete` every batch would have to replace all that was written"
             )
         kind = RowWriter if "receive" in functions else BatchWriter
