@@ -24,7 +24,7 @@ from tutorial_pkg.connectors.postgres.sink import (
     stream_writer,
 )
 
-QUERY = str(uuid.uuid4())
+QUERY = "6d1f1f36-8a50-4b7e-9a0e-2b6c0d8f5a11"
 Database = psycopg.Connection[Any]
 
 
