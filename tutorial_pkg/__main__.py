@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         "cluster-demo", help="two queries on a cluster that loses a worker"
     )
     cluster.add_argument("--lines", type=int, default=60_000, help="for each query")
+    cluster.add_argument("--folder", type=Path, help="for what it writes (default: .work/cluster)")
     cluster.set_defaults(run=_cluster_demo)
     return parser
 
@@ -111,7 +112,7 @@ def _examine(given: argparse.Namespace) -> int:
 def _cluster_demo(given: argparse.Namespace) -> int:
     from tutorial_pkg.workbook.cluster_demo import run_cluster_demo
 
-    account = run_cluster_demo(given.lines)
+    account = run_cluster_demo(given.lines, given.folder)
     print(account)
     return 0 if account.exact else 1
 

@@ -60,13 +60,18 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
 
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
     not reach a driver on loopback, `ConnectionError` where no standalone master answers,
-    `JavaNotFoundError` without Java 17 or 21, and `RuntimeError` where PySpark is set to Spark
-    Connect, which has no driver here to start.
+    `JavaNotFoundError` without Java 17 or 21, and `RuntimeError` where a session with another
+    master runs, or where PySpark is set to Spark Connect, which has no driver here to start.
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
     _refuse_connect(conf)
-    if SparkContext._active_spark_context is not None:
+    if (running := SparkContext._active_spark_context) is not None:
+        if (named := str(conf.get(MASTER, running.master))) != running.master:
+            raise RuntimeError(
+                f"a session on {running.master} runs in this process, so there can be none on "
+                f"{named}: stop it first with `spark.stop()`"
+            )
         session = SparkSession.builder.getOrCreate()
         register(session)
         return session

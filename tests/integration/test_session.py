@@ -31,6 +31,12 @@ def test_a_second_call_returns_the_same_session_in_any_thread(spark: SparkSessio
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_a_second_master_is_refused(spark: SparkSession) -> None:
+    assert start_spark(**{"spark.master": "local[2]"}) is spark
+    with pytest.raises(RuntimeError, match=r"session on local\[2\] runs .* none on spark://other"):
+        start_spark(**{"spark.master": "spark://other:7077"})
+
+
 def test_python_talks_over_unix_sockets_in_a_folder_of_its_own(spark: SparkSession) -> None:
     spark.range(3).mapInArrow(lambda batches: batches, "id long").collect()
     folder = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
