@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tutorial_pkg.workbook.checks import check_13_1, check_13_2, check_13_3, check_13_4
+from tutorial_pkg.workbook.trade_totals import Totals
 from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL
 
 
@@ -143,21 +144,11 @@ def test_13_3_wrong(answer: Any, hint: str) -> None:
     assert hint in verdict.message
 
 
-class SharePrice:
-    accumulator = "paid LONG, shares LONG"
-    result = "euros DOUBLE"
-
-    def create(self) -> Any:
-        return 0, 0
+class SharePrice(Totals):
+    accumulator, result = "paid LONG, shares LONG", "cents DOUBLE"
 
     def accumulate(self, accumulator: Any, row: Any) -> Any:
         return accumulator[0] + row.price * row.quantity, accumulator[1] + row.quantity
-
-    def combine(self, left: Any, right: Any) -> Any:
-        return left[0] + right[0], left[1] + right[1]
-
-    def deduct(self, left: Any, right: Any) -> Any:
-        return left[0] - right[0], left[1] - right[1]
 
     def finish(self, accumulator: Any) -> Any:
         return (accumulator[0] / accumulator[1],)

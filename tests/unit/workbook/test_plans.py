@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tutorial_pkg.workbook.plan_graph import Stage, plan_graph, stage_of
-from tutorial_pkg.workbook.plans import Shuffle, nodes, shuffles
+from tutorial_pkg.workbook.plans import Shuffle, Stage, nodes, plan_graph, shuffles, stage_of
 
 
 class Node:

@@ -1,9 +1,12 @@
-"""The generator and the oracles of notebooks 13 and 14, tried on cases done by hand."""
+"""Trades, their oracles and the totals of them, tried on cases done by hand."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+from tutorial_pkg.workbook.trade_totals import expected, totals, trades_in
 from tutorial_pkg.workbook.trades import (
     JITTER,
     LAG,
@@ -71,3 +74,13 @@ def test_sessions() -> None:
         (at(30), at(35), 1),
     ]
     assert sessions([], SECOND) == []
+
+
+def test_the_newest_totals_count(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for number, count in ((9, 2), (10, 5)):
+        rows = [{"ticker": "TREE", "trades": count, "shares": 9 * count}]
+        (tmp_path / "out" / f"{number:06}.json").write_text(json.dumps(rows))
+    assert totals(tmp_path) == {"TREE": (5, 45)}
+    assert trades_in(tmp_path) == 5
+    assert sum(trades for trades, _ in expected(30).values()) == 60

@@ -13,16 +13,22 @@ from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL, Arrival
 Answer = Callable[..., Any]
 Case = tuple[list[Arrival], float, float | None, str]  # seen, now, wanted, hint
 
-NOTHING_YET = "before the first arrival there is no event time: return None."
-BY_LAG = f"no event has waited long: the newest event time minus the lag of {LAG}."
-DISORDER = "the *highest* event time counts, not that of the last arrival."
-
 # ---- Exercises 1 to 3: policies ------------------------------------------------------------------
 
+_HIGHEST = "the *highest* event time counts, not that of the last arrival."
+_AS_LAG: list[Case] = [
+    ([], 5, None, "before the first arrival there is no event time: return None."),
+    (
+        [(1, 1), (2, 2)],
+        3,
+        2 - LAG,
+        f"no event has waited long: the newest event time minus the lag of {LAG}.",
+    ),
+    ([(1, 9), (2, 3)], 2.5, 9 - LAG, _HIGHEST),
+]
+
 _LAG_AND_DELAY: list[Case] = [
-    ([], 5, None, NOTHING_YET),
-    ([(1, 1), (2, 2)], 3, 2 - LAG, BY_LAG),
-    ([(1, 9), (2, 3)], 2.5, 9 - LAG, DISORDER),
+    *_AS_LAG,
     ([(1, 9), (2, 3)], 1 + DELAY, 9, f"event 9 came {DELAY} s ago: the watermark must be at it."),
     (
         [(1, 4), (6, 7)],
@@ -38,19 +44,8 @@ _LAG_AND_DELAY: list[Case] = [
     ),
 ]
 
-
-@exercise
-def check_13_1(answer: Answer) -> Verdict:
-    """Is `answer` the policy of lag and delay?"""
-    return _compare(answer, "lag_and_delay", _LAG_AND_DELAY) or right(
-        "No event waits longer than the delay, even if nothing comes any more."
-    )
-
-
 _LAG_AND_LULL: list[Case] = [
-    ([], 5, None, NOTHING_YET),
-    ([(1, 1), (2, 2)], 3, 2 - LAG, BY_LAG),
-    ([(1, 9), (2, 3)], 2.5, 9 - LAG, DISORDER),
+    *_AS_LAG,
     ([(1, 9)], 1 + LULL, 9 - LAG, f"the lull begins {LULL} s after the last advance, not before."),
     (
         [(1, 9)],
@@ -78,29 +73,33 @@ _LAG_AND_LULL: list[Case] = [
     ),
 ]
 
-
-@exercise
-def check_13_2(answer: Answer) -> Verdict:
-    """Is `answer` the policy of lag and lull?"""
-    return _compare(answer, "lag_and_lull", _LAG_AND_LULL) or right(
-        "In a lull the watermark goes with the clock, at the distance that it had."
-    )
-
-
 _WALL_CLOCK: list[Case] = [
     ([], 15, 15 - BEHIND, "it needs no arrival: the clock alone tells the limit."),
     ([(1, 1)], 30, 30 - BEHIND, f"it must not be more than {BEHIND} s behind the clock."),
     ([(29, 29)], 30, 29 - LAG, "where the data give more than the clock, the data count."),
-    ([(28, 29), (29, 3)], 30, 29 - LAG, DISORDER),
+    ([(28, 29), (29, 3)], 30, 29 - LAG, _HIGHEST),
 ]
+
+
+@exercise
+def check_13_1(answer: Answer) -> Verdict:
+    """Is `answer` the policy of lag and delay?"""
+    praise = "No event waits longer than the delay, even if nothing comes any more."
+    return _compare(answer, "lag_and_delay", _LAG_AND_DELAY) or right(praise)
+
+
+@exercise
+def check_13_2(answer: Answer) -> Verdict:
+    """Is `answer` the policy of lag and lull?"""
+    praise = "In a lull the watermark goes with the clock, at the distance that it had."
+    return _compare(answer, "lag_and_lull", _LAG_AND_LULL) or right(praise)
 
 
 @exercise
 def check_13_3(answer: Answer) -> Verdict:
     """Is `answer` the policy that is limited by the wall clock?"""
-    return _compare(answer, "wall_clock", _WALL_CLOCK) or right(
-        "Never further behind the clock than the limit, whoever is silent."
-    )
+    praise = "Never further behind the clock than the limit, whoever is silent."
+    return _compare(answer, "wall_clock", _WALL_CLOCK) or right(praise)
 
 
 def _compare(answer: Answer, name: str, cases: list[Case]) -> Verdict | None:

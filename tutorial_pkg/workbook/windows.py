@@ -1,16 +1,50 @@
-"""Windows seen: a bar for each, above the events that are in it."""
+"""Windows seen: the trade monitor's counts while they grow, and windows of any kind as bars."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 
+from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tutorial_pkg.workbook.look import BLUE, GREEN, INK, ORANGE, chart
+
+# ---- The trade monitor ---------------------------------------------------------------------------
+
+Counts = dict[tuple[str, datetime], int]  # of a ticker, in the window with this end
+
+
+def results(folder: Path) -> Counts:
+    """What the items `ticker end count` of a CPU log say; `end` in seconds since the epoch.
+
+    Only whole lines count: the log may be written to just now.
+    """
+    texts = [file.read_text() for file in folder.glob("data.*.csv")]
+    lines = [line for text in texts for line in text.split("\n")[:-1]]
+    items = [line.split(",", 2)[2].split() for line in lines]
+    return {
+        (ticker, datetime.fromtimestamp(int(end), UTC)): int(count) for ticker, end, count in items
+    }
+
+
+def draw_counts(found: Counts) -> Figure:
+    """A line for each ticker over the ends of its windows."""
+    figure, axes = chart("end of the window (UTC)", "trades in 30 seconds")
+    plt.close(figure)  # a handle shows it, not the cell's end
+    for ticker in sorted({name for name, _ in found}):
+        ends = sorted(end for name, end in found if name == ticker)
+        axes.plot(ends, [found[ticker, end] for end in ends], "o-", label=ticker)
+    if found:
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+# ---- Windows of any kind -------------------------------------------------------------------------
 
 Span = tuple[float, float, int]  # from, to, number of events
 ROW, BAR = 0.42, 0.34
