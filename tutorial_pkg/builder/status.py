@@ -64,8 +64,6 @@ def builder_status(path: str | Path) -> BuilderStatus:
     """
     directory = Path(path)
     published = status_file(directory).read()
-    if published is None:
-        return BuilderStatus(directory, None, {}, [])
     if published.process is None:
         for instance in published.each.values():
             instance.running = False

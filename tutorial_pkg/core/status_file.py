@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Published(Generic[Status]):
-    """What the file says; `process` is the one that writes to the logs, None if it is gone."""
+    """What the file says: nothing before any query.
+
+    `process` is the one that writes to the logs, None if it is gone.
+    """
 
     process: int | None
     each: dict[int, Status]
@@ -50,12 +53,12 @@ class StatusFile(Generic[Status]):
             written.write(text)
         draft.replace(self._file)
 
-    def read(self) -> Published[Status] | None:
-        """What was published last; None before any query. Raises `ValueError` if it is damaged."""
+    def read(self) -> Published[Status]:
+        """What was published last. Raises `ValueError` if it is damaged."""
         try:
             process, each, warnings = self._parsed(self._file.read_text())
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return Published(None, {}, [])
         except (ValueError, KeyError, TypeError, AttributeError):
             text = f"{self._file} is damaged; delete it: a query that runs writes it anew"
             raise ValueError(text) from None

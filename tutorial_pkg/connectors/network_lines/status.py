@@ -60,8 +60,6 @@ def network_status(path: str | Path) -> NetworkStatus:
     """
     directory = Path(path)
     published = status_file(directory).read()
-    if published is None:
-        return NetworkStatus(directory, None, {}, [])
     if published.process is None:
         for port in published.each.values():
             port.listening, port.connections = False, 0
