@@ -32,7 +32,16 @@ from report import write_report
 from tutorial_pkg.core.places import work_dir
 
 HERE = Path(__file__).parent
-SECTIONS = ("startup", "latency", "network_lines", "file_lines", "growth", "cpu_log", "limits")
+SECTIONS = (
+    "startup",
+    "latency",
+    "network_lines",
+    "file_lines",
+    "growth",
+    "cpu_log",
+    "builder",
+    "limits",
+)
 Passes = tuple[int, ...]
 PASSES: Passes = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession, functions
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import SinkBuilder, SourceBuilder, builder_status, last_error
-from tutorial_pkg.builder import Buffer, integer
+from tutorial_pkg.builder import Buffer, boolean, integer
 from tutorial_pkg.workbook.drills import wait_until
 
 SECONDS = 180  # until something that must happen counts as not happening
@@ -161,6 +161,49 @@ def test_every_type_through_the_log(spark: SparkSession, tmp_path: Path) -> None
     assert sorted(map(str, spark.table("typed_rows").collect())) == sorted(
         map(str, expected.collect())
     )
+
+
+def sensors(heartbeat: float | None) -> Any:
+    """Ten readings a second of now; none from one that is mute."""
+
+    def fill(mute: bool, buffer: Buffer) -> None:
+        time.sleep(0.1)
+        if not mute:
+            buffer.add((7, datetime.now(UTC)))
+
+    name = "sensors_with_heartbeats" if heartbeat else "sensors"
+    builder = SourceBuilder.stream(name, "value LONG, at TIMESTAMP", lambda c: c.options.mute)
+    builder = builder.fill(fill).option("mute", boolean, False, "add nothing").timestamps("at")
+    return (builder.heartbeat(heartbeat) if heartbeat else builder).build()
+
+
+def windows(spark: SparkSession, directory: Path, heartbeat: float | None) -> StreamingQuery:
+    """Counts by second over a sensor and a mute one, each with a watermark of its own."""
+    source = sensors(heartbeat)
+    spark.dataSource.register(source)
+    both = [
+        spark.readStream.format(source.name())
+        .load(str(directory / f"{source.name()} {mute}"), mute=mute)
+        .withWatermark("at", "0 seconds")
+        for mute in ("false", "true")
+    ]
+    seconds = both[0].union(both[1]).groupBy(functions.window("at", "1 second"))
+    counts = seconds.agg(functions.count("value").alias("readings")).where("readings > 0")
+    return counts.writeStream.format("memory").queryName(source.name()).start()
+
+
+def test_with_heartbeats_a_mute_sensor_holds_no_window_open(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = windows(spark, tmp_path, heartbeat=0.2)
+    wait_until(lambda: spark.table(str(query.name)).count() >= 2, SECONDS, "two windows")
+    query.stop()
+    counted = [row.readings for row in spark.table(str(query.name)).collect()]
+    assert max(counted) <= 10, "heartbeats were counted"
+    query = windows(spark, tmp_path, heartbeat=None)
+    wait_until(lambda: query.lastProgress and query.lastProgress["batchId"] >= 3, SECONDS, "rows")
+    assert query.lastProgress["eventTime"]["watermark"] == "1970-01-01T00:00:00.000Z"
+    query.stop()
 
 
 def test_functions_that_capture_a_session_or_a_frame_are_refused(spark: SparkSession) -> None:
