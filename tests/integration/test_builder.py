@@ -196,9 +196,11 @@ def test_with_heartbeats_a_mute_sensor_holds_no_window_open(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     query = windows(spark, tmp_path, heartbeat=0.2)
-    wait_until(lambda: spark.table(str(query.name)).count() >= 2, SECONDS, "two windows")
+    closed = spark.table(str(query.name))
+    wait_until(lambda: closed.count() >= 2 or not query.isActive, SECONDS, "two windows")
+    assert query.isActive, last_error(query)
     query.stop()
-    counted = [row.readings for row in spark.table(str(query.name)).collect()]
+    counted = [row.readings for row in closed.collect()]
     assert max(counted) <= 10, "heartbeats were counted"
     query = windows(spark, tmp_path, heartbeat=None)
     wait_until(lambda: query.lastProgress and query.lastProgress["batchId"] >= 3, SECONDS, "rows")

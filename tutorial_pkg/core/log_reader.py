@@ -84,9 +84,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._checked(start)
         if self._drain_to is None:
             self._produce(begin)
-            self._patience.wait(lambda: self._logs().end() != begin)
+            self._patience.wait(lambda: self._logs().end().positions != begin.positions)
         newest = self._drain_to or self._logs().sync()
-        self._patience.answer(newest != begin)
+        self._patience.answer(newest.positions != begin.positions)
         if isinstance(limit, ReadAllAvailable):
             return newest.to_json()
         rows, size = self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger

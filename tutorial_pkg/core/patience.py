@@ -11,10 +11,6 @@ _ASKED_AGAIN = 0.05  # Spark asks 10 ms after it heard that there is nothing, if
 _LOOK_EVERY = 0.005
 
 
-def _nothing() -> bool:
-    return False
-
-
 class Patience:
     """Lets an idle source be asked five times a second instead of eighty.
 
@@ -32,11 +28,14 @@ class Patience:
         self._clock, self._sleep = clock, sleep
         self._news_at = self._answered_at = clock()
 
-    def wait(self, is_news: Callable[[], bool] = _nothing) -> None:
+    def wait(self, is_news: Callable[[], bool] | None = None) -> None:
         """Return after a while, or as soon as there are news; `is_news` is asked often."""
         now = self._clock()
         asked_again = now - self._answered_at < _ASKED_AGAIN
         if not asked_again or now - self._news_at < IDLE_AFTER:
+            return
+        if is_news is None:
+            self._sleep(LONGEST)
             return
         while self._clock() < now + LONGEST and not is_news():
             self._sleep(_LOOK_EVERY)
