@@ -175,3 +175,13 @@ def test_a_batch_that_is_not_in_the_checkpoint(tmp_path: Path) -> None:
     assert drop_mark(tmp_path, 0) == datetime.fromtimestamp(0, UTC)
     with pytest.raises(ValueError, match=r"has no note of batch 6: give the `checkpointLocation`"):
         drop_mark(tmp_path, 7)
+
+
+# ---- The notebooks' way to run a query -----------------------------------------------------------
+
+
+def test_a_query_that_fails_says_why(spark: SparkSession, tmp_path: Path) -> None:
+    post(tmp_path / "in", [told(1)])
+    rows = stream_of(spark, tmp_path / "in", SCHEMA).selectExpr("raise_error('spilled') AS x")
+    with pytest.raises(RuntimeError, match="spilled"):
+        run(rows, "failing")

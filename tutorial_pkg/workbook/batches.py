@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -50,8 +52,9 @@ def run(rows: DataFrame, name: str, mode: str = "append", **options: Any) -> Str
     """
     writer = rows.writeStream.format("memory").queryName(name).outputMode(mode).options(**options)
     query = writer.trigger(availableNow=True).start()
-    ended = query.awaitTermination(SECONDS)
-    if not ended or query.exception():
+    with suppress(StreamingQueryException):  # told below, in one line
+        query.awaitTermination(SECONDS)
+    if query.isActive or query.exception():
         query.stop()
         raise RuntimeError(last_error(query) or f"{name} has not ended within {SECONDS} s")
     return query

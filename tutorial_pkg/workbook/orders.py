@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 ORDERS = "time TIMESTAMP, id INT, euros INT"
@@ -45,6 +45,19 @@ def deliveries(count: int) -> list[Delivery]:
     """Of every order but each eleventh, 20 to 29 seconds after it."""
     sent = [n for n in range(count) if n % 11]
     return [Delivery(START + (n + 20 + n % 10) * SECOND, n) for n in sent]
+
+
+Told = TypeVar("Told", Order, Payment, Delivery)
+
+
+def in_batches(rows: Sequence[Told], seconds: int = 20) -> list[list[Told]]:
+    """What is told in each 20 seconds of the clock."""
+    batches: list[list[Told]] = []
+    for row in sorted(rows):
+        number = (row[0] - START) // (seconds * SECOND)
+        batches += [[] for _ in range(len(batches), number + 1)]
+        batches[number].append(row)
+    return batches
 
 
 def joined(

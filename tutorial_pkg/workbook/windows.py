@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tutorial_pkg.workbook.look import BLUE, GREEN, INK, ORANGE, chart
+from tutorial_pkg.workbook.look import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, SKY, chart
 
 # ---- The trade monitor ---------------------------------------------------------------------------
 
 Counts = dict[tuple[str, datetime], int]  # of a ticker, in the window with this end
+COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GRAY)  # as many as there are tickers
 
 
 def results(folder: Path) -> Counts:
@@ -36,6 +37,7 @@ def draw_counts(found: Counts) -> Figure:
     """A line for each ticker over the ends of its windows."""
     figure, axes = chart("end of the window (UTC)", "trades in 30 seconds")
     plt.close(figure)  # a handle shows it, not the cell's end
+    axes.set_prop_cycle(color=COLORS)
     for ticker in sorted({name for name, _ in found}):
         ends = sorted(end for name, end in found if name == ticker)
         axes.plot(ends, [found[ticker, end] for end in ends], "o-", label=ticker)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tutorial_pkg.workbook.orders import SECOND, START, joined, orders, payments
+from tutorial_pkg.workbook.orders import (
+    SECOND,
+    START,
+    Delivery,
+    deliveries,
+    in_batches,
+    joined,
+    orders,
+    payments,
+)
 
 
 def test_payments_within_a_time_after_it_and_never() -> None:
@@ -11,3 +20,12 @@ def test_payments_within_a_time_after_it_and_never() -> None:
     assert found[7] is None  # never paid
     assert found[5] is None  # too late
     assert dict(joined(orders(35), payments(35), within=60 * SECOND))[5] is not None
+
+
+def test_batches_by_the_clock() -> None:
+    first, second, last = (START + at * SECOND for at in (19, 20, 41))
+    told = [Delivery(last, 2), Delivery(first, 1)]
+    assert in_batches(told) == [[told[1]], [], [told[0]]]
+    assert in_batches([Delivery(second, 3)]) == [[], [Delivery(second, 3)]]
+    for rows in (orders(60), payments(60), deliveries(60)):
+        assert sorted(row for batch in in_batches(rows) for row in batch) == sorted(rows)
