@@ -69,7 +69,7 @@ def metric(node: Any, name: str) -> int:
 
 # ---- Stages --------------------------------------------------------------------------------------
 
-MOVES = {"Exchange": "shuffle", "BroadcastExchange": "broadcast", "ReusedExchange": "reused"}
+MOVES = {"Exchange": "shuffle", "BroadcastExchange": "broadcast"}
 # What moves no rows and computes nothing that a reader would miss.
 HIDDEN = (
     "WholeStageCodegen",

@@ -67,6 +67,11 @@ def test_stages_with_what_moves_between_them() -> None:
     )
 
 
+def test_what_was_shuffled_already_is_named() -> None:
+    plan = Node("HashAggregate", Node("ShuffleQueryStage", Node("ReusedExchange")))
+    assert stage_of(plan) == Stage(["ReusedExchange", "HashAggregate"], [])
+
+
 def test_the_drawing_names_operators_and_moves() -> None:
     drawing = plan_graph(PLAN).data
     for text in ("BroadcastHashJoin", "HashAggregate", "shuffle", "broadcast", "Scan"):
