@@ -11,6 +11,7 @@ from tutorial_pkg.connectors.network_lines import (
 )
 from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.errors import last_error
+from tutorial_pkg.graceful import run_until_signal
 from tutorial_pkg.observe import (
     BatchMetrics,
     LogRowsSink,
@@ -41,6 +42,7 @@ __all__ = [
     "parse_cpu_log",
     "peek",
     "register",
+    "run_until_signal",
     "send_lines",
     "start_spark",
 ]

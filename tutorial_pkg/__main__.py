@@ -1,4 +1,4 @@
-"""python -m tutorial_pkg doctor | prepare | send | demo | examine | cluster-demo"""
+"""python -m tutorial_pkg doctor | prepare | send | demo | examine | cluster | cluster-demo"""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ def _parser() -> argparse.ArgumentParser:
     examine.add_argument("what", metavar="module:function", help="describes a source or sink")
     examine.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="not to try")
     examine.set_defaults(run=_examine)
+
+    started = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
+    started.add_argument("--workers", type=int, default=2, help="of one core each (default: 2)")
+    started.set_defaults(run=_cluster)
 
     cluster = commands.add_parser(
         "cluster-demo", help="two queries on a cluster that loses a worker"
@@ -107,6 +111,14 @@ def _examine(given: argparse.Namespace) -> int:
         return report_on(describe, spark, given.without)
     finally:
         stop_spark(spark)
+
+
+def _cluster(given: argparse.Namespace) -> int:
+    from tutorial_pkg.core.places import work_dir
+    from tutorial_pkg.workbook.cluster import run_cluster
+
+    run_cluster(work_dir("cluster"), given.workers)
+    return 0
 
 
 def _cluster_demo(given: argparse.Namespace) -> int:

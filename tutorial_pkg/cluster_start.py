@@ -1,4 +1,4 @@
-"""What start_spark does beyond one machine: is the master there, and who works?
+"""What start_spark does beyond one machine: is the master there, the package travels, who works?
 
 Two names that PySpark does not call public are used: `SparkContext._jsc` and `environment`;
 `tests/unit/test_session_privates.py` notices when they change.
@@ -6,17 +6,22 @@ Two names that PySpark does not call public are used: `SparkContext._jsc` and `e
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
+import zipfile
+from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkContext, SparkFiles
 
 from tutorial_pkg.core.worker import CORES
 
+SHIP = "spark.tutorial_pkg.ship"
 ANSWER_SECONDS = 5.0
 WORKER_SECONDS = 20.0
 SETTLED_SECONDS = 1.0  # workers of one cluster come at almost the same time
+PACKAGE = Path(__file__).parent
 
 
 def check_master(master: str) -> None:
@@ -36,6 +41,51 @@ def _refusal(host: str, port: int) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+# ---- The package -------------------------------------------------------------------------------
+
+
+def ships(setting: str) -> bool:
+    """Raises `ValueError` for what is neither true nor false."""
+    if setting.lower() not in ("true", "false"):
+        raise ValueError(f"`{SHIP}` must be true or false, got {setting!r}")
+    return setting.lower() == "true"
+
+
+def ship(context: SparkContext) -> None:
+    """Send this package to the workers, which have to know only what it is made of.
+
+    It comes before one that is installed there. A package that was itself shipped, as a zip, is
+    sent by whoever did that.
+    """
+    if PACKAGE.is_dir():
+        archive = package_zip(Path(SparkFiles.getRootDirectory(), "shipped"))
+        context.addPyFile(str(archive))
+        _import_here_from(context, archive)
+
+
+def note_archive(context: SparkContext) -> None:
+    """Where this package was sent as a zip (`--py-files`), let all processes here import it."""
+    if not PACKAGE.is_dir():
+        _import_here_from(context, PACKAGE.parent)
+
+
+def _import_here_from(context: SparkContext, archive: Path) -> None:
+    """Spark gives what was sent to tasks, but not to the driver's own readers of streams."""
+    others = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [str(archive), *(path for path in others if path and path != str(archive))]
+    context.environment["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def package_zip(folder: Path) -> Path:
+    """Write this package's code as `tutorial_pkg.zip` into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{PACKAGE.name}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(PACKAGE.rglob("*.py")):
+            archive.write(file, file.relative_to(PACKAGE.parent))
+    return target
 
 
 # ---- The workers -------------------------------------------------------------------------------

@@ -21,9 +21,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from tutorial_pkg.cluster_start import (
+    SHIP,
     await_workers,
     check_master,
+    note_archive,
     note_cores,
+    ship,
+    ships,
 )
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
@@ -54,6 +58,9 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     or `PYSPARK_SUBMIT_ARGS` say, then `spark-defaults.conf`, then the defaults of this package.
     So a `spark.master` that is named anywhere is used, and `cores` are for when none is. Workers
     are this Python, unless `PYSPARK_PYTHON` names one.
+
+    On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
+    "false"; what it is made of (pyspark, pyarrow, pandas, psutil, isal) they must have.
 
     Called again, it returns the session that runs. What Spark and its JVM print goes to a log
     file, which is named once, together with the address of the Spark UI.
@@ -89,8 +96,11 @@ def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSess
         check_master(settings[MASTER])
         log = _open_log()
         gateway = gateway or _launch(settings, log)
+    shipping = ships(settings.get(SHIP, "true"))
     context = SparkContext(gateway=gateway, conf=_spark_conf(settings))
     if not is_local(settings[MASTER]):
+        if shipping:
+            ship(context)
         await_workers(context)
     session = SparkSession(context)
     register(session)
@@ -128,6 +138,7 @@ def register(spark: SparkSession) -> None:
     """Make this package's formats known to `spark`: `cpu_log`, `file_lines` and so on."""
     if not is_remote():
         note_cores(spark.sparkContext)
+        note_archive(spark.sparkContext)
     for source in FORMATS:
         spark.dataSource.register(source)
 

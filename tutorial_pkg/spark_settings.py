@@ -86,7 +86,7 @@ def _refuse_wheels(files: str) -> None:
     if wheels:
         raise ValueError(
             f"`{PY_FILES}` names {wheels[0]!r}, which PySpark would send and not import from: "
-            "rename it to end with .zip"
+            "rename it to end with .zip. (This package needs none: it ships itself.)"
         )
 
 

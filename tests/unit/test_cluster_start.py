@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +17,8 @@ from tutorial_pkg.cluster_start import (
     await_workers,
     check_master,
     note_cores,
+    package_zip,
+    ships,
 )
 from tutorial_pkg.core.worker import CORES, cores
 
@@ -32,6 +38,24 @@ def test_one_of_several_masters_is_enough() -> None:
         dead = first_of_free_ports()
         check_master(f"spark://127.0.0.1:{dead},127.0.0.1:{server.getsockname()[1]}")
     check_master("yarn")  # finds its own way
+
+
+@pytest.mark.parametrize(("setting", "meant"), [("true", True), ("False", False)])
+def test_shipping_can_be_left_out(setting: str, meant: bool) -> None:
+    assert ships(setting) is meant
+    with pytest.raises(ValueError, match=r"`spark.tutorial_pkg.ship` must be true or false, got"):
+        ships("no")
+
+
+def test_the_package_can_be_imported_from_its_zip(tmp_path: Path) -> None:
+    archive = package_zip(tmp_path / "new")
+    assert all(name.endswith(".py") for name in zipfile.ZipFile(archive).namelist())
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import tutorial_pkg as t; print(t.__file__)"
+    )
+    command = [sys.executable, "-c", code, str(archive)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{archive}/tutorial_pkg/__init__.py"
 
 
 def test_work_is_cut_for_the_cores_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

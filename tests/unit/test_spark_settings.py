@@ -115,7 +115,7 @@ def test_a_wheel_is_refused_where_an_archive_is_wanted() -> None:
         settings_for(None, 2, REMOTE, {"spark.submit.pyFiles": "a.zip,dist/mine.whl"})
     assert str(caught.value) == (
         "`spark.submit.pyFiles` names 'dist/mine.whl', which PySpark would send and not import "
-        "from: rename it to end with .zip"
+        "from: rename it to end with .zip. (This package needs none: it ships itself.)"
     )
 
 

@@ -6,8 +6,11 @@ gone with the `with` block, or with the process that started them, however it en
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,18 @@ from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 HOST = "127.0.0.1"
 DAEMON = Path(__file__).with_name("spark_daemon.py")
 START_SECONDS = 60.0
+LOOK_SECONDS = 0.5
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+
+
+def run_cluster(folder: Path, workers: int) -> None:
+    """A cluster until Ctrl-C or SIGTERM; says how to use it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
+        print(f"export MASTER={cluster.url}  # its page: {cluster.ui}", flush=True)
+        while cluster.workers:
+            time.sleep(LOOK_SECONDS)
 
 
 class Cluster:
@@ -60,8 +73,12 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `start_spark` needs to use this cluster."""
-        return {"spark.master": self.url, "spark.executor.memory": "512m"}
+        """What `start_spark` needs to use this cluster; batches of 200 tasks would take long on it."""
+        return {
+            "spark.master": self.url,
+            "spark.executor.memory": "512m",
+            "spark.sql.shuffle.partitions": 2,
+        }
 
     def add_worker(self) -> int:
         """Start one more worker and wait until the master knows it; its number."""

@@ -1,0 +1,208 @@
+"""How a job reaches a cluster: the README's own commands, from a folder that is not the project.
+
+The workers' Python is one that has all but this package, so that it must have been sent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import site
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.spare_driver import PROJECT, SECONDS
+from tests.network_queries import HOST
+from tutorial_pkg import network_status, send_lines
+from tutorial_pkg.java import find_java
+from tutorial_pkg.workbook.cluster import Cluster
+from tutorial_pkg.workbook.drills import wait_until
+
+JOB = Path(__file__).with_name("submitted.py")
+LINES = 1_000
+RAN = [f"lines {LINES} {LINES}"]
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This Python with its packages, but for those that are installed in place, as ours is."""
+    packages = ":".join(site.getsitepackages())
+    script = tmp_path_factory.mktemp("bare") / "python"
+    script.write_text(
+        f'#!/bin/sh\nPYTHONPATH=$PYTHONPATH:{packages} exec {sys.executable} -S "$@"\n'
+    )
+    script.chmod(0o755)
+    done = subprocess.run(
+        [script, "-c", "import pyspark, tutorial_pkg"],
+        cwd=script.parent,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "No module named 'tutorial_pkg'" in done.stderr, "the tests would prove nothing"
+    return script
+
+
+@pytest.fixture
+def environment(cluster: Cluster, bare_python: Path) -> dict[str, str]:
+    """What the README has readers export; only the driver finds the package, by itself."""
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {
+        **inherited,
+        "MASTER": cluster.url,
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": str(bare_python),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PATH": ":".join(paths),
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "shared" / "in").mkdir(parents=True)
+    text = "".join(f"line {number}\n" for number in range(LINES))
+    (tmp_path / "shared" / "in" / "lines.txt").write_text(text)
+    (tmp_path / "elsewhere").mkdir()
+    return tmp_path
+
+
+def commands(language: str = "sh") -> list[str]:
+    """Those of the README's section on clusters."""
+    text = (PROJECT / "README.md").read_text().split("## Beyond one machine")[1].split("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
+
+
+def run(folder: Path, environment: dict[str, str], *words: object) -> list[str]:
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=folder / "elsewhere",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    return done.stdout.splitlines()[-2:]
+
+
+def started_by_python(folder: Path, environment: dict[str, str], *settings: str) -> list[str]:
+    master = f"spark.master={environment['MASTER']}"
+    words = (JOB, folder / "shared", "ours", master, "spark.executor.memory=512m")
+    environment = {**environment, "PACKAGE_HOME": str(PROJECT)}
+    return run(folder, environment, sys.executable, *words, *settings)
+
+
+def test_the_package_ships_itself(folder: Path, environment: dict[str, str]) -> None:
+    assert started_by_python(folder, environment) == ["imported from the zip", *RAN]
+
+
+def test_a_session_of_ones_own_gets_it_as_a_zip(folder: Path, environment: dict[str, str]) -> None:
+    (both,) = [command for command in commands() if "zipfile" in command]
+    both = both.replace("tutorial_pkg.zip", f"{folder}/tutorial_pkg.zip")
+    make, submit = both.strip().splitlines()
+    subprocess.run(["bash", "-c", make], check=True, cwd=PROJECT, env=environment)
+    job = f"--conf spark.executor.memory=512m {JOB} {folder}/shared own"
+    told = run(folder, environment, "bash", "-c", submit.replace("my_job.py", job))
+    assert told == ["imported from the zip", *RAN]
+
+
+def test_it_need_not_be_sent_where_it_is_installed(
+    folder: Path, environment: dict[str, str]
+) -> None:
+    environment["PYSPARK_PYTHON"] = sys.executable
+    told = started_by_python(folder, environment, "spark.tutorial_pkg.ship=false")
+    assert told == ["imported from tutorial_pkg", *RAN]
+
+
+class Job:
+    """The README's command, as a service runs it."""
+
+    def __init__(self, command: str, environment: dict[str, str], output: Path) -> None:
+        self._output = output
+        with output.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["bash", "-c", f"exec {command}"],
+                cwd=PROJECT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def said(self, pattern: str) -> re.Match[str] | None:
+        assert self._process.poll() in (None, 0), self.text()
+        return re.search(pattern, self.text())
+
+    def text(self) -> str:
+        return self._output.read_text(errors="replace")
+
+    def terminate(self) -> int:
+        """SIGTERM to the process that was started, as a service manager sends it."""
+        self._process.terminate()
+        return self._process.wait(SECONDS)
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@pytest.fixture
+def job(
+    folder: Path, environment: dict[str, str], free_ports: Callable[[int], int]
+) -> Iterator[tuple[Job, int]]:
+    port = free_ports(1)
+    (command,) = [c for c in commands() if "cpu_log_job.py" in c]
+    command = command.replace("/shared/job", str(folder / "shared")).replace("11000", str(port))
+    command = command.replace("spark-submit", "spark-submit --conf spark.executor.memory=512m")
+    environment = {**environment, "PYTHONPATH": str(PROJECT)}  # of the driver's machine
+    running = Job(command.strip(), environment, folder / "job.log")
+    yield running, port
+    running.close()
+
+
+def test_the_readmes_job_counts_shows_its_metrics_and_stops_with_its_batch_done(
+    job: tuple[Job, int], folder: Path
+) -> None:
+    running, port = job
+    log = folder / "shared" / "log"
+    wait_until(lambda: running.said("") and network_status(log).listening, SECONDS, "a listener")
+    for second in (1, 12, 23, 34):  # the watermark is one window behind, and two behind close
+        send_lines(HOST, port, [f"{second}000,{number}" for number in range(50)])
+    written = folder / "shared" / "cpu_log"
+    wait_until(lambda: "1970-01-01 00:00:00 50 lines" in published(written), SECONDS, "a window")
+    url = running.said(r"Metrics: (http://\S+)").group(1)
+    counted = 'spark_query_rows_in_total{query="cpu_log_job"} 200\n'
+    wait_until(lambda: counted in answer_of(url), SECONDS, "the metrics of all lines")
+    send_lines(HOST, port, ["99000,the last one"])
+    notes = folder / "shared" / "checkpoint"
+    begun = wait_until(
+        lambda: batches(notes / "offsets") - batches(notes / "commits"),
+        SECONDS,
+        "a batch that runs",
+    )
+    assert running.terminate() == 0, running.text()
+    assert re.search(r"Stopped after \d+ lines", running.text())
+    assert begun <= batches(notes / "commits"), "the batch was broken off"
+
+
+def batches(notes: Path) -> set[int]:
+    return {int(file.name) for file in notes.iterdir() if file.name.isdigit()}
+
+
+def published(folder: Path) -> str:
+    return "".join(file.read_text() for file in folder.glob("data.*.csv"))
+
+
+def answer_of(url: str) -> str:
+    with urllib.request.urlopen(url) as answer:
+        return str(answer.read().decode())

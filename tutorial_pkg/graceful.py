@@ -1,0 +1,91 @@
+"""run_until_signal(): a job that ends as a service should, with its batch finished.
+
+One name that PySpark does not call public is used: `java_gateway.ensure_callback_server_started`;
+`tests/unit/test_session_privates.py` notices when it changes.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql.streaming import StreamingQuery
+
+LOOK_SECONDS = 0.1
+SIGNALS = ("TERM", "INT")
+
+
+def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
+    """Wait until the query ends, or until SIGTERM or Ctrl-C asks for it; True if one did.
+
+    Then the batch that runs is finished, for which it has so many `seconds`, and the query is
+    stopped, so that a restart has not to repeat it. It works in a script, in the main thread, with
+    `python` as with `spark-submit`: there it is the JVM that a signal is sent to.
+
+    Raises what ended the query.
+    """
+    asked = threading.Event()
+    with _signals_set(asked):
+        while query.isActive and not asked.wait(LOOK_SECONDS):
+            pass
+        if asked.is_set():
+            stop_after_batch(query, seconds)
+    query.awaitTermination()  # it has ended; this raises what ended it
+    return asked.is_set()
+
+
+def stop_after_batch(query: StreamingQuery, seconds: float = 60) -> None:
+    """Stop the query when no batch runs, or the one that runs is done, or `seconds` are over.
+
+    A batch that begins in just that moment is broken off, and comes again at the next start.
+    """
+    end = time.monotonic() + seconds
+    before = _last_batch(query)
+    while query.status["isTriggerActive"] and _last_batch(query) == before:
+        if time.monotonic() > end:
+            break
+        time.sleep(LOOK_SECONDS / 10)
+    query.stop()
+
+
+def _last_batch(query: StreamingQuery) -> int | None:
+    progress = query.lastProgress
+    return progress.batchId if progress else None
+
+
+@contextmanager
+def _signals_set(asked: threading.Event) -> Iterator[None]:
+    """Signals of this process and of its JVM set `asked`, in place of ending them."""
+    mine = [signal.Signals[f"SIG{name}"] for name in SIGNALS]
+    before = [signal.signal(number, lambda *_: asked.set()) for number in mine]
+    java: Any = SparkContext._jvm
+    ensure_callback_server_started(SparkContext._gateway)
+    handler = _JavaHandler(asked)
+    signals = [java.sun.misc.Signal(name) for name in SIGNALS]
+    java_before = [java.sun.misc.Signal.handle(each, handler) for each in signals]
+    try:
+        yield
+    finally:
+        for each, old in zip(signals, java_before, strict=True):
+            java.sun.misc.Signal.handle(each, old)
+        for number, former in zip(mine, before, strict=True):
+            signal.signal(number, former)
+
+
+class _JavaHandler:
+    """Called by the JVM, through PySpark's bridge."""
+
+    def __init__(self, asked: threading.Event) -> None:
+        self._asked = asked
+
+    def handle(self, _: object) -> None:
+        self._asked.set()
+
+    class Java:
+        implements = ("sun.misc.SignalHandler",)
