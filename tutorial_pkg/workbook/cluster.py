@@ -73,7 +73,7 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `start_spark` needs to use this cluster; batches of 200 tasks would take long on it."""
+        """What `start_spark` needs to use this cluster; 200 tasks a batch would be too many."""
         return {
             "spark.master": self.url,
             "spark.executor.memory": "512m",
