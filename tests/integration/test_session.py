@@ -5,15 +5,43 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import udf
+from pyspark.sql.types import StructType
 
 from tutorial_pkg import item_stream, last_error, start_spark
+from tutorial_pkg.cluster_start import note_cores
+from tutorial_pkg.core.worker import CORES, cores
 from tutorial_pkg.workbook.checks import check_00_1
+
+
+class CoresDataSource(DataSource):
+    """One row: the cores that the process knows of in which the read is planned."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "cores"
+
+    def schema(self) -> str:
+        return "cores INT"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return CoresReader()
+
+
+class CoresReader(DataSourceReader):
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(cores())]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield (partition.value,)
 
 
 @pytest.mark.parametrize("cores", [0, -1, 1.5, "2", True])
@@ -35,6 +63,20 @@ def test_a_second_master_is_refused(spark: SparkSession) -> None:
     assert start_spark(**{"spark.master": "local[2]"}) is spark
     with pytest.raises(RuntimeError, match=r"session on local\[2\] runs .* none on spark://other"):
         start_spark(**{"spark.master": "spark://other:7077"})
+
+
+def test_what_plans_a_source_knows_the_cores_of_the_session(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven, which no machine has by chance; what runs elsewhere gets it by its environment."""
+    context = spark.sparkContext
+    assert context.environment[CORES] == str(context.defaultParallelism)
+    monkeypatch.setitem(context.environment, CORES, "to be noted anew")
+    with monkeypatch.context() as patched:
+        patched.setattr(SparkContext, "defaultParallelism", 7)
+        note_cores(context)
+    spark.dataSource.register(CoresDataSource)
+    assert spark.read.format("cores").load().first().cores == 7
 
 
 def test_python_talks_over_unix_sockets_in_a_folder_of_its_own(spark: SparkSession) -> None:
