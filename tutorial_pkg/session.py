@@ -31,6 +31,7 @@ from tutorial_pkg.cluster_start import (
 )
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+from tutorial_pkg.connectors.nats import NatsDataSource
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.core.places import work_dir
@@ -47,7 +48,13 @@ from tutorial_pkg.spark_settings import (
 )
 
 KEPT_LOGS = 20
-FORMATS = (CpuLogDataSource, FileLinesDataSource, NetworkLinesDataSource, PostgresDataSource)
+FORMATS = (
+    CpuLogDataSource,
+    FileLinesDataSource,
+    NatsDataSource,
+    NetworkLinesDataSource,
+    PostgresDataSource,
+)
 
 
 def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> SparkSession:

@@ -1,0 +1,10 @@
+"""Record batches that a reader gave, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def column(batches: Sequence[Any], name: str) -> list[Any]:
+    return [value for batch in batches for value in batch.column(name).to_pylist()]

@@ -1,0 +1,397 @@
+"""`nats` on a real server: streams, work queues, the sink."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tests.services.batches import column
+from tests.services.nats_streams import SCHEMA, Streams
+from tests.services.secrets import SECRET, sightings
+from tests.stream_runs import Run, running
+from tutorial_pkg import NatsDataSource, last_error
+from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.workbook.services import ServerProcess, start_nats
+
+ALL = ReadAllAvailable()
+NAMES = (f"S{number}" for number in count())
+NOBODY = "nats://127.0.0.1:9"
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with start_nats(tmp_path_factory.mktemp("nats")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def streams(server: ServerProcess) -> Streams:
+    return Streams(server.uri)
+
+
+@pytest.fixture
+def name(streams: Streams) -> str:
+    made = next(NAMES)
+    streams.make(made)
+    return made
+
+
+# ---- The conformance kit -------------------------------------------------------------------------
+
+
+class OnServer:
+    streams: Streams
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def use(cls, streams: Streams) -> None:
+        cls.streams = streams
+
+    def new(self, queue: bool = False) -> str:
+        made = next(NAMES)
+        self.streams.make(made, queue)
+        return made
+
+
+class TestStream(OnServer, StreamSourceTests):
+    def describe(self, folder: Path) -> StreamSource:
+        name = self.new()
+
+        def feed(numbers: Sequence[int]) -> None:
+            self.streams.send(f"{name}.numbers", numbers)
+
+        return StreamSource(
+            NatsDataSource,
+            {**self.streams.options, "stream": name},
+            number="CAST(data AS STRING)",
+            feed=feed,
+            limit={"maxRowsPerTrigger": LIMIT},
+            other_parallelism={"parallelism": 3},
+        )
+
+
+class TestQueue(OnServer, StreamSourceTests):
+    def describe(self, folder: Path) -> StreamSource:
+        name = self.new(queue=True)
+
+        def feed(numbers: Sequence[int]) -> None:
+            """Returns when all are acknowledged: so they are in the log."""
+            self.streams.send(f"{name}.numbers", numbers)
+            wait_until(lambda: not self.streams.left(name), SECONDS, "an empty queue")
+
+        options = {"mode": "queue", "stream": name, "consumer": "spark", "path": folder / "log"}
+        return StreamSource(
+            NatsDataSource,
+            {**self.streams.options, **options},
+            number="CAST(data AS STRING)",
+            feed=feed,
+            feed_when_stopped=False,  # with availableNow it reads its log, not the queue
+            not_claimed={"limit": "in whole frames", "other_parallelism": "always 1"},
+        )
+
+
+class TestSink(OnServer, StreamSinkTests):
+    def describe(self, folder: Path) -> StreamSink:
+        name = self.new()
+        reason = "messages are there when they are sent"
+        return StreamSink(
+            NatsDataSource,
+            lambda: self.streams.values(name),
+            {**self.streams.options, "subject": f"{name}.rows"},
+            columns=("value AS data",),
+            not_claimed={"failed_batch": reason, "whole_batches": reason},
+        )
+
+
+# ---- Streams -------------------------------------------------------------------------------------
+
+
+def reader(streams: Streams, name: str, **options: object) -> Any:
+    given = {key: str(value) for key, value in options.items()}
+    return NatsDataSource({**streams.options, "stream": name, **given}).streamReader(SCHEMA)
+
+
+def read_all(stream: Any, start: Any) -> tuple[list[Any], Any]:
+    end = stream.latestOffset(start, ALL)
+    parts = stream.partitions(start, end)
+    return [batch for part in parts for batch in stream.read(part)], end
+
+
+def test_a_message_as_a_row(streams: Streams, name: str) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    streams.send(f"{name}.a", ["one"], kind="x")
+    streams.send(f"{name}.b", ["two"])
+    stream = reader(streams, name)
+    batches, _ = read_all(stream, stream.initialOffset())
+    one, two = [row for batch in batches for row in batch.to_pylist()]
+    assert before <= one.pop("timestamp") <= datetime.now(UTC)
+    assert one == {
+        "subject": f"{name}.a",
+        "data": b"one",
+        "sequence": 1,
+        "headers": [("kind", "x")],
+    }
+    assert (two["sequence"], two["headers"]) == (2, None)
+    stream.stop()
+
+
+def test_only_messages_of_a_subject(streams: Streams, name: str) -> None:
+    for number in range(20):
+        streams.send(f"{name}.{'even' if number % 2 == 0 else 'odd'}", [number])
+    stream = reader(streams, name, subject=f"{name}.odd")
+    start = stream.initialOffset()
+    batches, end = read_all(stream, start)
+    assert column(batches, "data") == [b"%d" % number for number in range(1, 20, 2)]
+    none = reader(streams, name, subject=f"{name}.none")
+    assert read_all(none, start) == ([], end)
+
+
+def test_where_a_new_query_begins(streams: Streams, name: str) -> None:
+    streams.send(f"{name}.a", range(5))
+    for place, found in {"latest": [], "4": [b"3", b"4"], "earliest": [b"0", b"1"]}.items():
+        stream = reader(streams, name, startingSequence=place)
+        batches, _ = read_all(stream, stream.initialOffset())
+        assert column(batches, "data")[:2] == found
+
+
+def test_read_with_spark(streams: Streams, name: str, spark: SparkSession) -> None:
+    spark.dataSource.register(NatsDataSource)
+    streams.send(f"{name}.a", range(2_500))
+    rows = spark.read.format("nats").options(**streams.options, stream=name, parallelism=2).load()
+    assert rows.rdd.getNumPartitions() == 2
+    found = sorted(int(row.data) for row in rows.select("data").collect())
+    assert found == list(range(2_500))
+
+
+def test_no_consumer_stays_on_the_server(streams: Streams, name: str) -> None:
+    streams.send(f"{name}.a", range(10))
+    stream = reader(streams, name)
+    read_all(stream, stream.initialOffset())
+    info = streams.ask(lambda broker: broker.stream_info(name))
+    assert info.state.consumer_count == 0
+
+
+# ---- Messages that are gone ----------------------------------------------------------------------
+
+
+def test_deleted_messages(streams: Streams, name: str, caplog: Any) -> None:
+    streams.send(f"{name}.a", range(10))
+    stream = reader(streams, name)
+    start = stream.initialOffset()
+    streams.forget(name, below=5)
+    text = f"stream `{name}`: it begins at 5, and 1 was next: messages may be lost"
+    with pytest.raises(Exception, match=re.escape(text)):
+        stream.latestOffset(start, ALL)
+    caplog.set_level(logging.WARNING)
+    going_on = reader(streams, name, failOnDataLoss="false")
+    ends = [going_on.latestOffset(start, ALL) for _ in range(2)]
+    assert len([told for told in caplog.messages if text in told]) == 1
+    batches, end = read_all(going_on, start)
+    assert column(batches, "data") == [b"%d" % number for number in range(4, 10)]
+    assert ends == [end, end]
+
+
+def test_a_stream_made_again(streams: Streams, name: str) -> None:
+    """Also when it has grown past the old place since."""
+    streams.send(f"{name}.a", range(3))
+    stream = reader(streams, name)
+    _, end = read_all(stream, stream.initialOffset())
+    streams.delete(name)
+    with pytest.raises(Exception, match=f"there is no stream `{name}`; create it, or correct"):
+        stream.latestOffset(end, ALL)
+    streams.make(name)
+    streams.send(f"{name}.a", range(7))
+    with pytest.raises(Exception, match=f"stream `{name}`: it was deleted and made again: mess"):
+        reader(streams, name).latestOffset(end, ALL)
+    going_on = reader(streams, name, failOnDataLoss="false")
+    batches, entering = read_all(going_on, end)
+    assert batches == []
+    assert len(column(read_all(going_on, entering)[0], "data")) == 7
+
+
+# ---- Work queues ---------------------------------------------------------------------------------
+
+
+def working(streams: Streams, name: str, log: Path, **options: object) -> Any:
+    given = {**streams.options, "mode": "queue", "stream": name, "consumer": "spark", **options}
+    return running(NatsDataSource, log, schema=SCHEMA, **given)
+
+
+def numbers_of(run: Run, wanted: int) -> list[int]:
+    """From the log, in its order: the column of subjects holds them."""
+    found = run.rows_until(lambda rows: len(rows) >= wanted)
+    return [int(subject.rpartition(".")[2]) for subject in found]
+
+
+def send_numbered(streams: Streams, name: str, numbers: Sequence[int]) -> None:
+    for number in numbers:
+        streams.send(f"{name}.{number}", ["x"])
+
+
+def test_messages_of_a_queue_are_acknowledged_when_they_are_in_the_log(
+    streams: Streams, tmp_path: Path
+) -> None:
+    name = next(NAMES)
+    streams.make(name, queue=True)
+    send_numbered(streams, name, range(5))
+    with working(streams, name, tmp_path / "log") as run:
+        assert numbers_of(run, 5) == [0, 1, 2, 3, 4]
+        offset = run.offset
+    assert streams.left(name) == 0
+    send_numbered(streams, name, [5])
+    with working(streams, name, tmp_path / "log", offset=offset) as run:
+        assert numbers_of(run, 1) == [5]
+
+
+def test_what_comes_again_is_known(streams: Streams, name: str, tmp_path: Path) -> None:
+    """The consumer is made anew, so the server sends all that was acknowledged again."""
+    send_numbered(streams, name, range(10))
+    with working(streams, name, tmp_path / "log") as run:
+        assert numbers_of(run, 10) == list(range(10))
+        offset = run.offset
+    streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
+    send_numbered(streams, name, [10])
+    with working(streams, name, tmp_path / "log", offset=offset) as run:
+        assert numbers_of(run, 1) == [10]
+
+
+def test_a_queue_that_is_made_again_counts_from_one(
+    streams: Streams, name: str, tmp_path: Path
+) -> None:
+    send_numbered(streams, name, range(3))
+    with working(streams, name, tmp_path / "log") as run:
+        assert numbers_of(run, 3) == [0, 1, 2]
+        offset = run.offset
+    streams.delete(name)
+    streams.make(name)
+    send_numbered(streams, name, [7, 8])
+    with working(streams, name, tmp_path / "log", offset=offset) as run:
+        assert numbers_of(run, 2) == [7, 8]
+
+
+def test_one_instance_knows_what_is_in_the_log(streams: Streams, name: str, tmp_path: Path) -> None:
+    with working(streams, name, tmp_path / "log", parallelism=2) as run:
+        assert "option `parallelism` must be 1 with the option `mode` queue, got 2" in run.failure()
+
+
+def test_a_work_queue_is_no_stream(streams: Streams) -> None:
+    name = next(NAMES)
+    streams.make(name, queue=True)
+    with pytest.raises(Exception, match=f"stream `{name}` is a work queue, .* option `mode` queu"):
+        reader(streams, name).initialOffset()
+
+
+# ---- Servers that are away, or refuse ------------------------------------------------------------
+
+
+def test_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
+    """Both modes and the reader of a batch go on; what was acknowledged does not come again."""
+    with start_nats(tmp_path / "nats") as server:
+        streams = Streams(server.uri)
+        streams.make("S")
+        send_numbered(streams, "S", range(10))
+        stream = reader(streams, "S")
+        start = stream.initialOffset()
+        with working(streams, "S", tmp_path / "log") as run:
+            assert numbers_of(run, 10) == list(range(10))
+            for round_ in range(1, 3):
+                server.kill()
+                server.restart()
+                send_numbered(streams, "S", range(10 * round_, 10 * round_ + 10))
+                assert numbers_of(run, 10) == list(range(10 * round_, 10 * round_ + 10))
+        batches, _ = read_all(stream, start)
+        assert len(column(batches, "data")) == 30
+        stream.stop()
+
+
+def test_nobody_there_is_told_after_a_bounded_wait(tmp_path: Path) -> None:
+    nobody = Streams(NOBODY)
+    text = "NATS at nats://127.0.0.1:9 has not answered for 1 s (option `timeoutSeconds`): "
+    with pytest.raises(Exception, match=re.escape(text)):
+        reader(nobody, "S", timeoutSeconds=1).initialOffset()
+    with working(nobody, "S", tmp_path / "log", timeoutSeconds=1) as run:
+        assert text in run.failure()
+
+
+def test_who_is_refused_is_told_at_once(tmp_path: Path) -> None:
+    """A password with quotes, blanks and an @ opens the door; it shows in no error."""
+    with start_nats(tmp_path, "--user", "spark", "--pass", SECRET) as server:
+        streams = Streams(server.uri, user="spark", password=SECRET)
+        streams.make("S")
+        given = {"user": "spark", "password": SECRET}
+        assert reader(streams, "S", **given).initialOffset()
+        with pytest.raises(Exception, match=r"PermissionError: NATS at .* refused") as error:
+            reader(streams, "S", user="spark", password=f"not {SECRET}").initialOffset()
+        assert SECRET not in str(error.value)
+
+
+# ---- Writing -------------------------------------------------------------------------------------
+
+
+def write(spark: SparkSession, rows: str, folder: Path, **options: object) -> str | None:
+    """One batch of the rows that SQL expressions make of `value`; the error, if there is one."""
+    spark.dataSource.register(NatsDataSource)
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "lines").write_text("1\n2\n2\n")
+    lines = spark.readStream.text(str(folder / "in")).selectExpr(*rows.split("; "))
+    writer = lines.writeStream.format("nats").trigger(availableNow=True)
+    options = {**options, "checkpointLocation": folder / "checkpoint"}
+    try:
+        query = writer.options(**{key: str(value) for key, value in options.items()}).start()
+        query.awaitTermination(60)
+    except (PySparkException, ValueError) as error:
+        return last_error(error)
+    return last_error(query)
+
+
+def test_all_columns_are_written_and_equal_rows_all_of_them(
+    streams: Streams, name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = f"value AS data; '{name}.a' AS subject; MAP('kind', 'x') AS headers"
+    assert write(spark, rows, tmp_path, **streams.options) is None
+    found = streams.messages(name)
+    assert Counter(message.data for message in found) == Counter([b"1", b"2", b"2"])
+    assert {(message.subject, message.headers["kind"]) for message in found} == {(f"{name}.a", "x")}
+    assert len({message.headers["Nats-Msg-Id"] for message in found}) == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ("1 AS data", "`data` is int, not string or binary: choose and cast with `selectExpr`"),
+        (
+            "value",
+            "`nats` writes the columns data, subject, headers; there is `value`: choose and",
+        ),
+        ("value AS data", "give the option `subject`, or a column `subject`"),
+        ("value AS data; CAST(NULL AS STRING) AS subject", "column `subject` must not be null"),
+        ("value AS data; 'nowhere' AS subject", "no stream takes the subject `nowhere`; create on"),
+    ],
+)
+def test_rows_that_cannot_be_written_are_explained(
+    rows: str, text: str, streams: Streams, spark: SparkSession, tmp_path: Path
+) -> None:
+    assert text in str(write(spark, rows, tmp_path, **streams.options))
+
+
+def test_a_secret_shows_nowhere(
+    streams: Streams, name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    streams.send(f"{name}.a", ["1"])
+    spark.dataSource.register(NatsDataSource)
+    options = {**streams.options, "stream": name, "user": "me", "password": SECRET}
+    assert sightings(spark, "nats", options, tmp_path) == []

@@ -1,0 +1,83 @@
+"""`nats` without a server: options, what a reply subject tells, the ids of messages."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tutorial_pkg import NatsDataSource
+from tutorial_pkg.builder import SinkContext
+from tutorial_pkg.connectors.nats.messages import Place, place_of
+from tutorial_pkg.connectors.nats.sink import CHUNK_MESSAGES, ID, Publisher, _chunks
+
+NEEDED = {"url": "nats://127.0.0.1:1", "stream": "S"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"stream": "S"}, "option `url` is missing; give a text; `${env:NAME}` in it is an envi"),
+        ({"url": "x"}, "option `stream` is missing"),
+        ({**NEEDED, "mode": "topic"}, "option `mode` must be stream or queue, got 'topic'"),
+        ({**NEEDED, "mode": "queue", "path": "/x"}, "option `consumer` is missing"),
+        ({**NEEDED, "mode": "queue", "consumer": "c"}, "option `path` is missing"),
+        ({**NEEDED, "path": "/x"}, "unknown option `path`"),
+        ({**NEEDED, "startingSequence": "0"}, "must be earliest, latest or a sequence number fr"),
+        ({**NEEDED, "caFile": "/no/such"}, "option `caFile` must be an existing file, got '/no/"),
+        ({**NEEDED, "password": "${env:NO_SUCH}"}, "`password` must be a text; `${env:NAME}` in"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        NatsDataSource(options).schema()
+
+
+@pytest.mark.parametrize("front", ["$JS.ACK", "$JS.ACK.hub.ACCOUNT"])
+def test_where_a_message_stands(front: str) -> None:
+    reply = f"{front}.S.consumer.1.42.7.1795312435225006363.3"
+    if front != "$JS.ACK":
+        reply += ".random"
+    assert place_of(SimpleNamespace(reply=reply)) == Place(42, 1795312435225006363, 3)
+
+
+def ids(rows: list[str], batch: int = 7, index: int = 0) -> list[str]:
+    options: Any = SimpleNamespace(subject="a", timeoutSeconds=1, url="nats://127.0.0.1:1")
+    publisher = Publisher(SinkContext("q", batch, index, options))
+    try:
+        found = publisher._messages(pa.RecordBatch.from_pydict({"data": rows}))
+        return [message.headers[ID] for message in found]
+    finally:
+        publisher.close()
+
+
+def test_a_row_has_the_same_id_when_its_batch_is_repeated_in_any_order() -> None:
+    first = ids(["x", "y", "x"])
+    assert len(set(first)) == 3
+    assert sorted(ids(["y", "x", "x"])) == sorted(first)
+
+
+def test_other_batches_partitions_and_rows_have_other_ids() -> None:
+    one, other = ids(["x", "y"])
+    assert one != other
+    assert len({one, *ids(["x"], batch=8), *ids(["x"], index=1), *ids(["xy"])}) == 4
+    assert one.startswith("q/7/0/")
+
+
+def test_a_row_may_bring_its_own_id() -> None:
+    options: Any = SimpleNamespace(subject="a", timeoutSeconds=1, url="nats://127.0.0.1:1")
+    publisher = Publisher(SinkContext("q", 1, 0, options))
+    column = pa.array([[(ID, "mine")]], pa.map_(pa.string(), pa.string()))
+    rows = pa.RecordBatch.from_pydict({"data": ["x"], "headers": column})
+    assert [message.headers for message in publisher._messages(rows)] == [{ID: "mine"}]
+    publisher.close()
+
+
+def test_what_is_under_way_is_bounded_in_number_and_in_bytes() -> None:
+    small = [SimpleNamespace(data=b"x")] * (CHUNK_MESSAGES + 1)
+    assert [len(chunk) for chunk in _chunks(iter(small))] == [CHUNK_MESSAGES, 1]
+    large = [SimpleNamespace(data=b"x" * 3_000_000)] * 3
+    assert [len(chunk) for chunk in _chunks(iter(large))] == [2, 1]

@@ -1,0 +1,124 @@
+"""Rows to subjects: each with an id that is the same when its batch is repeated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from hashlib import blake2b
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    MapType,
+    StringType,
+    StructType,
+)
+
+from tutorial_pkg.builder import SinkContext
+from tutorial_pkg.connectors.nats.client import Connection, library
+from tutorial_pkg.connectors.nats.publishing import Message, Publishing
+from tutorial_pkg.core.columns import check_columns
+
+ID = "Nats-Msg-Id"
+CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # sent before their answers are awaited
+DIGEST_BYTES = 12
+
+_COLUMNS: dict[str, tuple[DataType, ...]] = {
+    "data": (StringType(), BinaryType()),
+    "subject": (StringType(),),
+    "headers": (MapType(StringType(), StringType()),),
+}
+
+
+def check_rows(schema: StructType, subject: str | None) -> None:
+    """Raise `ValueError` unless the sink can take rows of this schema."""
+    check_columns("nats", schema, _COLUMNS, "data")
+    if subject is None and "subject" not in schema.names:
+        raise ValueError("format `nats`: give the option `subject`, or a column `subject`")
+
+
+class Publisher:
+    """A connection for the rows of one task; `send` returns when the stream has them."""
+
+    def __init__(self, context: SinkContext) -> None:
+        self._subject: str | None = context.options.subject
+        self._prefix = f"{context.query}/{context.batch}/{context.index}"
+        self._connection = Connection(context.options)
+        self._broker: Any = None
+        self._equal: Counter[bytes] = Counter()
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Publish all rows. Raises `RuntimeError` that names a subject, or `TimeoutError`."""
+        for chunk in _chunks(self._messages(batch)):
+            self._connection.ask(partial(self._publish, chunk))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def _publish(self, chunk: list[Message], broker: Any) -> None:
+        """What a broken connection has left open is sent again, with its old ids."""
+        if self._broker is not broker:
+            self._publishing = Publishing(self._connection.client)
+            await self._publishing.start()
+            self._broker = broker
+        refused = await self._publishing.send(chunk)
+        if refused:
+            await self._explain(broker, *refused)
+
+    async def _explain(self, broker: Any, subject: str, reason: str | None) -> None:
+        """Raise why; where nobody answered, there is no stream, or the server is just starting."""
+        if reason is not None:
+            raise RuntimeError(f"subject `{subject}`: {reason}")
+        try:
+            await broker.find_stream_name_by_subject(subject)
+        except library().js.errors.NotFoundError:
+            raise RuntimeError(f"no stream takes the subject `{subject}`; create one") from None
+        raise library().errors.NoRespondersError
+
+    def _messages(self, batch: pa.RecordBatch) -> Iterator[Message]:
+        count = batch.num_rows
+        subjects = repeat(self._subject, count) if self._subject else _subjects(batch)
+        data = batch.column("data").cast(pa.binary()).to_pylist()
+        columns = batch.schema.names
+        headers = batch["headers"].to_pylist() if "headers" in columns else repeat(None, count)
+        for subject, payload, pairs in zip(subjects, data, headers, strict=True):
+            given = {name: value or "" for name, value in pairs or ()}
+            yield self._message(subject, payload or b"", given)
+
+    def _message(self, subject: str, data: bytes, headers: dict[str, str]) -> Message:
+        """With the id of this row, unless the row brings one.
+
+        It is made of what the row holds, not of its place: a repeated task may get its rows in
+        another order. Equal rows are numbered.
+        """
+        if ID not in headers:
+            text = f"{subject}\0{sorted(headers.items())}\0".encode()
+            digest = blake2b(text + data, digest_size=DIGEST_BYTES)
+            self._equal[digest.digest()] += 1
+            number = self._equal[digest.digest()]
+            headers[ID] = f"{self._prefix}/{digest.hexdigest()}-{number}"
+        return Message(subject, data, headers)
+
+
+def _subjects(batch: pa.RecordBatch) -> list[str]:
+    column = batch.column("subject")
+    if column.null_count:
+        raise ValueError("column `subject` must not be null where there is no option `subject`")
+    return list(column.to_pylist())
+
+
+def _chunks(messages: Iterator[Message]) -> Iterator[list[Message]]:
+    chunk: list[Message] = []
+    size = 0
+    for message in messages:
+        chunk.append(message)
+        size += len(message.data)
+        if len(chunk) >= CHUNK_MESSAGES or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

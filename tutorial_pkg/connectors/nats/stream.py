@@ -1,0 +1,161 @@
+"""Mode `stream`: a JetStream stream that is read by sequence numbers, as often as one likes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from tutorial_pkg.builder import SplitContext
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.connectors.nats.client import Connection, library
+from tutorial_pkg.connectors.nats.messages import place_of, to_batch
+from tutorial_pkg.connectors.nats.pull import Pull
+from tutorial_pkg.core.options import integer, taking
+
+EARLIEST, LATEST = "earliest", "latest"
+BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
+FIRST_MESSAGES, MOST_MESSAGES = 50, 5_000
+IDLE_SECONDS = 60.0  # then the server forgets a task's consumer
+
+_log = logging.getLogger(__name__)
+
+
+@taking("earliest, latest or a sequence number from 1")
+def starting(text: str) -> str | int:
+    """A parser for `startingSequence`."""
+    return text.lower() if text.lower() in (EARLIEST, LATEST) else integer(1)(text)
+
+
+class Stream(Connection):
+    """The connection of the driver, with what it has seen of the stream; and that of a task."""
+
+    first = end = 1
+    created = ""
+    warned = ""
+
+    def look(self, name: str) -> None:
+        """See what the stream holds now. Raises `LookupError` if it is not there."""
+        info = self.ask(lambda broker: _info(broker, name))
+        if info.config.retention == "workqueue":
+            raise ValueError(
+                f"stream `{name}` is a work queue, whose messages go to one reader: read it with "
+                "the option `mode` queue"
+            )
+        self.first, self.end = max(1, info.state.first_seq), info.state.last_seq + 1
+        self.created = info.created.isoformat()
+
+
+async def _info(broker: Any, name: str) -> Any:
+    try:
+        return await broker.stream_info(name)
+    except library().js.errors.NotFoundError:
+        raise LookupError(f"there is no stream `{name}`; create it, or correct `stream`") from None
+
+
+# ---- In the driver -------------------------------------------------------------------------------
+
+
+def splits(context: SplitContext) -> dict[str, int | str]:
+    """The stream, if it is the one that the query knows, and where to begin."""
+    options, stream = context.options, context.connection
+    stream.look(options.stream)
+    name = f"{options.stream}@{stream.created}"  # who makes it again makes another one
+    if context.offset is not None:
+        if name not in context.offset:
+            _lose(stream, options, "it was deleted and made again")
+        return {name: stream.first}
+    begins = {EARLIEST: stream.first, LATEST: stream.end}
+    return {name: begins.get(options.startingSequence, options.startingSequence)}
+
+
+def latest(context: SplitContext, split: str, start: int) -> int:
+    """The sequence number that the stream gives next, as `splits` has just seen it."""
+    stream: Stream = context.connection
+    if start < stream.first:
+        _lose(stream, context.options, f"it begins at {stream.first}, and {start} was next")
+    if start > stream.end:
+        _lose(stream, context.options, f"it ends before {stream.end}, and {start} was next")
+    return stream.end
+
+
+def _lose(stream: Stream, options: OptionValues, what: str) -> None:
+    """Messages are gone: raise `LookupError`, or warn, once."""
+    text = (
+        f"stream `{options.stream}`: {what}: messages may be lost. With the option "
+        "`failOnDataLoss` false the query warns, and goes on with what there is"
+    )
+    if options.failOnDataLoss:
+        raise LookupError(text)
+    if text != stream.warned:
+        stream.warned = text
+        _log.warning("format `nats`: %s", text)
+
+
+# ---- In a task -----------------------------------------------------------------------------------
+
+
+def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The messages of a range, in order."""
+    reading = Reading(context.connection, context.options, start, end)
+    while reading.position < end:
+        batch = reading.advance(context.connection.ask(reading.fetch))
+        if batch is not None:
+            yield batch
+    context.connection.ask(reading.done)
+
+
+class Reading:
+    """A consumer that the server makes for one task; made again on a new connection."""
+
+    def __init__(self, stream: Stream, options: OptionValues, start: int, end: int) -> None:
+        self._stream, self._options = stream, options
+        self.position, self._end = start, end
+        self._broker: Any = None
+        self._pending = 0
+        self._count = FIRST_MESSAGES
+
+    async def fetch(self, broker: Any) -> list[Any]:
+        """Some of the next messages; none when there is none left of the wanted subject."""
+        if self._broker is not broker:
+            await self._begin(broker)
+        count = min(self._count, self._pending, self._end - self.position)
+        return await self._pull.fetch(count) if count else []
+
+    async def _begin(self, broker: Any) -> None:
+        api, options = library().js.api, self._options
+        config = api.ConsumerConfig(
+            deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self.position,
+            filter_subject=options.subject,
+            ack_policy=api.AckPolicy.NONE,
+            inactive_threshold=IDLE_SECONDS,
+            mem_storage=True,
+        )
+        made = await broker.add_consumer(options.stream, config)
+        self._pull = Pull(self._stream.client, options.stream, made.name)
+        await self._pull.start()
+        self._broker, self._name, self._pending = broker, made.name, made.num_pending
+
+    async def done(self, broker: Any) -> None:
+        """Have the server forget the consumer; that of a broken connection it forgets by itself."""
+        if self._broker is broker:
+            await broker.delete_consumer(self._options.stream, self._name)
+
+    def advance(self, found: list[Any]) -> pa.RecordBatch | None:
+        """What is before the end, as a record batch; the position is behind it then."""
+        places = [place_of(message) for message in found]
+        if not found and self._pending:
+            self._broker = None  # what was to come has been deleted: ask anew
+            return None
+        done = not found or not places[-1].pending
+        self.position = self._end if done else places[-1].sequence + 1
+        self._pending = places[-1].pending if places else 0
+        inside = sum(place.sequence < self._end for place in places)
+        if not inside:
+            return None
+        batch = to_batch(found[:inside], places[:inside])
+        self._count = max(1, min(MOST_MESSAGES, BATCH_BYTES * inside // batch.nbytes))
+        return batch
