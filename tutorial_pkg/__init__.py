@@ -4,6 +4,7 @@ from tutorial_pkg.builder import SinkBuilder, SourceBuilder, builder_status
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource, CpuMonitor, parse_cpu_log
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.item_stream import item_stream
+from tutorial_pkg.connectors.kafka import KafkaDataSource
 from tutorial_pkg.connectors.nats import NatsDataSource
 from tutorial_pkg.connectors.network_lines import (
     NetworkLinesDataSource,
@@ -28,6 +29,7 @@ __all__ = [
     "CpuLogDataSource",
     "CpuMonitor",
     "FileLinesDataSource",
+    "KafkaDataSource",
     "LogRowsSink",
     "NatsDataSource",
     "NetworkLinesDataSource",

@@ -31,6 +31,7 @@ from tutorial_pkg.cluster_start import (
 )
 from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+from tutorial_pkg.connectors.kafka import KafkaDataSource
 from tutorial_pkg.connectors.nats import NatsDataSource
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 from tutorial_pkg.connectors.postgres import PostgresDataSource
@@ -51,6 +52,7 @@ KEPT_LOGS = 20
 FORMATS = (
     CpuLogDataSource,
     FileLinesDataSource,
+    KafkaDataSource,
     NatsDataSource,
     NetworkLinesDataSource,
     PostgresDataSource,

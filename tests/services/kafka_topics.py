@@ -1,0 +1,91 @@
+"""Topics of a real broker for tests: made, filled, looked at, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from tutorial_pkg.workbook.drills import wait_until
+
+SECONDS = 20
+SCHEMA = (
+    StructType()
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+    .add("timestamp", TimestampType())
+    .add("timestampType", IntegerType())
+)
+_HEADER = StructType().add("key", StringType()).add("value", BinaryType())
+SCHEMA_WITH_HEADERS = StructType(list(SCHEMA.fields)).add("headers", ArrayType(_HEADER))
+
+
+class Topics:
+    """A client for the tests' side."""
+
+    def __init__(self, uri: str) -> None:
+        self.settings = {"bootstrap.servers": uri}
+        self.options = {"kafka.bootstrap.servers": uri}
+        self._admin = AdminClient(self.settings)
+        # See `start_kafka` for why.
+        self._producer = Producer({**self.settings, "batch.num.messages": 1})
+
+    def make(self, topic: str, partitions: int = 1) -> None:
+        for done in self._admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            done.result(SECONDS)
+
+    def delete(self, topic: str) -> None:
+        for done in self._admin.delete_topics([topic]).values():
+            done.result(SECONDS)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        for done in self._admin.create_partitions([NewPartitions(topic, total)]).values():
+            done.result(SECONDS)
+
+    def forget(self, topic: str, below: int) -> None:
+        """Delete the records of partition 0 below an offset."""
+        place = TopicPartition(topic, 0, below)
+        for done in self._admin.delete_records([place]).values():
+            done.result(SECONDS)
+
+    def send(self, topic: str, values: Iterable[object], **more: Any) -> None:
+        """Returns when the broker has them."""
+        for value in values:
+            self._producer.produce(topic, str(value), **more)
+        assert self._producer.flush(SECONDS) == 0
+
+    def records(self, topic: str) -> list[Any]:
+        """All that is in the topic now."""
+        settings = {**self.settings, "group.id": "tests", "enable.auto.commit": False}
+        with closing(Consumer({**settings, "enable.partition.eof": True})) as consumer:
+            numbers = consumer.list_topics(topic, timeout=SECONDS).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
+            found: list[Any] = []
+
+            def at_the_ends() -> bool:
+                found.extend(consumer.consume(10_000, timeout=0.05))
+                ended = {event.partition() for event in found if event.error() is not None}
+                return ended == set(numbers)
+
+            wait_until(at_the_ends, SECONDS, f"the ends of {topic}")
+        errors = {event.error().name() for event in found if event.error() is not None}
+        assert errors == {"_PARTITION_EOF"}
+        return [event for event in found if event.error() is None]
+
+    def values(self, topic: str) -> list[str]:
+        return [record.value().decode() for record in self.records(topic)]

@@ -1,0 +1,407 @@
+"""`kafka_py` on a real broker."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
+
+from tests.services.batches import column
+from tests.services.kafka_topics import SCHEMA, SCHEMA_WITH_HEADERS, Topics
+from tests.services.secrets import SECRET, sightings
+from tutorial_pkg import KafkaDataSource, last_error
+from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from tutorial_pkg.workbook.services import ServerProcess, start_kafka
+
+ALL = ReadAllAvailable()
+NAMES = (f"topic.{number}" for number in count())
+EARLIEST = {"startingOffsets": "earliest"}
+NOBODY = "127.0.0.1:9"  # the port where things are thrown away, if somebody listens at all
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with start_kafka(tmp_path_factory.mktemp("kafka")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def topics(server: ServerProcess) -> Topics:
+    return Topics(server.uri)
+
+
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    """A topic of two partitions."""
+    name = next(NAMES)
+    topics.make(name, 2)
+    return name
+
+
+# ---- The conformance kit -------------------------------------------------------------------------
+
+
+class TestSource(StreamSourceTests):
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def use(cls, topics: Topics) -> None:
+        cls.topics = topics
+
+    def describe(self, folder: Path) -> StreamSource:
+        topic = next(NAMES)
+        self.topics.make(topic, 2)
+
+        def feed(numbers: Sequence[int]) -> None:
+            self.topics.send(topic, numbers)
+
+        return StreamSource(
+            KafkaDataSource,
+            {**self.topics.options, **EARLIEST, "subscribe": topic},
+            number="CAST(value AS STRING)",
+            feed=feed,
+            limit={"maxOffsetsPerTrigger": LIMIT},
+            other_parallelism={"minPartitions": 5},
+        )
+
+
+class TestSink(StreamSinkTests):
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def use(cls, topics: Topics) -> None:
+        cls.topics = topics
+
+    def describe(self, folder: Path) -> StreamSink:
+        topic = next(NAMES)
+        self.topics.make(topic, 2)
+        reason = "at least once, as Spark's own Kafka sink"
+        return StreamSink(
+            KafkaDataSource,
+            lambda: self.topics.values(topic),
+            {**self.topics.options, "topic": topic},
+            not_claimed=dict.fromkeys(
+                ("repeated_batch", "failed_batch", "whole_batches", "killed"), reason
+            ),
+        )
+
+
+# ---- Reading -------------------------------------------------------------------------------------
+
+
+def reader(topics: Topics, **options: object) -> Any:
+    source = source_of(topics, **options)
+    return source.streamReader(schema_of(source))
+
+
+def source_of(topics: Topics, **options: object) -> KafkaDataSource:
+    given = {name: str(value) for name, value in options.items()}
+    return KafkaDataSource({**topics.options, **EARLIEST, **given})
+
+
+def schema_of(source: KafkaDataSource) -> StructType:
+    return SCHEMA_WITH_HEADERS if "headers" in source.schema() else SCHEMA
+
+
+def rows_of(stream: Any, start: Any, end: Any) -> list[Any]:
+    return [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+
+
+def read_all(stream: Any, start: Any) -> tuple[list[Any], Any]:
+    end = stream.latestOffset(start, ALL)
+    return rows_of(stream, start, end), end
+
+
+def test_a_record_has_the_columns_of_sparks_own_source(topics: Topics, topic: str) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    headers = [("a", b"1"), ("a", None)]
+    topics.send(topic, ["one"], key="k", partition=1, headers=headers)
+    topics.send(topic, ["two"], partition=1)
+    source = source_of(topics, subscribe=topic, includeHeaders="true")
+    batches, _ = read_all(stream := source.streamReader(schema_of(source)), stream.initialOffset())
+    one, two = [row for batch in batches for row in batch.to_pylist()]
+    assert before <= one.pop("timestamp") <= datetime.now(UTC)
+    assert one == {
+        "key": b"k",
+        "value": b"one",
+        "topic": topic,
+        "partition": 1,
+        "offset": 0,
+        "timestampType": 0,
+        "headers": [{"key": "a", "value": b"1"}, {"key": "a", "value": None}],
+    }
+    assert (two["key"], two["offset"], two["headers"]) == (None, 1, None)
+
+
+def test_a_stream_begins_at_the_end(topics: Topics, topic: str) -> None:
+    topics.send(topic, range(5))
+    stream = reader(topics, subscribe=topic, startingOffsets="latest")
+    start = stream.initialOffset()
+    assert read_all(stream, start) == ([], start)
+    topics.send(topic, ["new"])
+    batches, _ = read_all(stream, start)
+    assert column(batches, "value") == [b"new"]
+    stream.stop()
+
+
+def test_batch_between_two_offsets(topics: Topics, topic: str) -> None:
+    topics.send(topic, range(10), partition=0)
+    topics.send(topic, range(100, 103), partition=1)
+    source = source_of(
+        topics,
+        assign=json.dumps({topic: [0, 1]}),
+        startingOffsets=json.dumps({topic: {"0": 2, "1": -2}}),
+        endingOffsets=json.dumps({topic: {"0": 5, "1": -1}}),
+    )
+    batch = source.reader(schema_of(source))
+    found = [each for part in batch.partitions() for each in batch.read(part)]
+    assert column(found, "value") == [b"2", b"3", b"4", b"100", b"101", b"102"]
+
+
+def test_read_with_spark(topics: Topics, topic: str, spark: SparkSession) -> None:
+    """All of it, cut for several tasks; and nothing where there is nothing."""
+    spark.dataSource.register(KafkaDataSource)
+    for number in (0, 1):
+        topics.send(topic, range(2_500 * number, 2_500 * number + 2_500), partition=number)
+    options = {**topics.options, "minPartitions": "6"}
+    found = spark.read.format("kafka_py").options(**options, subscribe=topic).load()
+    numbers = sorted(int(row.value) for row in found.select("value").collect())
+    assert (numbers, found.rdd.getNumPartitions()) == (list(range(5_000)), 6)
+    none = spark.read.format("kafka_py").options(**options, subscribePattern="no_such.*")
+    assert none.load().collect() == []
+
+
+def test_what_is_made_later_is_found_and_read_from_its_beginning(topics: Topics) -> None:
+    """By a topic's name; a partition that is added is played in the unit tests."""
+    stream = reader(topics, subscribePattern=r"later\.[0-9]+", startingOffsets="latest")
+    start = stream.initialOffset()
+    assert start == {}
+    topics.make("later.1")
+    topics.make("not.later.1")
+    topics.send("later.1", ["x"])
+    entering = stream.latestOffset(start, ALL)
+    assert column(read_all(stream, entering)[0], "topic") == ["later.1"]
+
+
+# ---- Records that are gone -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.WARNING)
+    return caplog
+
+
+def test_a_topic_made_again_ends_the_query(topics: Topics, topic: str) -> None:
+    """Also when it has grown past the old offset since."""
+    topics.send(topic, range(3))
+    stream = reader(topics, subscribe=topic)
+    _, end = read_all(stream, stream.initialOffset())
+    topics.delete(topic)
+    gone = f"there is no topic `{topic}` at "
+    with pytest.raises(Exception, match=re.escape(gone)):
+        stream.latestOffset(end, ALL)
+    topics.make(topic, 2)
+    topics.send(topic, range(20))
+    again = re.escape(f"partition `{topic}-") + ".* but its topic was deleted and made again: rec"
+    for each in (stream, reader(topics, subscribe=topic)):
+        with pytest.raises(Exception, match=again):
+            each.latestOffset(end, ALL)
+
+
+def test_a_topic_made_again_is_read_from_its_beginning(
+    topics: Topics, topic: str, warnings: Any
+) -> None:
+    topics.send(topic, range(30))
+    stream = reader(topics, subscribe=topic, failOnDataLoss="false")
+    _, end = read_all(stream, stream.initialOffset())
+    topics.delete(topic)
+    topics.make(topic, 2)
+    topics.send(topic, ["a", "b"])
+    batches, entering = read_all(stream, end)
+    assert batches == []
+    assert sorted(column(read_all(stream, entering)[0], "value")) == [b"a", b"b"]
+    assert any("deleted and made again" in text for text in warnings.messages)
+
+
+# ---- Brokers that are away, or refuse ------------------------------------------------------------
+
+
+def test_nobody_there_is_told_after_a_bounded_wait() -> None:
+    stream = reader(Topics(NOBODY), subscribe="x", **{"kafkaConsumer.pollTimeoutMs": 500})
+    text = f"Kafka at {NOBODY} has not answered for 0.5 s (option `kafkaConsumer.pollTimeoutMs`)"
+    with pytest.raises(Exception, match=re.escape(text)):
+        stream.initialOffset()
+
+
+def test_a_broker_that_is_away_for_a_while_is_waited_for(
+    server: ServerProcess, topics: Topics, topic: str
+) -> None:
+    """Stopped, not killed: its topics are in its memory."""
+    topics.send(topic, range(10))
+    stream = reader(topics, subscribe=topic)
+    start = stream.initialOffset()
+    process = psutil.Process(server.pid)
+    process.suspend()
+    try:
+        hasty = reader(topics, subscribe=topic, **{"kafkaConsumer.pollTimeoutMs": 300})
+        with pytest.raises(Exception, match=r"has not answered for 0\.3 s"):
+            hasty.initialOffset()
+    finally:
+        process.resume()
+    batches, _ = read_all(stream, start)
+    assert len(column(batches, "value")) == 10
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("kafka.no.such", "1", 'No such configuration property: "no.such"'),
+        ("kafka.sasl.jaas.config", "${env:HUSH}", "Java JAAS configuration is not supported"),
+        ("kafka.security.protocol", "nonsense", "nonsense"),
+    ],
+)
+def test_what_the_client_does_not_take_is_named(
+    topics: Topics, topic: str, option: str, value: str, text: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("HUSH", "password=hush")
+    stream = reader(topics, subscribe=topic, **{option: value})
+    with pytest.raises(Exception, match=r"an option `kafka\.…` is wrong: ") as error:
+        stream.initialOffset()
+    assert text in str(error.value)
+    assert "hush" not in str(error.value)
+
+
+def test_security_options_go_through() -> None:
+    """The client speaks TLS: its first byte is that of a handshake. Nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        options = {
+            "kafka.bootstrap.servers": f"127.0.0.1:{listener.getsockname()[1]}",
+            "subscribe": "x",
+            "kafka.security.protocol": "SSL",
+            "kafkaConsumer.pollTimeoutMs": "500",
+        }
+        with pytest.raises(Exception, match=r"has not answered for 0\.5 s"):
+            KafkaDataSource(options).streamReader(SCHEMA).initialOffset()
+        listener.settimeout(20)
+        client, _ = listener.accept()
+        with client:
+            assert client.recv(1) == b"\x16"
+
+
+# ---- Writing -------------------------------------------------------------------------------------
+
+
+def write(spark: SparkSession, rows: str, folder: Path, **options: object) -> str | None:
+    """One batch of the rows that an SQL expression makes of `value`; the error, if there is one."""
+    spark.dataSource.register(KafkaDataSource)
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "lines").write_text("1\n2\n3\n")
+    lines = spark.readStream.text(str(folder / "in")).selectExpr(*rows.split("; "))
+    writer = lines.writeStream.format("kafka_py").trigger(availableNow=True)
+    options = {**options, "checkpointLocation": folder / "checkpoint"}
+    query = None
+    try:
+        query = writer.options(**{name: str(value) for name, value in options.items()}).start()
+        query.awaitTermination(60)
+    except (PySparkException, ValueError) as error:
+        return last_error(error)
+    return last_error(query)
+
+
+def test_all_columns_are_written(
+    topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = (
+        f"CONCAT('k', value) AS key; CAST(value AS BINARY) AS value; '{topic}' AS topic; "
+        "IF(value = '2', NULL, 1) AS partition; "
+        "ARRAY(NAMED_STRUCT('key', 'h', 'value', CAST('x' AS BINARY))) AS headers"
+    )
+    assert write(spark, rows, tmp_path, **topics.options) is None
+    found = {record.value(): record for record in topics.records(topic)}
+    assert sorted(found) == [b"1", b"2", b"3"]
+    assert [found[value].key() for value in sorted(found)] == [b"k1", b"k2", b"k3"]
+    assert (found[b"1"].partition(), found[b"3"].partition()) == (1, 1)
+    assert found[b"1"].headers() == [("h", b"x")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ("value; 1L AS partition", "`partition` is bigint, not int: choose and cast with"),
+        ("value AS text", "headers; there is `text`: choose and cast with `selectExpr`"),
+        ("value AS key", "`value` is missing"),
+        ("value", "give the option `topic`, or a column `topic`"),
+        ("value; CAST(NULL AS STRING) AS topic", "column `topic` must not be null where there is"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(
+    rows: str, text: str, topics: Topics, spark: SparkSession, tmp_path: Path
+) -> None:
+    assert text in str(write(spark, rows, tmp_path, **topics.options))
+
+
+def test_a_topic_that_does_not_take_a_record_is_named(
+    topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    found = write(spark, "value; 7 AS partition", tmp_path, **topics.options, topic=topic)
+    assert f"3 of 3 records were not written; topic `{topic}`: " in str(found)
+
+
+def test_a_broker_that_is_not_there_is_told_after_a_bounded_wait(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = {"kafka.bootstrap.servers": NOBODY, "kafka.delivery.timeout.ms": 500}
+    found = write(spark, "value", tmp_path, **options, topic="x")
+    assert "3 of 3 records were not written; topic `x`: " in str(found)
+
+
+# ---- Secrets -------------------------------------------------------------------------------------
+
+
+def test_a_secret_shows_nowhere(
+    topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    topics.send(topic, ["1"])
+    options = {
+        **topics.options,
+        **EARLIEST,
+        "subscribe": topic,
+        "kafka.sasl.password": SECRET,
+        "kafka.ssl.key.password": SECRET,
+    }
+    spark.dataSource.register(KafkaDataSource)
+    assert sightings(spark, "kafka_py", options, tmp_path) == []
+
+
+@pytest.mark.parametrize("option", ["kafka.ssl.key.pem", "kafka.sasl.jaas.config"])
+def test_a_secret_that_spark_would_show_is_refused(
+    option: str, topics: Topics, spark: SparkSession
+) -> None:
+    spark.dataSource.register(KafkaDataSource)
+    given = {**topics.options, "subscribe": "x", option: SECRET}
+    with pytest.raises(PySparkException) as error:
+        spark.readStream.format("kafka_py").options(**given).load()
+    assert f"Spark would show option `{option}` in its plans" in str(last_error(error.value))
+    assert SECRET not in str(error.value)
+
+
+def test_a_secret_shows_in_no_error(topics: Topics, topic: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("KEY", SECRET)
+    wrong = {"kafka.security.protocol": "SSL", "kafka.ssl.key.pem": "${env:KEY}"}
+    stream = reader(topics, subscribe=topic, **wrong)
+    with pytest.raises(Exception, match=r"an option `kafka\.…` is wrong: ") as error:
+        stream.initialOffset()
+    assert SECRET not in str(error.value)

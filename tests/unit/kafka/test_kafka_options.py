@@ -1,0 +1,243 @@
+"""`kafka_py` without a broker: options, partitions, and records that are gone."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import re
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from tutorial_pkg import KafkaDataSource
+from tutorial_pkg.builder import SplitContext
+from tutorial_pkg.builder.context import OptionValues, option_values
+from tutorial_pkg.connectors.kafka import data_source, records
+from tutorial_pkg.connectors.kafka.client import library
+from tutorial_pkg.connectors.kafka.cluster import Cluster
+from tutorial_pkg.connectors.kafka.partitions import Partition, Range
+from tutorial_pkg.connectors.kafka.records import Records
+
+SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+JSON = '{"a": {"0": 23, "1": -2}}'
+
+
+def values(**options: str) -> OptionValues:
+    given = {**SERVERS, "subscribe": "a", **options}
+    return option_values(data_source._SOURCE.parts.options, given)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {},
+            "give one of the options `assign`, `subscribe` and `subscribePattern`, got none",
+        ),
+        ({"subscribe": "a", "assign": '{"a": [0]}'}, "got assign and subscribe"),
+        ({"subscribe": "a,,b"}, "option `subscribe` must be names with commas between them, got"),
+        ({"subscribePattern": "("}, "`subscribePattern` must be a regular expression, got '('"),
+        ({"assign": '{"a": 0}'}, """`assign` must be JSON such as {"orders": [0, 1]}, got '{"a"""),
+        ({"assign": "a"}, "`assign` must be JSON such as"),
+        (
+            {"subscribe": "a", "startingOffsets": "soon"},
+            "option `startingOffsets` must be earliest, latest, or JSON such as "
+            '{"orders": {"0": 23, "1": -2}}; -2 earliest, -1 latest, got \'soon\'',
+        ),
+        ({"subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, "`startingOffsets` must be"),
+        ({"subscribe": "a", "endingOffsets": "earliest"}, "`endingOffsets` must be latest, or"),
+        ({"subscribe": "a", "endingOffsets": '{"a": {"0": -2}}'}, "`endingOffsets` must be latest"),
+        ({"subscribe": "a", "maxOffsetsPerTrigger": "0"}, "must be 1 or more, got '0'"),
+        ({"subscribe": "a", "startingTimestamp": "0"}, "unknown option `startingTimestamp`"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        KafkaDataSource({**SERVERS, **options}).schema()
+
+
+def test_headers_are_a_column_more() -> None:
+    source = KafkaDataSource({**SERVERS, "subscribe": "a", "includeHeaders": "true"})
+    assert source.schema().endswith("INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_without_servers(batch: bool) -> None:
+    source = KafkaDataSource({"subscribe": "a"})
+    schema = StructType()
+    read = source.reader(schema).partitions if batch else source.streamReader(schema).initialOffset
+    with pytest.raises(Exception, match=r"option `kafka\.bootstrap\.servers` is missing; give the"):
+        read()
+
+
+def test_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *more: Any) -> Any:
+        if name.startswith("confluent_kafka"):
+            raise ImportError(name)
+        return real(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"pip install 'tutorial_pkg\[kafka\]'"):
+        library()
+
+
+@pytest.mark.parametrize("name", ["orders-0@x", "a-b.c-17@y=", "x-1-2@"])
+def test_a_partition_is_its_text(name: str) -> None:
+    assert str(Partition.parse(name)) == name
+
+
+# ---- Where to begin ------------------------------------------------------------------------------
+
+
+def cluster(**ranges: tuple[int, int]) -> Cluster:
+    """What a broker would tell: `a0=(5, 9)` is partition 0 of topic a, offsets 5 to 8."""
+    found = Cluster(values())
+    held = {Partition(n[0], int(n[1]), "id"): Range(*each) for n, each in ranges.items()}
+    found.look = lambda: found.__dict__.update(ranges=held) or held  # type: ignore[method-assign]
+    return found
+
+
+def begins(found: Cluster, offset: Any = None, batch: bool = False, **options: str) -> Any:
+    context = SplitContext(values(**options), found, batch, offset)
+    return data_source.splits(context)
+
+
+def test_where_a_new_query_begins() -> None:
+    found = cluster(a0=(5, 9), a1=(0, 3))
+    assert begins(found) == {"a-0@id": 9, "a-1@id": 3}
+    assert begins(found, batch=True) == {"a-0@id": 5, "a-1@id": 0}
+    assert begins(found, startingOffsets="Earliest") == {"a-0@id": 5, "a-1@id": 0}
+    assert begins(found, startingOffsets=JSON) == {"a-0@id": 23, "a-1@id": 0}
+
+
+def test_a_partition_that_is_added_is_read_from_its_beginning() -> None:
+    known = {"a-0@id": 7}
+    assert begins(cluster(a0=(5, 9), a1=(0, 3)), known)["a-1@id"] == 0
+
+
+def test_starting_offsets_name_every_partition() -> None:
+    with pytest.raises(
+        ValueError, match="`startingOffsets` must name every partition, and lacks `"
+    ):
+        begins(cluster(a0=(0, 9), a2=(0, 3)), startingOffsets=JSON)
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(ValueError, match=r"`endingOffsets` is for `spark\.read`: a stream has no"):
+        begins(cluster(a0=(0, 9)), endingOffsets="latest")
+
+
+# ---- Records that are gone: the tests' broker deletes none, so a real one is played --------------
+
+
+LOST = {
+    "deleted": ({"a-0@id": 2}, "was to be read on from offset 2, but it begins at 5 now"),
+    "cut off": ({"a-0@id": 12}, "was to be read on from offset 12, but it ends at 9 now"),
+    "vanished": ({"a-7@id": 1}, "partition `a-7` was to be read on, but it is not there any more"),
+    "made again": ({"a-0@old": 1}, "but its topic was deleted and made again: records may be lost"),
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_records_that_are_gone_end_the_query_or_are_a_warning(
+    what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    offset, text = LOST[what]
+    for fails in ("true", "false"):
+        context = SplitContext(values(failOnDataLoss=fails), cluster(a0=(5, 9)), offset=offset)
+
+        def ask(context: SplitContext = context) -> None:
+            splits = data_source.splits(context)
+            for split in splits.keys() & context.offset.keys():
+                assert data_source.latest(context, split, context.offset[split]) == 9
+
+        if fails == "true":
+            with pytest.raises(LookupError, match=re.escape(text)):
+                ask()
+        else:
+            ask()
+            ask()
+            assert len([told for told in caplog.messages if text in told]) == 1
+
+
+class Event:
+    """What the client hands over: a record, or an event with an error's name."""
+
+    def __init__(self, offset: int, error: str | None = None) -> None:
+        self._offset, self._error = offset, error
+
+    def error(self) -> Any:
+        return self if self._error else None
+
+    def name(self) -> str | None:
+        return self._error
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+    def key(self) -> None:
+        return None
+
+    value = key
+
+
+class Played:
+    """A consumer that plays what brokers say; `places` is where it was told to read."""
+
+    def __init__(self, *heard: list[Event]) -> None:
+        self.heard, self.places = list(heard), list[int]()
+
+    def assign(self, places: Any) -> None:
+        self.places += [place.offset for place in places]
+
+    def consume(self, count: int, timeout: float) -> list[Event]:
+        return self.heard.pop(0)
+
+    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+        return 7, 10
+
+    def close(self) -> None:
+        self.heard.append([])
+
+
+def read(monkeypatch: pytest.MonkeyPatch, played: Played, fails: str = "true") -> list[int]:
+    monkeypatch.setattr(records, "made", lambda kind, settings: played)
+    reading = Records(values(failOnDataLoss=fails), Partition("a", 0, "id"), 3, 10)
+    return [at for batch in reading.batches() for at in batch.column("offset").to_pylist()]
+
+
+def test_marks_of_transactions_are_no_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = [Event(3), Event(5)], [], [Event(8), Event(10, "_PARTITION_EOF")]
+    assert read(monkeypatch, Played(*heard)) == [3, 5, 8]
+
+
+def test_what_is_behind_the_end_is_the_next_batchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(monkeypatch, Played([Event(3), Event(8)], [Event(10), Event(11)])) == [3, 8]
+
+
+GONE = [Event(3, "_AUTO_OFFSET_RESET")]
+
+
+def test_offsets_deleted_since_the_batch_was_planned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(LookupError, match="from offset 3, but it begins at 7 now: records"):
+        read(monkeypatch, Played(GONE))
+    caplog.set_level(logging.WARNING)
+    played = Played(GONE, [Event(7), Event(8), Event(9)])
+    assert read(monkeypatch, played, "false") == [7, 8, 9]
+    assert played.places == [3, 7]
+    assert "begins at 7 now" in caplog.text
+
+
+def test_a_partition_that_ends_before_the_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_off = [Event(3)], [Event(4, "_PARTITION_EOF")]
+    with pytest.raises(LookupError, match="from offset 4, but it ends at 4 now"):
+        read(monkeypatch, Played(*cut_off))
+    assert read(monkeypatch, Played(*cut_off), "false") == [3]

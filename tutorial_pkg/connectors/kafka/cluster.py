@@ -1,0 +1,115 @@
+"""What the driver asks Kafka about topics: their partitions, ids and offsets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.connectors.kafka.client import (
+    Troubles,
+    library,
+    made,
+    reading_troubles,
+    user_settings,
+)
+from tutorial_pkg.connectors.kafka.partitions import Numbers, Partition, Range
+
+
+class Cluster:
+    """One connection as long as the query runs, opened when something is asked."""
+
+    def __init__(self, options: OptionValues) -> None:
+        self._options = options
+        self.ranges: dict[Partition, Range] = {}
+        self.warned: set[str] = set()
+
+    def look(self) -> dict[Partition, Range]:
+        """The wanted partitions that there are now, with the offsets that each holds.
+
+        Raises `LookupError` for a topic or a partition that is not there, `TimeoutError` when the
+        brokers are away for too long, and `PermissionError`.
+        """
+        self.ranges = self._troubles.patiently(self._look, lambda: self._admin.poll(0))
+        return self.ranges
+
+    def _look(self) -> dict[Partition, Range]:
+        found = self._admin.list_topics(timeout=self._troubles.ask_seconds).topics
+        there = {name: sorted(topic.partitions) for name, topic in found.items()}
+        wanted = self._wanted(there)
+        ids = self._ids(wanted)
+        partitions = [
+            Partition(topic, number, ids[topic])
+            for topic, numbers in wanted.items()
+            for number in numbers
+        ]
+        spec = library().admin.OffsetSpec
+        firsts = self._offsets(partitions, spec.earliest())
+        ends = self._offsets(partitions, spec.latest())
+        return {each: Range(firsts[each], ends[each]) for each in partitions}
+
+    def _wanted(self, there: Numbers) -> Numbers:
+        """Those of the partitions that are there which the options name."""
+        if self._options.subscribePattern:
+            name = re.compile(self._options.subscribePattern)
+            return {topic: there[topic] for topic in sorted(there) if name.fullmatch(topic)}
+        if self._options.assign:
+            wanted: Numbers = self._options.assign
+        else:
+            wanted = {topic: there.get(topic, []) for topic in self._options.subscribe}
+        for topic, numbers in wanted.items():
+            self._check(topic, numbers, there.get(topic, []))
+        return wanted
+
+    def _check(self, topic: str, wanted: list[int], there: list[int]) -> None:
+        if not there:
+            raise LookupError(
+                f"there is no topic `{topic}` at {self._options['kafka.*']['bootstrap.servers']}; "
+                "create it, or correct the option `subscribe` or `assign`"
+            )
+        if set(wanted) - set(there):
+            raise LookupError(
+                f"option `assign`: topic `{topic}` has the partitions {there}, not {wanted}"
+            )
+
+    def _ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Who makes a topic again gives it another id."""
+        names = list(topics)
+        if not names:
+            return {}
+        asked = library().TopicCollection(names)
+        described = self._admin.describe_topics(asked, request_timeout=self._troubles.ask_seconds)
+        return {topic: str(found.result().topic_id) for topic, found in described.items()}
+
+    def _offsets(self, partitions: list[Partition], spec: Any) -> dict[Partition, int]:
+        kafka = library()
+        asked = {kafka.TopicPartition(each.topic, each.number): each for each in partitions}
+        if not asked:
+            return {}
+        found = self._admin.list_offsets(
+            dict.fromkeys(asked, spec),
+            isolation_level=self._isolation(),
+            request_timeout=self._troubles.ask_seconds,
+        )
+        return {asked[place]: int(answer.result().offset) for place, answer in found.items()}
+
+    def _isolation(self) -> Any:
+        levels = library().IsolationLevel
+        committed = self._options["kafka.*"].get("isolation.level") == "read_committed"
+        return levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
+
+    @cached_property
+    def _troubles(self) -> Troubles:
+        return reading_troubles(self._options)
+
+    @cached_property
+    def _admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return made(AdminClient, {**user_settings(self._options), "error_cb": self._troubles.note})
+
+    def close(self) -> None:
+        """Disconnect: the client has no `close`, and ends with its last reference."""
+        self.__dict__.pop("_admin", None)

@@ -1,0 +1,172 @@
+"""Records of one partition, from one offset up to another, as record batches: a task's work."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.connectors.kafka.client import (
+    Settings,
+    library,
+    made,
+    reading_troubles,
+    user_settings,
+)
+from tutorial_pkg.connectors.kafka.partitions import Partition
+
+BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
+FIRST_RECORDS, MOST_RECORDS = 500, 20_000
+WAIT_SECONDS = 0.2
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_log = logging.getLogger(__name__)
+
+
+def _settings(options: OptionValues) -> Settings:
+    """Those of Spark's own consumers where the client's defaults are others."""
+    ours = {
+        "group.id": "tutorial_pkg",  # the client wants one; nothing is committed for it
+        "isolation.level": "read_uncommitted",
+        "queued.max.messages.kbytes": 16 * 1024,  # what it fetches ahead
+        "fetch.queue.backoff.ms": 10,
+    }
+    fixed = {
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+    }
+    return {**ours, **user_settings(options), **fixed}
+
+
+class Records:
+    """One task's consumer, from its making until `close`."""
+
+    def __init__(self, options: OptionValues, partition: Partition, start: int, end: int) -> None:
+        self._options, self._partition = options, partition
+        self._position, self._end = start, end
+        self._troubles = reading_troubles(options)
+        settings = {**_settings(options), "error_cb": self._troubles.note}
+        self._consumer = made(library().Consumer, settings)
+        self._count = FIRST_RECORDS
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All records in order. Raises what `Troubles` raises, and `LookupError`."""
+        self._go_to(self._position)
+        deadline = self._deadline()
+        while self._position < self._end:
+            found = self._consume()
+            if found:
+                yield self._batch(found)
+                deadline = self._deadline()
+            elif time.monotonic() > deadline:
+                self._troubles.give_up()
+
+    def _go_to(self, offset: int) -> None:
+        place = library().TopicPartition(self._partition.topic, self._partition.number, offset)
+        self._consumer.assign([place])
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._troubles.seconds
+
+    def _consume(self) -> list[Any]:
+        """The next records before the end; events that are none of them move the position."""
+        count = min(self._count, self._end - self._position)
+        found = self._consumer.consume(count, timeout=WAIT_SECONDS)
+        records = [each for each in found if each.error() is None]
+        for event in found if len(records) < len(found) else ():
+            if event.error() is not None:
+                self._handle(event)
+        if records:
+            self._position = max(self._position, records[-1].offset() + 1)
+        return [each for each in records if each.offset() < self._end]
+
+    # ---- Events
+
+    def _handle(self, event: Any) -> None:
+        error = event.error()
+        name = error.name()
+        if name == "_PARTITION_EOF":
+            self._at_the_end(event.offset())
+        elif name == "_AUTO_OFFSET_RESET":
+            self._deleted()
+        elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"):
+            self._lost("it is not there any more", self._end)
+        else:
+            self._troubles.note(error)
+            self._troubles.raise_refusal()
+
+    def _at_the_end(self, offset: int) -> None:
+        """Behind the last record may be some that nobody sees: marks of a transaction."""
+        if offset < self._end:
+            self._lost(f"it ends at {offset} now", self._end)
+        self._position = self._end
+
+    def _deleted(self) -> None:
+        place = library().TopicPartition(self._partition.topic, self._partition.number)
+        first, _ = self._troubles.patiently(
+            lambda: self._consumer.get_watermark_offsets(place, timeout=self._troubles.ask_seconds),
+            lambda: None,
+        )
+        self._lost(f"it begins at {first} now", min(max(first, self._position), self._end))
+        self._go_to(self._position)
+
+    def _lost(self, what: str, go_on: int) -> None:
+        """Records are gone: raise `LookupError`, or warn and go on at an offset."""
+        text = lost_text(self._partition, self._position, what)
+        if self._options.failOnDataLoss:
+            raise LookupError(text)
+        _log.warning("format `kafka_py`: %s", text)
+        self._position = go_on
+
+    # ---- Arrow
+
+    def _batch(self, found: list[Any]) -> pa.RecordBatch:
+        count = len(found)
+        stamps = [each.timestamp() for each in found]
+        columns = {
+            "key": pa.array([each.key() for each in found], pa.binary()),
+            "value": pa.array([each.value() for each in found], pa.binary()),
+            "topic": pa.array([self._partition.topic], pa.string()).take(pa.array([0] * count)),
+            "partition": pa.array([self._partition.number] * count, pa.int32()),
+            "offset": pa.array([each.offset() for each in found], pa.int64()),
+            "timestamp": pa.array([ms * 1000 for _, ms in stamps], _TIMESTAMP),
+            # Spark counts from -1 (none), the client from 0.
+            "timestampType": pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
+        }
+        if self._options.includeHeaders:
+            columns["headers"] = pa.array([_headers(each) for each in found], _HEADERS)
+        batch = pa.RecordBatch.from_pydict(columns)
+        self._count = max(1, min(MOST_RECORDS, BATCH_BYTES * count // batch.nbytes))
+        return batch
+
+
+def _headers(record: Any) -> list[dict[str, Any]] | None:
+    found = record.headers()
+    return [{"key": key, "value": value} for key, value in found] if found else None
+
+
+def lost_text(partition: Partition, offset: int | None, what: str) -> str:
+    """How people learn that records are gone; `offset` is where to read on, if that is known."""
+    place = "" if offset is None else f" from offset {offset}"
+    return (
+        f"partition `{partition.name}` was to be read on{place}, but {what}: records may be lost. "
+        "With the option `failOnDataLoss` false the query warns, and goes on with what there is"
+    )
+
+
+def records(
+    options: OptionValues, partition: Partition, start: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    """The records from `start` up to, but without, `end`."""
+    with closing(Records(options, partition, start, end)) as reading:
+        yield from reading.batches()

@@ -1,0 +1,157 @@
+"""Rows to topics: a task's producer, and the columns that it takes, those of Spark's Kafka sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from tutorial_pkg.builder import SinkContext
+from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.connectors.kafka.client import Settings, Troubles, library, made, user_settings
+from tutorial_pkg.core.columns import check_columns
+
+ANY_PARTITION = -1
+DELIVERY_MS = 120_000
+FULL_SECONDS = 0.1
+
+_BYTES = (StringType(), BinaryType())
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_COLUMNS: dict[str, tuple[DataType, ...]] = {
+    "key": _BYTES,
+    "value": _BYTES,
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "headers": (ArrayType(_HEADER),),
+}
+
+
+def check_rows(schema: StructType, topic: str | None) -> None:
+    """Raise `ValueError` unless the sink can take rows of this schema."""
+    check_columns("kafka_py", schema, _COLUMNS, "value")
+    if topic is None and "topic" not in schema.names:
+        raise ValueError("format `kafka_py`: give the option `topic`, or a column `topic`")
+
+
+class Sender:
+    """A producer for the rows of one task; `flush` returns when the brokers have them all."""
+
+    def __init__(self, context: SinkContext) -> None:
+        self._topic: str | None = context.options.topic
+        self._troubles = Troubles(
+            context.options, _delivery_seconds(context.options), "kafka.delivery.timeout.ms"
+        )
+        settings = {**_settings(context.options), "error_cb": self._troubles.note}
+        self._producer = made(library().Producer, settings)
+        self._sent = self._refused = 0
+        self._first = ""  # of the records that were refused
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Hand all rows to the client, which sends them in the background."""
+        failure = library().KafkaException
+        for topic, value, key, partition, headers in self._rows(batch):
+            try:
+                self._produce(topic, value, key, partition, headers)
+            except failure as error:  # what can be told without asking a broker
+                self._refuse(topic, error.args[0])
+        self._sent += batch.num_rows
+        self._producer.poll(0)
+        self._raise_refusal()
+
+    def flush(self) -> None:
+        """Raises `RuntimeError` that names a topic and why it was refused, or `TimeoutError`."""
+        left = self._producer.flush(self._troubles.seconds)
+        self._raise_refusal()
+        if left:
+            self._troubles.give_up()
+
+    def close(self) -> None:
+        """Forget what was not sent: after an error it would be sent for minutes."""
+        self._producer.purge()
+        self._producer.flush(1)
+
+    def _rows(self, batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
+        """What `produce` takes of each row; `value` is always there, and counts them."""
+        topics = repeat(self._topic) if self._topic else _topics(batch.column("topic"))
+        partitions = _column(batch, "partition", _numbers, ANY_PARTITION)
+        headers = _column(batch, "headers", _pairs, None)
+        keys = _column(batch, "key", _bytes, None)
+        return zip(topics, _bytes(batch.column("value")), keys, partitions, headers, strict=False)
+
+    def _produce(self, topic: str, value: Any, key: Any, partition: int, headers: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, self._note, headers=headers)
+                return
+            except BufferError:  # what it holds is bounded, in number and in bytes
+                self._producer.poll(FULL_SECONDS)
+
+    def _note(self, error: Any, record: Any) -> None:
+        if error is not None:
+            self._refuse(record.topic(), error)
+
+    def _refuse(self, topic: str, error: Any) -> None:
+        self._refused += 1
+        self._first = self._first or f"topic `{topic}`: {error.str()}"
+
+    def _raise_refusal(self) -> None:
+        if self._refused:
+            self._troubles.raise_refusal()
+            raise RuntimeError(
+                f"{self._refused} of {self._sent} records were not written; {self._first}"
+            )
+
+
+def _column(
+    batch: pa.RecordBatch, name: str, convert: Callable[[pa.Array], list[Any]], default: Any
+) -> Iterable[Any]:
+    return convert(batch.column(name)) if name in batch.schema.names else repeat(default)
+
+
+def _bytes(column: pa.Array) -> list[bytes | None]:
+    return list(column.cast(pa.binary()).to_pylist())
+
+
+def _numbers(column: pa.Array) -> list[int]:
+    return list(column.fill_null(ANY_PARTITION).to_pylist())
+
+
+def _topics(column: pa.Array) -> list[str]:
+    if column.null_count:
+        raise ValueError("column `topic` must not be null where there is no option `topic`")
+    return list(column.to_pylist())
+
+
+def _pairs(column: pa.Array) -> list[list[tuple[str, bytes | None]] | None]:
+    return [
+        found and [(header["key"], header["value"]) for header in found]
+        for found in column.to_pylist()
+    ]
+
+
+def _settings(options: OptionValues) -> Settings:
+    ours = {
+        "acks": "all",
+        "partitioner": "murmur2_random",  # Java's: the same key goes to the same partition
+        "delivery.timeout.ms": DELIVERY_MS,
+        "queue.buffering.max.kbytes": 64 * 1024,
+        "linger.ms": 5,
+    }
+    return {**ours, **user_settings(options), "delivery.report.only.error": True}
+
+
+def _delivery_seconds(options: OptionValues) -> float:
+    """How long the client tries; a little more, so that its own word comes first."""
+    given = options["kafka.*"].get("delivery.timeout.ms", DELIVERY_MS)
+    return int(given) / 1000 + 2
