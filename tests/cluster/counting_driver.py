@@ -1,0 +1,37 @@
+"""A driver on a cluster, made to be killed: lines from a port become a CPU log, for ever.
+
+Arguments: the cluster's address, the directory of all that it writes, the port.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+
+from tests.faults.network_to_log_driver import run_query
+from tests.faults.spare_driver import FIRST_COMPILER
+from tutorial_pkg import start_spark
+from tutorial_pkg.workbook.drills import end_with_parent
+
+
+def main(master: str, directory: str, port: str) -> None:
+    settings = {
+        "spark.master": master,
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": FIRST_COMPILER,
+        "spark.ui.enabled": "false",
+    }
+    spark = start_spark("kills", **settings)
+    while True:
+        try:
+            run_query(spark, Path(directory), int(port), processingTime="100 milliseconds")
+        except StreamingQueryException:
+            traceback.print_exc()
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    main(*sys.argv[1:])
