@@ -1,7 +1,6 @@
 """Workers and drivers of a cluster die at random moments: every line is published once.
 
-`TUTORIAL_PKG_WORKER_KILLS=10 TUTORIAL_PKG_DRIVER_KILLS=5` makes it as long as it was when this was
-last measured.
+`TUTORIAL_PKG_WORKER_KILLS=10 TUTORIAL_PKG_DRIVER_KILLS=5` kills more.
 """
 
 from __future__ import annotations
