@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import random
 import shutil
 import signal
 import socket
@@ -26,8 +25,8 @@ import psutil
 
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.query_process import wait_until
+from tutorial_pkg.workbook.senders import HOST, free_ports
 
-HOST = "127.0.0.1"
 START_SECONDS = 30
 END_SECONDS = 10
 
@@ -184,19 +183,25 @@ def _name_runtime_folder() -> None:
 # ---- NATS, and a broker that speaks Kafka's protocol ---------------------------------------------
 
 
-def start_nats(folder: Path) -> ServerProcess:
-    """A NATS server whose JetStream keeps messages in `folder`, also when it is killed."""
-    port = _free_port()
-    command = [_program(NATS), "-a", HOST, "-p", port, "-js", "-sd", folder]
+def start_nats(folder: Path, *flags: str) -> ServerProcess:
+    """A NATS server whose JetStream keeps messages in `folder`, also when it is killed.
+
+    `flags` are for the server: `"--user", "me"`.
+    """
+    port = free_ports()
+    command = [_program(NATS), "-a", HOST, "-p", port, "-js", "-sd", folder, *flags]
     return ServerProcess(folder, command, port, f"nats://{HOST}:{port}")
 
 
 def start_kafka(folder: Path) -> ServerProcess:
     """Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
 
-    Its topics are in memory and gone when it ends; in `folder` there is only its log.
+    Its topics are in memory and gone when it ends; in `folder` there is only its log. Kafka it is
+    not: asked where a partition ends, Tansu 0.6 names the place behind the *first* record of what
+    came last in one piece, so a reader sees the others when more comes. Write to it with
+    `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
     """
-    port = _free_port()
+    port = free_ports()
     url = f"tcp://{HOST}:{port}"
     addresses = ["--listener-url", url, "--advertised-listener-url", url]
     command = [_program(KAFKA), "broker", *addresses, "--storage-engine", "memory://tansu/"]
@@ -253,16 +258,6 @@ class ServerProcess(Service):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def _free_port() -> int:
-    """Below the ports that the system gives to clients, so that it is free for a restart, too."""
-    for _ in range(100):
-        port = random.randint(12_000, 32_000)
-        with contextlib.suppress(OSError):
-            socket.create_server((HOST, port)).close()
-            return port
-    raise OSError("no free port between 12000 and 32000")
 
 
 # ---- Which are there -----------------------------------------------------------------------------

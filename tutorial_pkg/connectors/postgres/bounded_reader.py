@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.builder.replayable_source import (
     BuiltReplayableReader,
+    BuiltReplayableSource,
     Positions,
-    ReplayableParts,
 )
 
 
@@ -17,12 +19,15 @@ class BoundedReader(BuiltReplayableReader):
     """`latest` keeps to `options.maxRowsPerTrigger` and `options.until` by itself.
 
     Keys have gaps, and places in a log are bytes: neither counts rows. `until` is where a query
-    with the trigger `availableNow` ends, else None.
+    with the trigger `availableNow` ends, else None. Its functions find the query's schema in
+    `options.schema`.
     """
 
-    def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
-        options.until = None
-        super().__init__(parts, schema, options)
+    source: ClassVar[type[BuiltReplayableSource]]
+
+    def __init__(self, schema: StructType, options: OptionValues) -> None:
+        options.schema, options.until = schema, None
+        super().__init__(self.source.parts, schema, options)
         self._options = options
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -232,9 +232,7 @@ ChangesSource: Any = declare(
 class ChangesReader(BoundedReader):
     """One task for a batch; the slot is the log."""
 
-    def __init__(self, schema: StructType, options: OptionValues) -> None:
-        options.schema = schema
-        super().__init__(ChangesSource.parts, schema, options)
+    source = ChangesSource
 
     def initialOffset(self) -> dict[str, int | str]:
         return {self._options.slot: slot.prepare(self._options)}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from psycopg import sql
-from pyspark.sql.types import IntegralType, StructType
+from pyspark.sql.types import IntegralType
 
 from tutorial_pkg.builder import SourceBuilder
 from tutorial_pkg.builder.context import OptionValues, SplitContext
@@ -119,9 +119,7 @@ InsertedSource: Any = declare(
 class InsertedReader(BoundedReader):
     """One task for a batch; the table is the log."""
 
-    def __init__(self, schema: StructType, options: OptionValues) -> None:
-        options.schema = schema
-        super().__init__(InsertedSource.parts, schema, options)
+    source = InsertedSource
 
     def initialOffset(self) -> Any:
         check_inserted(self._options)

@@ -11,24 +11,9 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, Wrong, exercise, judged, not_yet
 
 Answer = Callable[..., Any]
-
-
-class _Wrong(Exception):
-    """The answer is wrong; the text says how."""
-
-
-def _judged(examine: Callable[[], None], praise: str) -> Verdict:
-    try:
-        examine()
-    except _Wrong as wrong:
-        return not_yet(str(wrong))
-    except Exception as error:  # whatever the learner's function raises is a wrong answer
-        text = " ".join(str(error).split())
-        return not_yet(f"It raised {type(error).__name__}: {text[:120]}.")
-    return right(praise)
 
 
 # ---- Exercise 1: upsert --------------------------------------------------------------------------
@@ -39,7 +24,7 @@ def check_10_1(answer: Answer, uri: str) -> Verdict:
     """Does `answer(connection, rows)` set prices by item, whatever is repeated?"""
     if not callable(answer):
         return not_yet("A function is wanted: def upsert(connection, rows): ...")
-    return _judged(lambda: _upserts(answer, uri), "Set by key: doing it twice is doing it once.")
+    return judged(lambda: _upserts(answer, uri), "Set by key: doing it twice is doing it once.")
 
 
 def _upserts(upsert: Answer, uri: str) -> None:
@@ -69,7 +54,7 @@ _COMMITTED = "It must not commit: `flush` does, when all rows of the task are th
 def _expect(connection: Any, wanted: dict[int, int], hint: str) -> None:
     found = dict(connection.execute("SELECT item, euros FROM prices ORDER BY item").fetchall())
     if found != wanted:
-        raise _Wrong(f"{hint} Wanted {wanted}, found {found}.")
+        raise Wrong(f"{hint} Wanted {wanted}, found {found}.")
 
 
 # ---- Exercise 2: a commit that leaves nothing behind ---------------------------------------------
@@ -86,7 +71,7 @@ def check_10_2(answer: Answer, uri: str) -> Verdict:
     """Is `answer(context, handles)` exactly once, and clears away what is its own to clear?"""
     if not callable(answer):
         return not_yet("A function is wanted: def tidy(context, handles): ...")
-    return _judged(lambda: _commits(answer, uri), "Published once, and nothing left behind.")
+    return judged(lambda: _commits(answer, uri), "Published once, and nothing left behind.")
 
 
 def _commits(answer: Answer, uri: str) -> None:
@@ -124,41 +109,39 @@ class _Trial:
         self._stage("b", "mine", 0, 2)
         self._commit(0, "a", "b")
         if self._items() == []:
-            raise _Wrong("Nothing is in `orders`: insert before you delete, and let `with` commit.")
+            raise Wrong("Nothing is in `orders`: insert before you delete, and let `with` commit.")
         if self._items() != [1, 2]:
-            raise _Wrong(
+            raise Wrong(
                 f"Of batch 0, items 1 and 2 must be in `orders`, found {self._items()}: rows "
                 "count if their handle is in `handles`; others are of tasks that died."
             )
         if self._staged("mine"):
-            raise _Wrong("Rows of a task that died are still staged: their handle never comes.")
+            raise Wrong("Rows of a task that died are still staged: their handle never comes.")
 
     def knows_a_repeat(self) -> None:
         """The crash came behind the transaction: batch 0 comes again, with new handles."""
         self._stage("c", "mine", 0, 1, 2)
         self._commit(0, "c")
         if self._items() != [1, 2]:
-            raise _Wrong(
-                f"The same batch came again, and `orders` has {self._items()}: see `done`."
-            )
+            raise Wrong(f"The same batch came again, and `orders` has {self._items()}: see `done`.")
         if self._staged("mine"):
-            raise _Wrong("A batch that comes again was staged again: delete that, too.")
+            raise Wrong("A batch that comes again was staged again: delete that, too.")
         self._stage("d", "mine", 1, 3)
         self._commit(1, "d")
         if self._items() != [1, 2, 3]:
-            raise _Wrong(f"Batch 1 is new; found {self._items()} in `orders`.")
+            raise Wrong(f"Batch 1 is new; found {self._items()} in `orders`.")
 
     def leaves_other_queries_alone(self) -> None:
         if not self._staged("other"):
-            raise _Wrong(
+            raise Wrong(
                 "It deleted what another query has staged and not published: compare `query`."
             )
         if self._database.execute("SELECT 1 FROM done WHERE query <> 'mine'").fetchone():
-            raise _Wrong("`done` has a batch of another query: note `context.query`.")
+            raise Wrong("`done` has a batch of another query: note `context.query`.")
         self._stage("e", "other", 1, 78)
         self._commit(1, "e", query="other")
         if 78 not in self._items():
-            raise _Wrong("Batch 1 of another query was taken for yours: compare `query` in `done`.")
+            raise Wrong("Batch 1 of another query was taken for yours: compare `query` in `done`.")
 
     def is_all_or_nothing(self) -> None:
         """The database refuses the rows of batch 2: then no note of it may be there."""
@@ -168,11 +151,11 @@ class _Trial:
         except psycopg.Error:
             pass
         else:
-            raise _Wrong("The database refused a row, and the error was swallowed: let it pass.")
+            raise Wrong("The database refused a row, and the error was swallowed: let it pass.")
         if self._database.execute("SELECT 1 FROM done WHERE batch = 2").fetchone():
-            raise _Wrong("The rows were refused, but the batch is in `done`: use one transaction.")
+            raise Wrong("The rows were refused, but the batch is in `done`: use one transaction.")
         if not self._staged("mine"):
-            raise _Wrong("The rows were refused, and their stage is gone: use one transaction.")
+            raise Wrong("The rows were refused, and their stage is gone: use one transaction.")
 
     def _stage(self, handle: str, query: str, batch: int, *items: int, euros: int = 5) -> None:
         rows = [(handle, query, batch, item, euros) for item in items]

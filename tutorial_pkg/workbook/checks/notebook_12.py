@@ -10,24 +10,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Verdict, Wrong, exercise, judged, not_yet
 
 SECONDS = 3.0
 HOST = "127.0.0.1"
-
-
-class _Wrong(Exception):
-    """The answer is wrong; the text says how."""
-
-
-def _judged(examine: Callable[[], None], praise: str) -> Verdict:
-    try:
-        examine()
-    except _Wrong as wrong:
-        return not_yet(str(wrong))
-    except Exception as error:  # whatever the learner's methods raise is a wrong answer
-        return not_yet(f"It raised {type(error).__name__}: {str(error)[:120]}.")
-    return right(praise)
 
 
 @contextmanager
@@ -79,7 +65,7 @@ def check_12_1(answer: Any) -> Verdict:
     """Does the class `answer` read a server's lines, also those that come in pieces?"""
     if not isinstance(answer, type):
         return not_yet("A class is wanted: class Client: ...")
-    return _judged(lambda: _reads(answer), "Whole lines only, no waiting, and it knows the end.")
+    return judged(lambda: _reads(answer), "Whole lines only, no waiting, and it knows the end.")
 
 
 def _reads(client: Any) -> None:
@@ -97,13 +83,13 @@ def _reads(client: Any) -> None:
         started = time.monotonic()
         state.fill(buffer)
         if time.monotonic() - started > 2:
-            raise _Wrong("`fill` waits for what has not come: set a timeout of a second at most.")
+            raise Wrong("`fill` waits for what has not come: set a timeout of a second at most.")
         go_on.set()
         _fill(state, buffer, 4)
         _expect(buffer, ["one", "two", "three", "é"], "Lines come in pieces: join, then decode.")
         _fill(state, buffer, 5)
         if not buffer.closed:
-            raise _Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
+            raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
         state.close()
 
 
@@ -115,7 +101,7 @@ def _fill(state: Any, buffer: Added, rows: int) -> None:
 
 def _expect(buffer: Added, wanted: list[str], hint: str) -> None:
     if buffer.rows != wanted:
-        raise _Wrong(f"{hint} Wanted {wanted}, got {buffer.rows}.")
+        raise Wrong(f"{hint} Wanted {wanted}, got {buffer.rows}.")
 
 
 # ---- Exercise 2: a sink --------------------------------------------------------------------------
@@ -126,7 +112,7 @@ def check_12_2(answer: Any) -> Verdict:
     """Does the class `answer` send each row as a line, and all of them before it closes?"""
     if not isinstance(answer, type):
         return not_yet("A class is wanted: class Sender: ...")
-    return _judged(lambda: _sends(answer), "Each row is a line, and `close` leaves nothing behind.")
+    return judged(lambda: _sends(answer), "Each row is a line, and `close` leaves nothing behind.")
 
 
 def _sends(sender: Any) -> None:
@@ -144,7 +130,7 @@ def _sends(sender: Any) -> None:
         state.close()
     lines = b"".join(received).decode().splitlines()
     if lines != rows:
-        raise _Wrong(
+        raise Wrong(
             f"1,000 rows were given, and {len(lines)} lines arrived, the first one {lines[:1]}: "
             "`sendall`, not `send`, of the text, encoded, with a newline behind it."
         )

@@ -35,6 +35,22 @@ def not_yet(message: str) -> Verdict:
     return Verdict(False, message)
 
 
+class Wrong(Exception):
+    """The answer is wrong; the text says how."""
+
+
+def judged(examine: Callable[[], None], praise: str) -> Verdict:
+    """Right with `praise`, unless `examine` raises `Wrong`, or the learner's own code an error."""
+    try:
+        examine()
+    except Wrong as wrong:
+        return not_yet(str(wrong))
+    except Exception as error:  # whatever the answer raises makes it a wrong one
+        text = " ".join(str(error).split())
+        return not_yet(f"It raised {type(error).__name__}: {text[:120]}.")
+    return right(praise)
+
+
 def the_solution(verdict: Verdict) -> Verdict:
     """The same verdict, saying that it is the workbook's own solution that was judged."""
     return replace(verdict, message=f"the solution: {verdict.message}")
