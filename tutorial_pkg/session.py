@@ -69,7 +69,7 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     are this Python, unless `PYSPARK_PYTHON` names one.
 
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
-    "false"; what it is made of (pyspark, pyarrow, pandas, psutil, isal) they must have.
+    "false"; what it is made of (pyspark, pyarrow, pandas, psutil, isal, tqdm) they must have.
 
     Called again, it returns the session that runs. What Spark and its JVM print goes to a log
     file, which is named once, together with the address of the Spark UI.
