@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -193,6 +194,20 @@ def test_what_is_made_later_is_found_and_read_from_its_beginning(topics: Topics)
     topics.send("later.1", ["x"])
     entering = stream.latestOffset(start, ALL)
     assert column(read_all(stream, entering)[0], "topic") == ["later.1"]
+
+
+def test_what_the_stand_in_hides_at_first_is_not_lost(topics: Topics, topic: str) -> None:
+    """It tells the end of records that came in one piece too low: see `start_kafka`."""
+    together = Producer({**topics.settings, "linger.ms": 100})
+    for number in range(10):
+        together.produce(topic, str(number), partition=0)
+    assert together.flush(20) == 0
+    stream = reader(topics, subscribe=topic)
+    first, end = read_all(stream, stream.initialOffset())
+    topics.send(topic, [10], partition=0)
+    found = column(first + read_all(stream, end)[0], "value")
+    assert found == [b"%d" % number for number in range(11)]
+    stream.stop()
 
 
 # ---- Records that are gone -----------------------------------------------------------------------
