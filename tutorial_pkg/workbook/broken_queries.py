@@ -57,10 +57,10 @@ def _started(df: DataFrame, folder: Path, name: str, format: str = "noop") -> St
 
 
 def _first(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
-    """The sink takes 4 ms for each row: more than the rows leave it."""
+    """The sink takes 11 ms for each row, and a hundred come each second."""
     slow = SinkBuilder.stream("slow_sink", create=lambda context: None)
-    spark.dataSource.register(slow.receive(lambda state, row: time.sleep(0.004)).build())
-    items = item_stream(spark, 2 * ITEMS_PER_SECOND).coalesce(1)
+    spark.dataSource.register(slow.receive(lambda state, row: time.sleep(0.011)).build())
+    items = item_stream(spark, 100).coalesce(1)
     return BrokenQuery(_started(items, folder, name, "slow_sink"))
 
 
