@@ -1,0 +1,90 @@
+"""Windows and a join made to be killed: both queries write a file for each batch.
+
+Arguments: two files for `SpareDriver`, the folder, and how many orders there are.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource
+
+from tests.faults.spare_driver import wait_for_go
+from tutorial_pkg import SourceBuilder, start_spark
+from tutorial_pkg.builder import integer
+from tutorial_pkg.workbook.drills import end_with_parent
+from tutorial_pkg.workbook.orders import ORDERS, PAYMENTS, orders, payments
+from tutorial_pkg.workbook.trade_totals import write_batch
+
+
+class Told:
+    """Rows of a list, ten at a time, and never again those that were told before."""
+
+    rows: Any
+
+    def __init__(self, context: Any) -> None:
+        self.all, self.next = type(self).rows(context.options.count), 0
+
+    def fill(self, buffer: Any) -> None:
+        time.sleep(0.02)
+        for row in self.all[self.next : self.next + 10]:
+            buffer.add(tuple(row))
+        self.next = min(self.next + 10, len(self.all))
+
+    def snapshot(self) -> int:
+        return self.next
+
+    def restore(self, snapshots: list[int]) -> None:
+        self.next = snapshots[0]
+
+
+class ToldOrders(Told):
+    rows = staticmethod(orders)
+
+
+class ToldPayments(Told):
+    rows = staticmethod(lambda count: sorted(payments(count)))
+
+
+def source(name: str, schema: str, told: type[Told]) -> type[DataSource]:
+    builder = SourceBuilder.stream(name, schema, create=told).fill(told.fill)
+    builder = builder.snapshot(told.snapshot).restore(told.restore)
+    return builder.option("count", integer(0), 0, "how many orders there are").build()
+
+
+def write(folder: Path, rows: DataFrame) -> None:
+    writer = rows.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+    writer.foreachBatch(partial(write_batch, folder / "out")).start()
+
+
+def stream(folder: str, name: str, time_column: str, count: int) -> DataFrame:
+    rows = spark.readStream.format(name).option("count", count).load(folder)
+    return rows.withWatermark(time_column, "5 seconds")
+
+
+def main(folder: Path, count: int) -> None:
+    spark.dataSource.register(source("orders", ORDERS, ToldOrders))
+    spark.dataSource.register(source("payments", PAYMENTS, ToldPayments))
+    sold = stream(f"{folder}/orders", "orders", "time", count)
+    paid = stream(f"{folder}/payments", "payments", "paid", count)
+    within = F.expr("id = order AND paid BETWEEN time AND time + INTERVAL 10 SECONDS")
+    joined = sold.join(paid, within, "left_outer")
+    write(folder / "joined", joined.select("id", F.unix_seconds("paid").alias("paid")))
+    counted = stream(f"{folder}/counted", "orders", "time", count)
+    windows = counted.groupBy(F.window("time", "10 seconds")).agg(F.sum("euros").alias("euros"))
+    write(folder / "windows", windows.select(F.unix_seconds("window.end").alias("end"), "euros"))
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    quiet: dict[str, Any] = {"spark.ui.enabled": "false"}
+    spark = start_spark("joins", **quiet)
+    wait_for_go(*sys.argv[1:3])
+    main(Path(sys.argv[3]), int(sys.argv[4]))
+    spark.streams.awaitAnyTermination()
