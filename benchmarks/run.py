@@ -40,6 +40,7 @@ SECTIONS = (
     "growth",
     "cpu_log",
     "builder",
+    "observe",
     "limits",
 )
 Passes = tuple[int, ...]
