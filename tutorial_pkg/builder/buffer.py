@@ -25,6 +25,10 @@ class Buffer:
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; or the value, if there is one column.
 
+        Values are what the column holds, nothing is guessed: an `int` for LONG or DOUBLE, a `str`
+        for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's local
+        time). Texts are not parsed, and numbers are not taken for times.
+
         `token` is handed to `acknowledge` when the row is on disk: what the source needs to
         confirm it. Raises `ValueError` for a row that does not fit the schema, perhaps only when
         `fill` has returned.

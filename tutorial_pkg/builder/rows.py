@@ -8,14 +8,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from numbers import Integral, Number
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    DatetimeType,
+    IntegralType,
     MapType,
     StructField,
     StructType,
@@ -25,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 _QUOTED = 80
+_NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 Convert = Callable[[Any], Any]
 
@@ -32,8 +37,8 @@ Convert = Callable[[Any], Any]
 class RowPacker:
     """Makes record batches of one schema.
 
-    Numbers, texts and so on must be what the column holds: `"1"` is no LONG. A `datetime` without
-    a zone is one of this process's local time, as everywhere in PySpark.
+    Numbers, texts and so on must be what the column holds: `"1"` and 1.0 are no LONG. A `datetime`
+    without a zone is one of this process's local time, as everywhere in PySpark.
     """
 
     def __init__(self, schema: StructType) -> None:
@@ -95,11 +100,9 @@ class RowPacker:
 
     def _array(self, index: int, values: Sequence[Any]) -> pa.Array:
         field, convert = self.arrow_schema.field(index), self._converts[index]
-        if convert:
-            values = [None if value is None else convert(value) for value in values]
         try:
-            array = pa.array(values, type=field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            array = _to_arrow(values, field.type, convert)
+        except _NOT_FITTING as error:
             raise ValueError(self._wrong_text(index, values, error)) from error
         return self._complete(array, index)
 
@@ -116,8 +119,8 @@ class RowPacker:
         return array
 
     def _wrong_text(self, index: int, values: Sequence[Any], error: Exception) -> str:
-        kind = self.arrow_schema.field(index).type
-        wrong = next((value for value in values if not _fits(value, kind)), None)
+        kind, convert = self.arrow_schema.field(index).type, self._converts[index]
+        wrong = next((value for value in values if not _fits(value, kind, convert)), None)
         return f"column {self._name(index)} cannot hold {_quoted(wrong)}: {error}"
 
     def _name(self, index: int) -> str:
@@ -125,10 +128,16 @@ class RowPacker:
         return f"`{field.name}` {field.dataType.simpleString().upper()}"
 
 
-def _fits(value: Any, kind: pa.DataType) -> bool:
+def _to_arrow(values: Sequence[Any], kind: pa.DataType, convert: Convert | None) -> pa.Array:
+    if convert:
+        values = [None if value is None else convert(value) for value in values]
+    return pa.array(values, type=kind)
+
+
+def _fits(value: Any, kind: pa.DataType, convert: Convert | None) -> bool:
     try:
-        pa.array([value], type=kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        _to_arrow([value], kind, convert)
+    except _NOT_FITTING:
         return False
     return True
 
@@ -138,12 +147,16 @@ def _quoted(value: Any) -> str:
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
 
 
-# ---- Values that Arrow does not take as they are; None where it takes all ------------------------
+# ---- Values that Arrow does not take as they are, or takes for others; else None -----------------
 
 
 def _convert_of(kind: DataType) -> Convert | None:
+    if isinstance(kind, IntegralType):
+        return _whole
     if isinstance(kind, TimestampType):
         return _aware
+    if isinstance(kind, DatetimeType):
+        return _no_number
     if isinstance(kind, VariantType):
         return lambda variant: {"value": variant.value, "metadata": variant.metadata}
     if isinstance(kind, UserDefinedType):
@@ -157,9 +170,26 @@ def _convert_of(kind: DataType) -> Convert | None:
     return None
 
 
+def _whole(value: Any) -> Any:
+    """Arrow would make 1 of 1.5."""
+    if not isinstance(value, int) and isinstance(value, Number) and not isinstance(value, Integral):
+        raise ValueError("it is no whole number; say `int(...)` or `round(...)`")
+    return value
+
+
 def _aware(value: Any) -> Any:
-    naive = isinstance(value, datetime) and value.tzinfo is None
-    return value.astimezone() if naive else value
+    if isinstance(value, pd.Timestamp):  # its `astimezone` is another one
+        value = value.to_pydatetime(warn=False)
+    if isinstance(value, datetime):
+        return value.astimezone() if value.tzinfo is None else value
+    return _no_number(value)
+
+
+def _no_number(value: Any) -> Any:
+    """Arrow would take seconds since 1970 for microseconds."""
+    if isinstance(value, Number):
+        raise ValueError("a number is no time; say `datetime.fromtimestamp(seconds, UTC)`")
+    return value
 
 
 def _then(first: Convert, second: Convert | None) -> Convert:

@@ -161,7 +161,23 @@ class SinkBuilder(Declaration):
     tasks that fail, and after a crash the last micro-batch. With `commit`: exactly once, if that
     does its work at one stroke, together with a note of (`context.query`, `context.batch`), and
     nothing if the note is there. Then tasks only prepare (a file beside, rows in a staging table)
-    and return from `flush` a *handle*: what `commit` needs to find it.
+    and return from `flush` a *handle*: what `commit` needs to find it. For a database with tables
+    `staged(handle, ...)`, `results(...)` and `done(query TEXT, batch INT)`:
+
+        def flush(task):  # one transaction; a repeated task has a new `uuid4().hex` as its handle
+            insert_all(task.connection, "staged", task.handle, task.rows)
+            return task.handle
+
+        def commit(context, handles):
+            work = (context.query, context.batch)
+            with connect(context.options) as database:  # one transaction
+                if not is_done(database, work):  # a row with it in table `done`
+                    move_staged_to_results(database, handles)
+                    database.execute("INSERT INTO done VALUES (?, ?)", work)
+
+    What no `commit` took is rubbish: delete it in `commit` and `abort`, by the query that staged
+    it. Tables are made before the query starts. What the contexts have in detail:
+    `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`, which has no `index`.
 
     Functions are pickled: open connections and files in `create`; what cannot travel is refused by
     `build()`. An error in a function ends the query and names it: `last_error(query)`.

@@ -82,7 +82,8 @@ class SourceBuilder:
         """A stream from `create(context)`, which makes the state that the functions share.
 
         `context` has `index` and `count` of the instance, and the query's `options`. Each instance
-        has a state and a thread of its own in the driver's reader process. Go on with `.fill`, and
+        has a state and a thread of its own in the driver's reader process, in which all its
+        functions run. Go on with `.fill`, and
         with `.snapshot` and `.restore` if the source can go back to a place, or `.acknowledge` if
         it wants to know what is safe. The rows go to a log on disk before Spark sees them: name a
         folder for it in `.load(path)`. `builder_status(path)` tells how the instances do.
@@ -123,7 +124,28 @@ class SourceBuilder:
         """A stream of what can be asked again: three functions, and the builder keeps the offsets.
 
         A *split* is a part with positions that grow: a table, a topic's partition, a file. A
-        position is the place of the next unread row: a whole number or a text.
+        position is the place of the next unread row: a whole number or a text. A table's inserts:
+
+            def latest(context, split, start):
+                [last] = context.connection.execute("SELECT max(id) FROM orders").fetchone()
+                return (last or 0) + 1
+
+            def read(context, split, start, end):
+                between = "SELECT id, item FROM orders WHERE id >= ? AND id < ?"
+                yield from context.connection.execute(between, (start, end))
+
+            source = (
+                SourceBuilder.replayable(
+                    "orders", "id LONG, item STRING", lambda context: ["orders"], latest, read
+                )
+                .connect(lambda options: sqlite3.connect(options.file))
+                .option("file", not_empty, REQUIRED, "the database")
+                .build()
+            )
+            orders = spark.readStream.format("orders").option("file", "/the/orders.db").load()
+
+        It counts on ids that become visible in their order. Where several write, a smaller id may
+        be committed after a larger one, and would be passed over; format `postgres` waits for it.
 
         Args:
             name: of the format: letters, digits and `_`.

@@ -150,7 +150,10 @@ class StreamSourceBuilder(InstancesDeclaration):
         return self._set("acknowledge", function, "state", "tokens")
 
     def timestamps(self, column: str) -> Self:
-        """The TIMESTAMP column with the rows' event time: the one for `withWatermark`."""
+        """The TIMESTAMP column with the rows' event time: the one for `withWatermark`.
+
+        That it is one is checked when a query starts; `heartbeat` sets it.
+        """
         self._time_column = column
         return self
 

@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
@@ -15,6 +17,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    DataType,
     DateType,
     DayTimeIntervalType,
     DecimalType,
@@ -81,6 +84,24 @@ def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
         packed(PAIR, (0, "fits"), row)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "remedy"),
+    [
+        (LongType(), 1.5, "it is no whole number; say `int(...)` or `round(...)`"),
+        (LongType(), Decimal("1.5"), "it is no whole number"),
+        (ArrayType(LongType()), [1, 1.5], "it is no whole number"),
+        (TimestampType(), 1.5e9, "a number is no time; say `datetime.fromtimestamp(seconds, UTC)`"),
+        (TimestampNTZType(), 1_500_000_000, "a number is no time"),
+        (DateType(), 20_000, "a number is no time"),
+    ],
+)
+def test_what_arrow_would_take_for_another_value_is_refused(
+    kind: DataType, value: object, remedy: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"cannot hold {value!r}: {remedy}")):
+        packed(StructType().add("column", kind), (None,), (value,))
+
+
 def test_null_in_a_column_that_has_none() -> None:
     schema = StructType().add("number", LongType(), nullable=False)
     with pytest.raises(ValueError, match=r"^column `number` BIGINT must not be null$"):
@@ -106,6 +127,8 @@ AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
         (DateType(), date(2026, 1, 2), date(2026, 1, 2)),
         (TimestampType(), AT, AT),
         (TimestampType(), AT.astimezone().replace(tzinfo=None), AT),
+        (TimestampType(), pd.Timestamp(AT.astimezone().replace(tzinfo=None)), AT),
+        (LongType(), np.int32(7), 7),
         (TimestampNTZType(), datetime(2026, 1, 2), datetime(2026, 1, 2)),
         (DayTimeIntervalType(), timedelta(1), timedelta(1)),
         (MapType(StringType(), LongType()), {"a": 1}, [("a", 1)]),
