@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from collections.abc import Callable, Iterator
@@ -11,6 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
+
+
+def pytest_configure() -> None:
+    """The conformance kit kills once here: tests/faults kill more often."""
+    os.environ.setdefault("TUTORIAL_PKG_KILLS", "1")
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     examine = commands.add_parser("examine", help="does a source or sink keep its promises?")
     examine.add_argument("what", metavar="module:function", help="describes a source or sink")
     examine.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="not to try")
+    examine.add_argument("--only", nargs="*", default=(), metavar="PROMISE", help="nothing else")
     examine.set_defaults(run=_examine)
 
     started = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
@@ -108,7 +109,7 @@ def _examine(given: argparse.Namespace) -> int:
         return 2
     spark = start_spark("examine")
     try:
-        return report_on(describe, spark, given.without)
+        return report_on(describe, spark, given.without, given.only)
     finally:
         stop_spark(spark)
 

@@ -50,18 +50,18 @@ class Writer(DataSourceStreamWriter):
     def name_of(self, messages: Sequence[Any], batch: int) -> str:
         return f"{messages[0].query}-{batch}"
 
-    def values_of(self, messages: Sequence[Any]) -> list[str]:
+    def values_of(self, messages: Sequence[Any]) -> list[str | None]:
         return [value for staged in messages for value in json.loads(staged.file.read_text())]
 
-    def publish(self, name: str, values: list[str]) -> None:
+    def publish(self, name: str, values: list[str | None]) -> None:
         """A batch that is repeated replaces itself, in one step."""
-        draft = self.path / ".draft"
+        draft = self.path / f".{name}.draft"
         draft.write_text(json.dumps(values))
         draft.replace(self.path / f"{name}.json")
 
 
 class Files(DataSource):
-    """All promises kept; each sink below has another writer, or overrides `check`."""
+    """All promises kept; each sink below has another writer, or lacks a check."""
 
     stream_writer: type[Writer] = Writer
 
@@ -70,10 +70,15 @@ class Files(DataSource):
         return f"kit_{cls.__name__.lower()}_sink"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:
-        self.check()
+        self.check_mode(overwrite)
+        self.check_options()
         return self.stream_writer(self.options["path"])
 
-    def check(self) -> None:
+    def check_mode(self, overwrite: bool) -> None:
+        if overwrite:
+            raise ValueError("use the output mode `append`")
+
+    def check_options(self) -> None:
         known = {"path", "checkpointlocation"}
         for name in {name.lower() for name in self.options} - known:
             raise ValueError(f"unknown option `{name}`")
@@ -99,7 +104,7 @@ class failed_batch(Files):
     class stream_writer(Writer):
         """Publishes all that is staged, whoever has staged it."""
 
-        def values_of(self, messages: Sequence[Any]) -> list[str]:
+        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
             staged = list(self.path.glob(".*.staged"))
             return [value for file in staged for value in json.loads(file.read_text())]
 
@@ -122,7 +127,7 @@ class never_taken_back(Files):
     class stream_writer(Writer):
         """Takes the earlier batches away while it publishes one."""
 
-        def publish(self, name: str, values: list[str]) -> None:
+        def publish(self, name: str, values: list[str | None]) -> None:
             earlier = list(self.path.glob("*.json"))
             for file in earlier:
                 file.rename(file.with_suffix(".aside"))
@@ -141,11 +146,27 @@ class new_query(Files):
             return str(batch)
 
 
+class two_queries(Files):
+    class stream_writer(Writer):
+        """One name for the drafts of all."""
+
+        def publish(self, name: str, values: list[str | None]) -> None:
+            draft = self.path / ".draft"
+            draft.write_text(json.dumps(values))
+            time.sleep(0.5)
+            draft.replace(self.path / f"{name}.json")
+
+
+class complete_mode(Files):
+    def check_mode(self, overwrite: bool) -> None:
+        """Appends, whatever is wanted."""
+
+
 class other_writers(Files):
     class stream_writer(Writer):
         """Has room for the messages of three tasks."""
 
-        def values_of(self, messages: Sequence[Any]) -> list[str]:
+        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
             return super().values_of(messages[:3])
 
 
@@ -153,7 +174,7 @@ class empty_batch(Files):
     class stream_writer(Writer):
         """Looks at the first row before it asks whether there is one."""
 
-        def publish(self, name: str, values: list[str]) -> None:
+        def publish(self, name: str, values: list[str | None]) -> None:
             first = values[0]
             super().publish(name, [first, *values[1:]])
 
@@ -162,12 +183,21 @@ class awkward_text(Files):
     class stream_writer(Writer):
         """One row is one line, so line ends in text must go."""
 
-        def values_of(self, messages: Sequence[Any]) -> list[str]:
-            return [value.replace("\n", " ") for value in super().values_of(messages)]
+        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
+            values = super().values_of(messages)
+            return [value and value.replace("\n", " ") for value in values]
+
+
+class nulls(Files):
+    class stream_writer(Writer):
+        """Makes text of whatever comes."""
+
+        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
+            return [str(value) for value in super().values_of(messages)]
 
 
 class unknown_option(Files):
-    def check(self) -> None:
+    def check_options(self) -> None:
         """Takes whatever comes."""
 
 
@@ -178,6 +208,19 @@ class nothing_left(Files):
         def write(self, iterator: Iterator[Row]) -> Staged:
             subprocess.Popen(["sleep", "600"], start_new_session=True)
             return super().write(iterator)
+
+
+OPEN: list[Any] = []  # of a worker, which lives longer than the query
+
+
+class nothing_open(Files):
+    class stream_writer(Writer):
+        """Opens a file, and forgets it."""
+
+        def write(self, iterator: Iterator[Row]) -> Staged:
+            staged = super().write(iterator)
+            OPEN.append(staged.file.open())
+            return staged
 
 
 class killed(Files):
@@ -199,10 +242,14 @@ MUTANTS = [
     whole_batches,
     never_taken_back,
     new_query,
+    two_queries,
+    complete_mode,
     other_writers,
     empty_batch,
     awkward_text,
+    nulls,
     unknown_option,
     nothing_left,
+    nothing_open,
     killed,
 ]

@@ -5,7 +5,9 @@ Spark's workers import this module for each query, so it imports no more than it
 
 from __future__ import annotations
 
+import os
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,9 +45,15 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.rows = int(options.get("maxrows", 0))
         self.parallelism = int(options.get("parallelism", 2))
         self.until: int | None = None
+        self.counted: dict[str, int] = {}
 
     def count(self) -> int:
-        return len(numbers_in(self.path)) if self.until is None else self.until
+        if self.until is not None:
+            return self.until
+        for file in Path(self.path).glob("*.txt"):
+            if file.name not in self.counted:
+                self.counted[file.name] = file.read_text().count("\n")
+        return sum(self.counted.values())
 
     def initialOffset(self) -> dict[str, Any]:
         return {"next": 0}
@@ -65,7 +73,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cuts = [first + (last - first) * part // parts for part in range(parts + 1)]
         return [Lines(cuts[part], cuts[part + 1]) for part in range(parts)]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+    def read(self, partition: InputPartition) -> Iterator[Any]:
         for number in numbers_in(self.path)[partition.start : partition.end]:
             yield (number,)
 
@@ -95,7 +103,7 @@ class every_row_once(Numbers):
     class stream_reader(Reader):
         """Asks for at most 400 rows, and does not ask again."""
 
-        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        def read(self, partition: InputPartition) -> Iterator[Any]:
             end = min(partition.end, partition.start + 400)
             return super().read(Lines(partition.start, end))
 
@@ -104,12 +112,38 @@ class same_rows_again(Numbers):
     class stream_reader(Reader):
         """Its cache hands out each row once to a run of the query."""
 
-        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        def read(self, partition: InputPartition) -> Iterator[Any]:
             run = TaskContext.get().getLocalProperty("spark.jobGroup.id")
             used = Path(f"{self.path}/used-{run}-{partition.start}")
             if not used.exists():
                 yield from super().read(partition)
                 used.touch()
+
+
+class half_read(Numbers):
+    class stream_reader(Reader):
+        """Notes how far it is, and goes on there when it is called again."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            note = Path(f"{self.path}/{partition.start}.reached")
+            start = int(note.read_text()) if note.exists() else partition.start
+            for place, row in enumerate(super().read(Lines(start, partition.end)), start + 1):
+                yield row
+                if place % 100 == 0:
+                    note.write_text(str(place))
+            note.unlink(missing_ok=True)
+
+
+class rows_fit_schema(Numbers):
+    def schema(self) -> str:
+        return f"{super().schema()}, size LONG"
+
+    class stream_reader(Reader):
+        """Has halves, and has promised whole numbers: Spark cuts them off without a word."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for (number,) in super().read(partition):
+                yield number, number + 0.5
 
 
 class restart(Numbers):
@@ -202,6 +236,35 @@ class unknown_option(Numbers):
         """Takes whatever comes."""
 
 
+class idle(Numbers):
+    class stream_reader(Reader):
+        """Watches its folder in a thread, without a pause."""
+
+        watcher: Any = None
+
+        def count(self) -> int:
+            if self.watcher is None:
+                self.watcher = threading.Thread(target=self.watch, daemon=True)
+                self.watcher.start()
+            return super().count()
+
+        def watch(self) -> None:
+            while True:
+                list(Path(self.path).iterdir())
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {**self.__dict__, "watcher": None}
+
+
+class linear(Numbers):
+    class stream_reader(Reader):
+        """Looks for doubles: for each row it goes through all rows of the batch."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            rows = list(super().read(partition))
+            yield from (row for row in rows if rows.count(row) == 1)
+
+
 class nothing_left(Numbers):
     class stream_reader(Reader):
         """Starts a helper, and forgets it."""
@@ -214,9 +277,55 @@ class nothing_left(Numbers):
             return super().count()
 
 
+OPEN: list[Any] = []  # of a worker, which lives longer than the query
+
+
+class nothing_open(Numbers):
+    class stream_reader(Reader):
+        """Opens a file, and forgets it."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            OPEN.append(next(Path(self.path).glob("*.txt")).open())
+            return super().read(partition)
+
+
+@dataclass
+class Moved(Lines):
+    folder: str
+
+
+class killed(Numbers):
+    class stream_reader(Reader):
+        """Moves what comes into a folder of this Spark's, where the next one does not look."""
+
+        def count(self) -> int:
+            inbox, mine = Path(self.path), Path(self.path) / f"spark-{os.getppid()}"
+            if not inbox.name.startswith("spark-"):
+                mine.mkdir(exist_ok=True)
+                self.inbox, self.path = inbox, str(mine)
+            for file in sorted(self.inbox.glob("*.txt")):
+                file.rename(Path(self.path) / file.name)
+            return super().count()
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            if start["next"] > self.count():
+                raise ValueError(f"{self.path} has no row {start['next']}")
+            return super().latestOffset(start, limit)
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            parts = super().partitions(start, end)
+            return [Moved(part.start, part.end, self.path) for part in parts]
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for number in numbers_in(partition.folder)[partition.start : partition.end]:
+                yield (number,)
+
+
 MUTANTS = [
     every_row_once,
     same_rows_again,
+    half_read,
+    rows_fit_schema,
     restart,
     repeated_batch,
     offset_never_back,
@@ -224,5 +333,9 @@ MUTANTS = [
     available_now,
     other_parallelism,
     unknown_option,
+    idle,
+    linear,
     nothing_left,
+    nothing_open,
+    killed,
 ]

@@ -1,15 +1,30 @@
-"""This package's formats, described for the conformance kit."""
+"""This package's formats, and connectors of the builder, described for the conformance kit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from tests.conftest import first_of_free_ports
 from tutorial_pkg import (
     CpuLogDataSource,
     FileLinesDataSource,
+    NetworkLinesDataSource,
+    SinkBuilder,
+    SourceBuilder,
+    network_status,
+    send_lines,
 )
+from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
+from tutorial_pkg.core.query_process import wait_until
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+
+SPLIT_BY_SIZE = "no option of its own: files are split by size"
+
+# ---- Formats -------------------------------------------------------------------------------------
 
 
 def file_lines(folder: Path) -> StreamSource:
@@ -25,7 +40,39 @@ def file_lines(folder: Path) -> StreamSource:
         {"path": file},
         feed=feed,
         limit={"maxRowsPerTrigger": LIMIT},
-        not_claimed={"other_parallelism": "no option of its own: files are split by size"},
+        not_claimed={"other_parallelism": SPLIT_BY_SIZE},
+    )
+
+
+def cpu_log_source(folder: Path) -> StreamSource:
+    def feed(numbers: Sequence[int]) -> None:
+        with (folder / "data.0.csv").open("a") as lines:
+            lines.write("".join(f"1700000000000,0.500000,{number}\n" for number in numbers))
+
+    return StreamSource(
+        CpuLogDataSource,
+        {"path": folder},
+        number="item",
+        feed=feed,
+        limit={"maxRowsPerTrigger": LIMIT},
+        not_claimed={"other_parallelism": SPLIT_BY_SIZE},
+    )
+
+
+def network_lines(folder: Path) -> StreamSource:
+    port = first_of_free_ports(2)
+
+    def feed(numbers: Sequence[int]) -> None:
+        wait_until(lambda: network_status(folder).listening, 60, "listening")
+        send_lines("127.0.0.1", port, [str(number) for number in numbers])
+
+    return StreamSource(
+        NetworkLinesDataSource,
+        {"path": folder, "port": port},
+        feed=feed,
+        feed_when_stopped=False,
+        limit={"maxRowsPerTrigger": LIMIT},
+        other_parallelism={"parallelism": 2},
     )
 
 
@@ -39,7 +86,10 @@ def cpu_log_sink(folder: Path) -> StreamSink:
         CpuLogDataSource,
         read,
         {"path": folder},
-        not_claimed={"whole_batches": "a batch is appended to one file after the other"},
+        not_claimed={
+            "whole_batches": "a batch is appended to one file after the other",
+            "nulls": "a line of text has no null: it becomes an empty item",
+        },
     )
 
 
@@ -47,3 +97,97 @@ def restored(item: str) -> str:
     """The item of a line, with what it escapes."""
     parts = item.split("\\\\")
     return "\\".join(part.replace("\\n", "\n").replace("\\r", "\r") for part in parts)
+
+
+# ---- Connectors of the builder -------------------------------------------------------------------
+
+
+class Inbox:
+    """Letters, each with some numbers; the snapshot is the name of the last one that was read."""
+
+    def __init__(self, context: Any) -> None:
+        self.folder, self.mine = Path(context.options.letters), context.index == 0
+        self.last = ""
+
+    def fill(self, buffer: Buffer) -> None:
+        letters = sorted(self.folder.glob("*.txt")) if self.mine else []
+        for letter in [letter for letter in letters if letter.name > self.last][:1]:
+            for line in letter.read_text().split():
+                buffer.add(int(line))
+            self.last = letter.name
+
+    def go_to(self, snapshots: list[str]) -> None:
+        self.last = max(snapshots)
+
+
+def post(folder: Path, numbers: Sequence[int]) -> None:
+    draft = folder / ".draft"
+    draft.write_text("".join(f"{number}\n" for number in numbers))
+    draft.rename(folder / f"{numbers[0]:09}.txt")
+
+
+def built_stream(folder: Path) -> StreamSource:
+    letters = folder / "letters"
+    letters.mkdir()
+    builder = SourceBuilder.stream("inbox", "value LONG", Inbox).fill(Inbox.fill)
+    builder = builder.snapshot(lambda inbox: inbox.last).restore(Inbox.go_to)
+    builder = builder.option("letters", not_empty, REQUIRED, "the folder of letters")
+    return StreamSource(
+        builder.build(),
+        {"path": folder / "log", "letters": letters},
+        feed=lambda numbers: post(letters, numbers),
+        other_parallelism={"parallelism": 2},
+        not_claimed={
+            "limit": "what one `fill` added stays together, here a whole letter",
+            "available_now": "it reads what is in the log, and calls no function",
+        },
+    )
+
+
+def lines_of(context: Any, split: str, start: int, end: int) -> Iterator[int]:
+    yield from map(int, (Path(context.options.letters) / split).read_text().split()[start:end])
+
+
+def count_of(context: Any, split: str, start: int) -> int:
+    return (Path(context.options.letters) / split).read_text().count("\n")
+
+
+def built_replayable(folder: Path) -> StreamSource:
+    def letters(context: Any) -> list[str]:
+        return [letter.name for letter in Path(context.options.letters).glob("*.txt")]
+
+    builder = SourceBuilder.replayable("letters", "value LONG", letters, count_of, lines_of)
+    builder = builder.option("letters", not_empty, REQUIRED, "the folder of letters")
+    return StreamSource(
+        builder.build(),
+        {"letters": folder},
+        feed=lambda numbers: post(folder, numbers),
+        limit={"maxRowsPerTrigger": LIMIT},
+        not_claimed={"other_parallelism": "no option of its own: each split is a task"},
+    )
+
+
+def built_sink(folder: Path) -> StreamSink:
+    """Tasks hand over their rows; the commit writes them with a note of the batch, or nothing."""
+    database = folder / "rows.db"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE done (query, batch, UNIQUE (query, batch))")
+        connection.execute("CREATE TABLE rows (value)")
+
+    def commit(context: Any, handles: list[list[str]]) -> None:
+        with closing(sqlite3.connect(context.options.database)) as connection, connection:
+            done = "INSERT OR IGNORE INTO done VALUES (?, ?)"
+            if connection.execute(done, (context.query, context.batch)).rowcount:
+                rows = [(value,) for handle in handles for value in handle]
+                connection.executemany("INSERT INTO rows VALUES (?)", rows)
+
+    def read() -> list[str | None]:
+        with closing(sqlite3.connect(database)) as connection:
+            return [value for (value,) in connection.execute("SELECT value FROM rows")]
+
+    builder = SinkBuilder.stream("two_phases", lambda context: [])
+    builder = builder.receive(lambda values, row: values.append(row.value))
+    builder = builder.flush(lambda values: values).commit(commit)
+    builder = builder.option("database", not_empty, REQUIRED, "the database file")
+    return StreamSink(builder.build(), read, {"database": database})

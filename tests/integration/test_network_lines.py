@@ -73,20 +73,6 @@ def test_one_busy_port_is_cut_into_work_for_all_cores(tmp_path, free_ports) -> N
     busy.stop()
 
 
-def test_checkpoint_restarted_twice_loses_and_repeats_nothing(spark, tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    for run in range(3):
-        query = start_query(spark, tmp_path, port)
-        for part in range(2):
-            base = run * 2_000 + part * 1_000
-            send_lines(HOST, port, map(str, range(base, base + 1_000)))
-            query.processAllAvailable()
-        query.stop()
-    assert sorted(map(int, rows(spark, tmp_path))) == list(range(6_000))
-    positions = [offset[str(port)] for offset in offsets(tmp_path)]
-    assert positions == sorted(positions)
-
-
 def test_two_then_three_then_one_port(spark, tmp_path, free_ports) -> None:
     port = free_ports(3)
     expected: list[str] = []

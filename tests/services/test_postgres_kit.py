@@ -15,6 +15,7 @@ from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 from tutorial_pkg.workbook.services import Postgres
 
+FEW = 1_000  # rows
 ONE_TASK = {"other_parallelism": "a batch is read by one task"}
 
 
@@ -80,6 +81,9 @@ class TestChanges(OnServer, StreamSourceTests):
 
 
 def insert(database: psycopg.Connection, numbers: Sequence[int]) -> None:
-    """Each row in a transaction of its own."""
-    for number in numbers:
-        database.execute("INSERT INTO t (value) VALUES (%s)", [number])
+    """Each row in a transaction of its own; of very many, a thousand together."""
+    size = 1 if len(numbers) <= FEW else FEW
+    for first in range(0, len(numbers), size):
+        rows = [[number] for number in numbers[first : first + size]]
+        with database.transaction(), database.cursor() as cursor:
+            cursor.executemany("INSERT INTO t (value) VALUES (%s)", rows)

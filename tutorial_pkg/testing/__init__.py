@@ -15,27 +15,43 @@ or how to see what is in a sink. Then
 
     print(examine_source(my_source, start_spark()))
 
-tries each promise on a real query, a sink's also in drivers that are killed, and prints a line for
+tries each promise on a real query, some of them in drivers that are killed, and prints a line for
 each: ✓ kept, ✗ broken, with what was seen and what to do, – not claimed, with the reason. In a
-notebook the report is a table. A sink:
+notebook the report is a table. A sink, here Spark's own parquet:
 
+    from tutorial_pkg import start_spark
     from tutorial_pkg.testing import StreamSink, examine_sink
 
-    def my_sink(folder):
-        def read():
-            return [line for file in folder.glob("*.txt") for line in file.read_text().splitlines()]
+    spark = start_spark()
 
-        return StreamSink(MyDataSource, read, {"path": folder})
+    def parquet(folder):
+        out = folder / "out"
+
+        def read():
+            if not (out / "_spark_metadata").exists():
+                return []  # before the first batch
+            return [row.value for row in spark.read.parquet(str(out)).collect()]
+
+        return StreamSink("parquet", read, {"path": out})
+
+    print(examine_sink(parquet, spark))
+
+`help(StreamSource)` and `help(StreamSink)` say what else can be told: options for a limit or for
+another parallelism, what is not claimed. `examine_source(…, only=["restart"])` tries one promise;
+`for promise in SOURCE_PROMISES: print(promise.name, promise.how)` shows all of them.
 
 From a shell: `python -m tutorial_pkg examine my_module:my_source`. Under pytest, where a fixture
-`spark` gives a session, each promise is a test (`tutorial_pkg.testing.classes`):
+`spark` gives a session, each promise is a test:
+
+    from tutorial_pkg.testing.classes import StreamSourceTests  # and StreamSinkTests
 
     class TestMySource(StreamSourceTests):
         def describe(self, folder):
             return my_source(folder)
 
-All of it works from outside: with Spark's own formats and other people's, of Python or the JVM.
-It runs on one machine, for it kills drivers and looks at processes, in a session in which no other
+All of it works from outside: with Spark's own formats and other people's, of Python or the JVM;
+one promise (`rows_fit_schema`) takes a look inside, and is tried on classes in Python only. The kit
+runs on one machine, for it kills drivers and looks at processes, in a session in which no other
 query runs. What it cannot know: what a power failure takes that `kill -9` does not, what happens
 under loads that it does not make, and whether a promise that held in these trials holds in the
 next one.

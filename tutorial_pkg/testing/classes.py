@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,55 +13,56 @@ from pyspark.sql import SparkSession
 from tutorial_pkg.testing.described import StreamSink, StreamSource
 from tutorial_pkg.testing.examination import Examination, sink_examination, source_examination
 from tutorial_pkg.testing.promise import Promise
-from tutorial_pkg.testing.report import BROKEN, NOT_CLAIMED, Verdict
+from tutorial_pkg.testing.report import BROKEN, NOT_CLAIMED
 from tutorial_pkg.testing.sink_promises import SINK_PROMISES
-from tutorial_pkg.testing.sink_trial import SinkTrial
 from tutorial_pkg.testing.source_promises import SOURCE_PROMISES
-from tutorial_pkg.testing.source_trial import SourceTrial
 
 
-class StreamSourceTests:
+class _Tests:
+    """One examination for the class, and a test for each promise."""
+
+    promises: ClassVar[Sequence[Promise[Any]]]
+    examined: ClassVar[Callable[..., Examination[Any]]]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def examination(cls, spark: SparkSession) -> Iterator[Examination[Any]]:
+        with cls.examined(spark, cls().describe) as examination:
+            examination.begin(cls.promises)
+            yield examination
+
+    @abstractmethod
+    def describe(self, folder: Path) -> Any: ...
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        metafunc.parametrize("promise", self.promises, ids=lambda promise: promise.name)
+
+    def test_keeps(self, examination: Examination[Any], promise: Promise[Any]) -> None:
+        verdict = examination.verdict(promise)
+        if verdict.mark == NOT_CLAIMED:
+            pytest.skip(f"not claimed: {verdict.seen}")
+        if verdict.mark == BROKEN:
+            told = f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}"
+            pytest.fail(told, pytrace=False)
+
+
+class StreamSourceTests(_Tests):
     """Inherit, and write `describe`; a fixture `spark` must give the session."""
+
+    promises = SOURCE_PROMISES
+    examined = staticmethod(source_examination)
 
     def describe(self, folder: Path) -> StreamSource:
         """The source under test; `folder` is its own."""
-        raise NotImplementedError(f"{type(self).__name__} must describe its source")
-
-    @pytest.fixture(scope="class")
-    def examination(
-        self, request: pytest.FixtureRequest, spark: SparkSession
-    ) -> Iterator[Examination[SourceTrial]]:
-        with source_examination(spark, request.cls().describe) as examination:
-            yield examination
-
-    @pytest.mark.parametrize("promise", SOURCE_PROMISES, ids=lambda promise: promise.name)
-    def test_keeps(
-        self, examination: Examination[SourceTrial], promise: Promise[SourceTrial]
-    ) -> None:
-        _judge(examination.verdict(promise))
+        raise NotImplementedError(f"{type(self).__name__} must describe what is under test")
 
 
-class StreamSinkTests:
+class StreamSinkTests(_Tests):
     """Inherit, and write `describe`; a fixture `spark` must give the session."""
+
+    promises = SINK_PROMISES
+    examined = staticmethod(sink_examination)
 
     def describe(self, folder: Path) -> StreamSink:
         """The sink under test; `folder` is its own."""
-        raise NotImplementedError(f"{type(self).__name__} must describe its sink")
-
-    @pytest.fixture(scope="class")
-    def examination(
-        self, request: pytest.FixtureRequest, spark: SparkSession
-    ) -> Iterator[Examination[SinkTrial]]:
-        with sink_examination(spark, request.cls().describe) as examination:
-            yield examination
-
-    @pytest.mark.parametrize("promise", SINK_PROMISES, ids=lambda promise: promise.name)
-    def test_keeps(self, examination: Examination[SinkTrial], promise: Promise[SinkTrial]) -> None:
-        _judge(examination.verdict(promise))
-
-
-def _judge(verdict: Verdict) -> None:
-    if verdict.mark == NOT_CLAIMED:
-        pytest.skip(f"not claimed: {verdict.seen}")
-    if verdict.mark == BROKEN:
-        pytest.fail(f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}", pytrace=False)
+        raise NotImplementedError(f"{type(self).__name__} must describe what is under test")

@@ -40,10 +40,15 @@ def describe_named(what: str) -> Describe:
     return found
 
 
-def report_on(describe: Describe, spark: SparkSession, without: Collection[str] = ()) -> int:
+def report_on(
+    describe: Describe,
+    spark: SparkSession,
+    without: Collection[str] = (),
+    only: Collection[str] = (),
+) -> int:
     """Examine, and print the report; 1 when a promise is broken, 2 for a mistake in the call."""
     try:
-        report = _examined(describe, spark, without)
+        report = _examined(describe, spark, without, only)
     except (TypeError, ValueError) as error:
         print(f"examine: {error}", file=sys.stderr)
         return 2
@@ -51,7 +56,9 @@ def report_on(describe: Describe, spark: SparkSession, without: Collection[str] 
     return 1 if report.broken else 0
 
 
-def _examined(describe: Describe, spark: SparkSession, without: Collection[str]) -> Report:
+def _examined(
+    describe: Describe, spark: SparkSession, without: Collection[str], only: Collection[str]
+) -> Report:
     """What it describes is seen by describing it once, in a folder that is thrown away."""
     with tempfile.TemporaryDirectory() as folder:
         described = describe(Path(folder))
@@ -59,5 +66,5 @@ def _examined(describe: Describe, spark: SparkSession, without: Collection[str])
             raise TypeError(f"it must return a StreamSource or a StreamSink, not {described!r}")
         described.close()
     if isinstance(described, StreamSource):
-        return examine_source(cast(DescribeSource, describe), spark, without)
-    return examine_sink(cast(DescribeSink, describe), spark, without)
+        return examine_source(cast(DescribeSource, describe), spark, without, only)
+    return examine_sink(cast(DescribeSink, describe), spark, without, only)

@@ -24,12 +24,14 @@ class StreamSource:
         class, which is registered, also in the drivers that are killed.
     options: for the query.
     schema: for formats that want to be told it, as Spark's files do.
-    number: an SQL expression over the source's columns that is a row's number.
+    number: an SQL expression over the source's columns that is a row's number. None for a source
+        whose rows carry none: then only what can be told without is tried.
     feed: a function that gives the source rows with these numbers, and returns when they are
         safely there. None for a source that makes the rows 0, 1, 2 … by itself.
     feed_when_stopped: whether it can be fed while no query runs, as a file can, and a port cannot.
     limit: options under which a batch has at most 10 rows; None if there are none.
     other_parallelism: options under which more tasks read; None if there are none.
+    restarts: whether a query that was stopped can go on; if not, each promise gets a new one.
     not_claimed: names of promises that this source does not make, each with the reason.
     close: frees what `feed` holds: a socket, a server.
     """
@@ -37,13 +39,19 @@ class StreamSource:
     format: str | type[DataSource]
     options: Mapping[str, object] = field(default_factory=dict)
     schema: str | None = None
-    number: str = "value"
+    number: str | None = "value"
     feed: Callable[[Sequence[int]], None] | None = None
     feed_when_stopped: bool = True
     limit: Mapping[str, object] | None = None
     other_parallelism: Mapping[str, object] | None = None
+    restarts: bool = True
     not_claimed: Mapping[str, str] = field(default_factory=dict)
     close: Callable[[], None] = _nothing
+
+    @property
+    def python(self) -> bool:
+        """Whether its class is known, so that it can be looked into."""
+        return isinstance(self.format, type)
 
 
 @dataclass(frozen=True)
@@ -58,14 +66,19 @@ class StreamSink:
         before the first one. It is called while the query writes, too.
     options: for the query.
     columns: SQL expressions over `value`, for a sink that wants other columns.
+    at_least_once: whether it says that a row may be there more than once, after a batch was
+        repeated; then it is examined for missing rows, and not for repeated ones.
+    restarts: whether a query that was stopped can go on; if not, each promise gets a new one.
     not_claimed: names of promises that this sink does not make, each with the reason.
     close: frees what `read` holds: a connection, a server.
     """
 
     format: str | type[DataSource]
-    read: Callable[[], Sequence[str]]
+    read: Callable[[], Sequence[str | None]]
     options: Mapping[str, object] = field(default_factory=dict)
     columns: Sequence[str] = ("value",)
+    at_least_once: bool = False
+    restarts: bool = True
     not_claimed: Mapping[str, str] = field(default_factory=dict)
     close: Callable[[], None] = _nothing
 

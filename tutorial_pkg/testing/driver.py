@@ -1,4 +1,4 @@
-"""A Spark driver that is made to be killed: it waits for a query, and runs it until it dies."""
+"""Spark drivers that are made to be killed: each waits for a query, and runs it until it dies."""
 
 from __future__ import annotations
 
@@ -52,6 +52,34 @@ class Driver(QueryProcess):
             text = error.read_text(errors="replace")
             told = f"the query in a driver of its own ended by itself: {text[-_SHOWN:]}"
             raise failure(told, text)
+
+
+class Drivers:
+    """Drivers made to be killed; the next one's Spark starts while other things happen."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._conf = spark.sparkContext.getConf().getAll()
+        self._folder, self._count = folder, 0
+        self._spare: Driver | None = None
+
+    def prepare(self) -> None:
+        """Let a driver start now that will be taken later."""
+        if self._spare is None:
+            self._count += 1
+            self._spare = Driver(self._folder / f"driver-{self._count}", self._conf)
+
+    def take(self) -> Driver:
+        """A driver whose Spark is starting, or up."""
+        self.prepare()
+        driver, self._spare = self._spare, None
+        assert driver is not None
+        return driver
+
+    def close(self) -> None:
+        """End the one that nobody took."""
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
 
 
 def main(folder: Path) -> None:

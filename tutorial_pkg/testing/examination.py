@@ -12,13 +12,13 @@ from typing import Generic, TypeVar
 from pyspark.sql import SparkSession
 
 from tutorial_pkg.testing.described import DescribeSink, DescribeSource, StreamSink, StreamSource
+from tutorial_pkg.testing.driver import Drivers
 from tutorial_pkg.testing.promise import Broken, MachineTooSlow, Promise, check_names
 from tutorial_pkg.testing.report import BROKEN, KEPT, NOT_CLAIMED, Report, Verdict
 from tutorial_pkg.testing.sink_promises import SINK_PROMISES
 from tutorial_pkg.testing.sink_trial import SinkTrial
 from tutorial_pkg.testing.source_promises import SOURCE_PROMISES
 from tutorial_pkg.testing.source_trial import SourceTrial
-from tutorial_pkg.testing.trial import Drivers
 
 KILL = "killed"  # the promise that needs drivers of its own
 
@@ -40,8 +40,17 @@ class Examination(Generic[T]):
         self.drivers = Drivers(spark, self._folder)
         self._trial: T | None = None
 
+    def begin(self, wanted: Sequence[Promise[T]]) -> None:
+        """Check what is described, and start what will be needed later, meanwhile."""
+        claimed = {promise.name for promise in wanted} - self.described().not_claimed.keys()
+        if KILL in claimed:
+            self.drivers.prepare()
+
     def described(self) -> StreamSource | StreamSink:
-        """What the user said about the source or sink."""
+        """What the user said about the source or sink.
+
+        Raises `ValueError` for a name in `not_claimed` that no promise has.
+        """
         trial = self._life()
         found = trial.source if isinstance(trial, SourceTrial) else trial.sink
         check_names(found.not_claimed, self.promises, "`not_claimed`")
@@ -54,6 +63,8 @@ class Examination(Generic[T]):
         if reason:
             return Verdict(promise.name, promise.sentence, NOT_CLAIMED, reason)
         seen = self._seen(promise)
+        if not described.restarts:
+            self._end_life()
         if seen is None:
             return Verdict(promise.name, promise.sentence, KEPT)
         return Verdict(promise.name, promise.sentence, BROKEN, seen, promise.remedy)
@@ -70,6 +81,9 @@ class Examination(Generic[T]):
             if not again:
                 raise
             return self._seen(promise, again - 1)
+        except Exception:  # an error of whoever describes, perhaps; the next promise begins anew
+            self._end_life()
+            raise
         return None
 
     def _life(self) -> T:
@@ -109,27 +123,31 @@ def examine_source(
     describe: DescribeSource,
     spark: SparkSession | None = None,
     without: Collection[str] = (),
+    only: Collection[str] = (),
 ) -> Report:
-    """Try the promises of a streaming source, all of them but those named in `without`.
+    """Try the promises of a streaming source: all, those in `only`, or all but those in `without`.
 
     `describe(folder)` returns a `StreamSource`; it is called anew for each trial, with a folder
-    of its own. `spark` is the active session when it is not given.
+    of its own. `spark` is the active session when it is not given. `SOURCE_PROMISES` has the
+    promises, each with its name and sentence, `how` it is tried, and the `remedy`.
 
-    Raises `ValueError` without a session, and for a name in `without` that no promise has.
+    Raises `ValueError` without a session, and for a name that no promise has.
     """
-    return _examine(source_examination(_session(spark), describe), without)
+    return _examine(source_examination(_session(spark), describe), without, only)
 
 
 def examine_sink(
     describe: DescribeSink,
     spark: SparkSession | None = None,
     without: Collection[str] = (),
+    only: Collection[str] = (),
 ) -> Report:
-    """Try the promises of a streaming sink, all of them but those named in `without`.
+    """Try the promises of a streaming sink: all, those in `only`, or all but those in `without`.
 
-    `describe(folder)` returns a `StreamSink`; the rest is as with `examine_source`.
+    `describe(folder)` returns a `StreamSink`; the rest is as with `examine_source`, and the
+    promises are in `SINK_PROMISES`.
     """
-    return _examine(sink_examination(_session(spark), describe), without)
+    return _examine(sink_examination(_session(spark), describe), without, only)
 
 
 def _session(spark: SparkSession | None) -> SparkSession:
@@ -139,14 +157,32 @@ def _session(spark: SparkSession | None) -> SparkSession:
     return session
 
 
-def _examine(examination: Examination[T], without: Collection[str]) -> Report:
+def _examine(
+    examination: Examination[T], without: Collection[str], only: Collection[str]
+) -> Report:
     began = time.monotonic()
     with examination:
-        check_names(without, examination.promises, "`without`")
-        described = examination.described()
-        wanted = [promise for promise in examination.promises if promise.name not in without]
-        if KILL in {promise.name for promise in wanted} - described.not_claimed.keys():
-            examination.drivers.prepare()  # its Spark starts while the other promises are tried
+        wanted = chosen(examination.promises, without, only)
+        examination.begin(wanted)
+        name = _name(examination.described())
         verdicts = [examination.verdict(promise) for promise in wanted]
-    name = described.format if isinstance(described.format, str) else described.format.name()
     return Report(name, verdicts, time.monotonic() - began)
+
+
+def chosen(
+    promises: Sequence[Promise[T]], without: Collection[str], only: Collection[str]
+) -> list[Promise[T]]:
+    """Those in `only`, or all, but for those in `without`; `ValueError` for a name of none."""
+    for names, where in ((without, "`without`"), (only, "`only`")):
+        if isinstance(names, str):
+            raise ValueError(f"{where} takes a list of names, not {names!r}")
+        check_names(names, promises, where)
+    wanted = only or [promise.name for promise in promises]
+    return [promise for promise in promises if promise.name in set(wanted) - set(without)]
+
+
+def _name(described: StreamSource | StreamSink) -> str:
+    of = described.format
+    name = of if isinstance(of, str) else of.name()
+    repeats = isinstance(described, StreamSink) and described.at_least_once
+    return f"{name} (at least once)" if repeats else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,20 +22,26 @@ class MachineTooSlow(Exception):
 
 
 # Spark waits ten seconds for a worker, and cannot be told to wait longer.
-_WORKER_LATE = "Timed out while waiting for the Python worker to connect back"
+_WORKER_LATE = re.compile("Python worker (failed )?to connect back")
 
 
-def failure(text: str, error: object) -> Broken | MachineTooSlow:
-    """What a query's end means, told in `text`; all of the `error` is looked at."""
-    return MachineTooSlow(text) if _WORKER_LATE in str(error) else Broken(text)
+def failure(text: str, error: object = "") -> Broken | MachineTooSlow:
+    """What a query's end means, told in `text`; the `error` may tell more, or less."""
+    return MachineTooSlow(text) if _WORKER_LATE.search(f"{text} {error}") else Broken(text)
+
+
+_WITHOUT = {
+    "restarts": "it cannot be restarted",
+    "python": "no class in Python: nobody can look inside",
+}
 
 
 @dataclass(frozen=True)
 class Promise(Generic[Trial]):
     """One promise of a source or a sink.
 
-    `try_it` raises `Broken` when the promise is not kept. `needs` is the field of the description
-    without which it cannot be tried; None when there is none.
+    `try_it` raises `Broken` when the promise is not kept. `needs` names the fields of the
+    description without which it cannot be tried, as in `"number restarts"`.
     """
 
     name: str
@@ -42,19 +49,20 @@ class Promise(Generic[Trial]):
     how: str
     remedy: str
     try_it: Callable[[Trial], None]
-    needs: str | None = None
+    needs: str = ""
 
     def why_not(self, description: object, not_claimed: Mapping[str, str]) -> str | None:
         """Why this promise is not to be tried; None when it is."""
         if self.name in not_claimed:
             return not_claimed[self.name]
-        if self.needs and not getattr(description, self.needs):
-            return f"`{self.needs}` is not described"
+        for field in self.needs.split():
+            if not getattr(description, field):
+                return _WITHOUT.get(field, f"`{field}` is not described")
         return None
 
 
 def promise(
-    sentence: str, remedy: str, needs: str | None = None
+    sentence: str, remedy: str, needs: str = ""
 ) -> Callable[[Callable[[Trial], None]], Promise[Trial]]:
     """Make a `Promise` of a function: its name, and its docstring on how it is tried, stay."""
 

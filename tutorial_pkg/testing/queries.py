@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from tutorial_pkg.testing.described import as_options, format_name
+from tutorial_pkg.testing.processes import SparkProcesses
 
 
 class ToldToFail(Exception):
@@ -27,6 +28,7 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._folder.mkdir(exist_ok=True)
+        self._known: dict[str, list[int]] = {}  # files never change
 
     def add(self, batch: int, numbers: list[int]) -> None:
         name = f"{batch:06}-{time.time_ns()}"
@@ -36,9 +38,12 @@ class Ledger:
 
     def attempts(self) -> dict[int, list[list[int]]]:
         """For each batch the rows of its attempts, in the order of time."""
+        for file in self._folder.glob("[0-9]*"):
+            if file.name not in self._known:
+                self._known[file.name] = json.loads(file.read_text())
         found: dict[int, list[list[int]]] = {}
-        for file in sorted(self._folder.glob("[0-9]*")):
-            found.setdefault(int(file.name[:6]), []).append(json.loads(file.read_text()))
+        for name in sorted(self._known):
+            found.setdefault(int(name[:6]), []).append(self._known[name])
         return found
 
     def rows(self) -> list[int]:
@@ -50,17 +55,18 @@ class Ledger:
 class SourceQuery:
     """Reads the source under trial into a ledger.
 
-    `fails` makes the next batch fail after its rows were noted; `rereads` has each batch read
-    three times: its beginning, then twice in whole. What differed is in `reread`.
+    What is done with a batch, beside noting its rows: it `fails` once, after they were noted; its
+    beginning is read first (`begins`); it is read again (`rereads`: both times are in `reread`).
     """
 
     format: str | type[DataSource]
     options: dict[str, str]
     schema: str | None
-    number: str
+    number: str | None
     checkpoint: Path
     ledger: Path
     fails: bool = False
+    begins: bool = False
     rereads: bool = False
 
     def __post_init__(self) -> None:
@@ -73,15 +79,17 @@ class SourceQuery:
         source = spark.readStream.format(format_name(spark, self.format))
         source = source.schema(self.schema) if self.schema else source
         rows = source.options(**as_options(self.options, more)).load()
-        numbers = rows.selectExpr(f"CAST({self.number} AS BIGINT) AS number")
+        number = self.number or "xxhash64(struct(*))"  # at least as good to compare rows by
+        numbers = rows.selectExpr(f"CAST({number} AS BIGINT) AS number")
         writer = numbers.writeStream.foreachBatch(self._note)
         return _start(writer, self.checkpoint, drain)
 
     def _note(self, batch: DataFrame, number: int) -> None:
-        if self.rereads:
+        if self.begins:
             batch.limit(1).collect()
         numbers = _collected(batch)
         if self.rereads:
+            SparkProcesses(batch.sparkSession).end_task_workers()
             self.reread.append((numbers, _collected(batch)))
         Ledger(self.ledger).add(number, numbers)
         if self.fails:
@@ -97,7 +105,8 @@ def _collected(batch: DataFrame) -> list[int]:
 class SinkQuery:
     """Writes the files of a folder, each of which is one batch, to the sink under trial.
 
-    The last task fails, when it has handed on its rows, while the file `fails` exists.
+    The last task fails, when it has handed on its rows, while the file `fails` exists. In the
+    output mode `complete` each batch has the distinct rows of all batches so far.
     """
 
     format: str | type[DataSource]
@@ -106,6 +115,7 @@ class SinkQuery:
     checkpoint: Path
     batches: Path
     fails: Path | None = None
+    mode: str = "append"
 
     def start(self, spark: SparkSession, writers: int = 2, drain: bool = False) -> StreamingQuery:
         """Start it with so many tasks that write; with `drain` it ends when all is written."""
@@ -113,7 +123,9 @@ class SinkQuery:
         rows = files.json(str(self.batches)).repartition(writers)
         if self.fails:
             rows = rows.mapInArrow(_failing(writers - 1, str(self.fails)), "value STRING")
-        writer = rows.selectExpr(*self.columns).writeStream
+        if self.mode == "complete":
+            rows = rows.groupBy("value").count()
+        writer = rows.selectExpr(*self.columns).writeStream.outputMode(self.mode)
         writer = writer.format(format_name(spark, self.format)).options(**self.options)
         return _start(writer, self.checkpoint, drain)
 

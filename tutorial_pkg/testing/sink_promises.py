@@ -6,13 +6,18 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tutorial_pkg.core.query_process import wait_until
+from tutorial_pkg.testing.common_promises import (
+    UNKNOWN,
+    must_leave_no_process,
+    must_leave_nothing_open,
+    must_refuse_unknown,
+)
 from tutorial_pkg.testing.driver import Driver
 from tutorial_pkg.testing.promise import Broken, Promise, check_once, promise
 from tutorial_pkg.testing.queries import forget_last_commit
-from tutorial_pkg.testing.sink_trial import BATCH, MANY, Feed, Onlooker, SinkTrial
-from tutorial_pkg.testing.trial import KILLS, SECONDS
+from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, SinkTrial
+from tutorial_pkg.testing.trial import SECONDS
 
-UNKNOWN = "noSuchOption"
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 
 
@@ -26,10 +31,11 @@ def every_row_once(trial: SinkTrial) -> None:
     for count in (BATCH, MANY):
         trial.add(count)
     trial.arrive("while the query ran")
-    trial.stop()
-    trial.run()
-    trial.add()
-    trial.arrive("after a restart")
+    if trial.sink.restarts:
+        trial.stop()
+        trial.run()
+        trial.add()
+        trial.arrive("after a restart")
 
 
 @promise(
@@ -37,6 +43,7 @@ def every_row_once(trial: SinkTrial) -> None:
     "After a crash Spark repeats a batch that the sink may have committed. Remember, together with "
     "the rows, which batch of which query is done, and skip it; or write where a repetition "
     "replaces.",
+    needs="restarts",
 )
 def repeated_batch(trial: SinkTrial) -> None:
     """Spark's note of the last batch is removed, as if the driver had died before it."""
@@ -53,6 +60,7 @@ def repeated_batch(trial: SinkTrial) -> None:
     "A batch that fails leaves nothing behind.",
     "Stage in `write` what only `commit` publishes, and let `commit` publish just what its "
     "messages name. `abort` clears up, but does not always come.",
+    needs="restarts",
 )
 def failed_batch(trial: SinkTrial) -> None:
     """A task dies after it handed on its rows, and others are done; the batch is repeated."""
@@ -64,11 +72,11 @@ def failed_batch(trial: SinkTrial) -> None:
     trial.stop()
     told = trial.plan.fails = trial.folder / "fails"
     told.touch()
-    before = list(trial.sink.read())
+    before = list(trial.read())
     trial.add()
     trial.run(writers)
     trial.failed()
-    check_once(before, trial.sink.read(), "after a failed batch")
+    check_once(before, trial.read(), "after a failed batch")
     told.unlink()
     trial.run(writers)
     trial.arrive("after the failed batch was repeated")
@@ -131,8 +139,50 @@ def new_query(trial: SinkTrial) -> None:
 
 
 @promise(
+    "Two queries may write at the same time, or the second one is refused.",
+    "Give drafts, stages and notes names that two queries do not share: the query's id is in "
+    "`TaskContext`. Or let the second one fail, with an error, before it writes.",
+)
+def two_queries(trial: SinkTrial) -> None:
+    """Both write three batches; of one that is refused a reader may see whole batches only."""
+    trial.run()
+    trial.add()
+    trial.arrive("while the query ran")
+    other = trial.aside("second")
+    batches = [other.add(f"second {part}", BATCH) for part in range(3)]
+    query = trial.started(lambda: other.plan.start(trial.spark, drain=True))
+    for _ in range(3):
+        trial.add()
+    refused = trial.refused(query)
+    trial.settle(lambda: True)
+    seen = set(trial.read())
+    trial.written += [row for rows in batches if not refused or seen & set(rows) for row in rows]
+    trial.arrive("with two queries at once")
+
+
+@promise(
+    "The output mode `complete` is refused, or each batch replaces all that was written.",
+    "Spark tells it as `overwrite` in `streamWriter(schema, overwrite)`: raise `ValueError`, or "
+    "replace, in `commit` and in one step.",
+)
+def complete_mode(trial: SinkTrial) -> None:
+    """A query in this mode writes two batches, the second of which has the first one's rows too."""
+    trial.stop()
+    other = trial.aside("complete")
+    plan = replace(other.plan, mode="complete")
+    batches = [other.add(f"complete {part}", BATCH) for part in range(2)]
+    with trial.setting("spark.sql.shuffle.partitions", 2):
+        query = trial.started(lambda: plan.start(trial.spark, drain=True))
+        refused = trial.refused(query)
+    if not refused:
+        trial.written = [row for rows in batches for row in rows]
+    trial.compare("after the output mode `complete`")
+
+
+@promise(
     "The number of tasks that write may change.",
     "Take as many messages as come, in `commit`; `None` among them is no message.",
+    needs="restarts",
 )
 def other_writers(trial: SinkTrial) -> None:
     """The query is restarted with five tasks that write, then with one."""
@@ -167,6 +217,17 @@ def awkward_text(trial: SinkTrial) -> None:
 
 
 @promise(
+    "A null is still a null.",
+    "`None` is no text: `str(None)` makes it one. Write it so that it cannot be taken for a word.",
+)
+def nulls(trial: SinkTrial) -> None:
+    """A batch of three nulls is written."""
+    trial.run()
+    trial.write([None] * 3)
+    trial.arrive("with nulls")
+
+
+@promise(
     "An unknown option is refused, with its name.",
     "Compare the names of `self.options` with those that you know (Spark makes them small "
     "letters), and raise `ValueError` in `streamWriter`: a typing error in an option otherwise "
@@ -175,21 +236,10 @@ def awkward_text(trial: SinkTrial) -> None:
 def unknown_option(trial: SinkTrial) -> None:
     """A query is started with an option that nobody can know."""
     trial.stop()
-    refused = Feed(trial.folder / "refused")
-    refused.add(["a row that nobody should see"])
-    plan = replace(
-        trial.plan,
-        options={**trial.plan.options, UNKNOWN: "1"},
-        checkpoint=trial.folder / "refused-checkpoint",
-        batches=refused.folder,
-    )
-    try:
-        trial.drain(lambda: plan.start(trial.spark, drain=True))
-    except Broken as error:
-        if UNKNOWN.lower() not in f"{error}{error.__cause__}".lower():
-            raise Broken(f"the error does not name the option: {error}") from None
-    else:
-        raise Broken(f"a query with the option `{UNKNOWN}` ran")
+    other = trial.aside("refused")
+    other.add("nobody should see this", 1)
+    plan = replace(other.plan, options={**other.plan.options, UNKNOWN: "1"})
+    must_refuse_unknown(lambda: trial.drain(lambda: plan.start(trial.spark, drain=True)))
 
 
 @promise(
@@ -201,20 +251,31 @@ def nothing_left(trial: SinkTrial) -> None:
     trial.run()
     trial.add()
     trial.arrive("while the query ran")
-    trial.stop()
-    if trial.left_behind:
-        raise Broken(f"still there after `stop()`: {', '.join(trial.left_behind)}")
+    must_leave_no_process(trial)
+
+
+@promise(
+    "No port and no file stays open when the query has stopped.",
+    "The workers of tasks live on, and with them what `write` opened: close it there, with `with` "
+    "or `finally`.",
+)
+def nothing_open(trial: SinkTrial) -> None:
+    """Ports of Spark's processes, and open files in the sink's folder, are looked for."""
+    trial.run()
+    trial.add()
+    trial.arrive("while the query ran")
+    must_leave_nothing_open(trial)
 
 
 @promise(
     "Nothing is lost or doubled by `kill -9` of the driver.",
     "The rows and the note that this batch is done must appear in one step, or the note must say "
     "beforehand what is going to be published, so that the next commit can finish it.",
+    needs="restarts",
 )
 def killed(trial: SinkTrial) -> None:
     """The query runs in drivers of its own, which die while batches are written."""
-    for _ in range(KILLS):
-        trial.killed(trial.plan, lambda driver: _write_some(trial, driver))
+    trial.killed(trial.plan, lambda driver: _write_some(trial, driver))
     trial.run()
     trial.add()
     trial.arrive("after `kill -9`")
@@ -223,9 +284,9 @@ def killed(trial: SinkTrial) -> None:
 def _write_some(trial: SinkTrial, driver: Driver) -> None:
     """A first batch is waited for; then some more are on their way."""
 
-    def more(before: int = len(trial.sink.read())) -> bool:
+    def more(before: int = len(trial.read())) -> bool:
         driver.check()
-        return len(trial.sink.read()) > before
+        return len(trial.read()) > before
 
     for _ in range(6):
         trial.add()
@@ -239,10 +300,14 @@ SINK_PROMISES: list[Promise[SinkTrial]] = [
     whole_batches,
     never_taken_back,
     new_query,
+    two_queries,
+    complete_mode,
     other_writers,
     empty_batch,
     awkward_text,
+    nulls,
     unknown_option,
     nothing_left,
+    nothing_open,
     killed,
 ]

@@ -3,70 +3,52 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.errors import last_error
-from tutorial_pkg.testing.driver import Driver
-from tutorial_pkg.testing.promise import Broken, failure
+from tutorial_pkg.testing.driver import Driver, Drivers
+from tutorial_pkg.testing.processes import ENDING, SparkProcesses, end_survivors
+from tutorial_pkg.testing.promise import Broken, MachineTooSlow, failure
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 
 SECONDS = 120  # until something that must happen counts as not happening
 QUIET = 2.0  # when Spark has nothing to do for so long, what has not come will not come
-KILLS = 2
-
-
-class Drivers:
-    """Drivers made to be killed; the next one's Spark starts while other things happen."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._conf = spark.sparkContext.getConf().getAll()
-        self._folder, self._count = folder, 0
-        self._spare: Driver | None = None
-
-    def prepare(self) -> None:
-        """Let a driver start now that will be taken later."""
-        if self._spare is None:
-            self._count += 1
-            self._spare = Driver(self._folder / f"driver-{self._count}", self._conf)
-
-    def take(self) -> Driver:
-        """A driver whose Spark is starting, or up."""
-        self.prepare()
-        driver, self._spare = self._spare, None
-        assert driver is not None
-        return driver
-
-    def close(self) -> None:
-        """End the one that nobody took."""
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
 
 
 class Trial:
-    """One life of a source or a sink, with its checkpoint; the promises are tried one by one."""
+    """One life of a source or a sink, with its checkpoint; the promises are tried one by one.
 
-    def __init__(self, spark: SparkSession, drivers: Drivers, seed: int = 20261121) -> None:
+    What is under trial has the folder `place` for itself.
+    """
+
+    def __init__(
+        self, spark: SparkSession, drivers: Drivers, place: str, seed: int = 20261121
+    ) -> None:
         self.spark, self.drivers = spark, drivers
         self.moments = random.Random(seed)
         self.folder = Path(tempfile.mkdtemp(prefix="trial-"))
+        self.place = self.folder / place
+        self.place.mkdir()
         self.query: StreamingQuery | None = None
+        self._beside: StreamingQuery | None = None
         self.left_behind: list[str] = []
-        java: Any = spark.sparkContext._jvm
-        self._java = java.ProcessHandle.current().pid()
-        self._before = self._processes()
+        self.processes = SparkProcesses(spark)
+        self._processes_before = self.processes.started()
+        self._ports_before = self.processes.ports()
+
+    # ---- Queries in this session ---------------------------------------------------------------
 
     def running(self, start: Callable[[], StreamingQuery]) -> None:
         """See that a query runs; `start()` one when there is none."""
@@ -84,25 +66,38 @@ class Trial:
         """Stop the query, and note and end what it leaves running."""
         if self.query is None:
             return
-        started = self._processes() - self._before
+        started = self.processes.started() - self._processes_before
         self.query.stop()
         self.query = None
-        left = _survivors(started)
-        self.left_behind += [_described(process) for process in left]
-        for process in left:
-            if not _is_of(process, "pyspark"):  # Spark's own may be another query's
-                _kill(process)
+        self.left_behind += end_survivors(started)
 
     def settle(self, done: Callable[[], bool]) -> None:
-        """Let the query read all there is; what is not `done` then has a moment to come yet."""
-        query = self.query
-        assert query is not None
-        idle = threading.Thread(target=_until_idle, args=(query,), daemon=True)
+        """Let the query read all there is; what is not `done` then has a moment to come yet.
+
+        A batch that begins in that moment gets another one: a source may have threads of its own.
+        """
+        deadline = time.monotonic() + SECONDS
+        batch = None
+        while True:
+            self._rest(deadline)
+            before, batch = batch, self._last_batch()
+            if done() or batch == before:
+                break
+            self.wait(done, QUIET)
+        self.raise_failure()
+
+    def _rest(self, deadline: float) -> None:
+        """Wait until the query has nothing to do."""
+        idle = threading.Thread(target=_until_idle, args=(self.query,), daemon=True)
         idle.start()
-        idle.join(SECONDS)
+        idle.join(max(0.0, deadline - time.monotonic()))
         if idle.is_alive():
             raise Broken(f"the query had not come to rest after {SECONDS} s")
-        self.wait(done, QUIET)
+
+    def _last_batch(self) -> int:
+        """The number of the last one that was finished."""
+        progress = self.query.lastProgress if self.query else None
+        return progress["batchId"] if progress else -1
 
     def wait(self, done: Callable[[], bool], seconds: float) -> None:
         """Wait for `done()`, at most so long; raise `Broken` when the query fails."""
@@ -131,25 +126,25 @@ class Trial:
             self.raise_failure()
         self.stop()
 
-    def killed(self, query: SourceQuery | SinkQuery, work: Callable[[Driver], None]) -> None:
-        """Run `query` in a driver of its own, do `work`, and kill it a moment later."""
-        self.stop()
-        with self.drivers.take() as driver:
-            driver.go(query)
-            try:
-                work(driver)
-            except TimeoutError:
-                driver.check()
-                raise
-            time.sleep(self.moments.uniform(0, 0.3))
-            driver.check()
-
-    def close(self) -> None:
-        """Leave nothing: no query, no process, no file."""
+    def started(self, start: Callable[[], StreamingQuery]) -> StreamingQuery | None:
+        """Start a query that ends by itself beside the trial's own; None when it is refused."""
         try:
-            self.stop()
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._beside = start()
+        except PySparkException:
+            self._beside = None
+        return self._beside
+
+    def refused(self, query: StreamingQuery | None) -> bool:
+        """Whether it was refused, or has failed; else wait for its end."""
+        if query is None:
+            return True
+        with contextlib.suppress(StreamingQueryException):
+            if not query.awaitTermination(SECONDS):
+                raise Broken(f"a query beside another one had not ended after {SECONDS} s")
+        error = query.exception()
+        if isinstance(late := failure(last_error(query) or "", error), MachineTooSlow):
+            raise late
+        return error is not None
 
     def raise_failure(self) -> None:
         """Raise `Broken` when the query has ended, with its error."""
@@ -157,9 +152,69 @@ class Trial:
             error = self.query.exception()
             raise failure(f"the query failed: {last_error(self.query)}", error) from error
 
-    def _processes(self) -> set[psutil.Process]:
-        """All that Spark has started."""
-        return set(psutil.Process(self._java).children(recursive=True))
+    @contextlib.contextmanager
+    def setting(self, name: str, value: object) -> Iterator[None]:
+        """Within it the session has this setting, for queries that start there."""
+        self.stop()
+        before = self.spark.conf.get(name)
+        self.spark.conf.set(name, str(value))
+        try:
+            yield
+            self.stop()
+        finally:
+            self.spark.conf.set(name, str(before))
+
+    # ---- Queries in drivers of their own -------------------------------------------------------
+
+    def killed(self, query: SourceQuery | SinkQuery, work: Callable[[Driver], None]) -> None:
+        """Several times: run `query` in a driver of its own, do `work`, kill it a moment later."""
+        self.stop()
+        for kill in range(KILLS):
+            with self.drivers.take() as driver:
+                if kill + 1 < KILLS:
+                    self.drivers.prepare()
+                self._killed(driver, query, work)
+
+    def _killed(
+        self, driver: Driver, query: SourceQuery | SinkQuery, work: Callable[[Driver], None]
+    ) -> None:
+        driver.go(query)
+        try:
+            work(driver)
+        except TimeoutError:
+            driver.check()
+            raise
+        time.sleep(self.moments.uniform(0, 0.3))
+        driver.check()
+
+    # ---- What is used, and what is left --------------------------------------------------------
+
+    def processor_seconds(self, work: Callable[[], object]) -> float:
+        """What `work` costs Spark and all that it has started."""
+        before = self.processes.cpu_seconds()
+        work()
+        after = self.processes.cpu_seconds()
+        return sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
+
+    def left_open(self) -> set[str]:
+        """Ports and files that are open after the query's end, and stay so."""
+        deadline = time.monotonic() + ENDING
+        while (left := self._open()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
+
+    def _open(self) -> set[str]:
+        ports = self.processes.ports() - self._ports_before
+        return ports | self.processes.files(self.place)
+
+    def close(self) -> None:
+        """Leave nothing: no query, no process, no file."""
+        try:
+            if self._beside:
+                self._beside.stop()
+            self.stop()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _until_idle(query: StreamingQuery) -> None:
@@ -167,29 +222,3 @@ def _until_idle(query: StreamingQuery) -> None:
     with contextlib.suppress(PySparkException):  # the trial asks the query itself
         query.processAllAvailable()
         query.processAllAvailable()
-
-
-def _survivors(started: set[psutil.Process]) -> list[psutil.Process]:
-    """Those that do not end within some seconds; Spark keeps its task workers for the next task."""
-    ending = [process for process in started if not _is_of(process, "pyspark.daemon")]
-    return list(psutil.wait_procs(ending, timeout=5)[1])
-
-
-def _is_of(process: psutil.Process, module: str) -> bool:
-    """Whether it is a Python that runs a module of this name; False for one that has ended."""
-    try:
-        return any(word.startswith(module) for word in process.cmdline())
-    except psutil.Error:
-        return False
-
-
-def _described(process: psutil.Process) -> str:
-    try:
-        return f"process {process.pid} ({' '.join(process.cmdline())[:80]})"
-    except psutil.Error:
-        return f"process {process.pid}"
-
-
-def _kill(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()

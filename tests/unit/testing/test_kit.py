@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tutorial_pkg.testing import (
@@ -14,8 +16,11 @@ from tutorial_pkg.testing import (
     StreamSource,
     Verdict,
 )
-from tutorial_pkg.testing.promise import check_names, check_once
+from tutorial_pkg.testing.examination import chosen
+from tutorial_pkg.testing.processes import open_paths
+from tutorial_pkg.testing.promise import MachineTooSlow, check_names, check_once, failure
 from tutorial_pkg.testing.queries import Ledger, forget_last_commit, offsets
+from tutorial_pkg.testing.sink_trial import without_repeats
 from tutorial_pkg.testing.source_promises import went_back
 
 PROMISES = [*SOURCE_PROMISES, *SINK_PROMISES]
@@ -88,12 +93,54 @@ def test_what_is_not_claimed_and_what_is_not_described_is_not_tried() -> None:
     }
     assert reasons["restart"] == "it is not said to"
     assert reasons["limit"] == "`limit` is not described"
+    assert reasons["idle"] == "`feed` is not described"
+    assert reasons["rows_fit_schema"] == "no class in Python: nobody can look inside"
     assert reasons["every_row_once"] is None
 
 
 def test_a_promise_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="`without`: no promise is called 'restarts'; there are "):
         check_names({"restarts"}, SOURCE_PROMISES, "`without`")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "what"),
+    [
+        ("ValueError: no", "a JVM's trace", Broken),
+        ("no", "SparkException: Python worker failed to connect back.", MachineTooSlow),
+        # The exception itself may say less than the line that was found in its causes.
+        (
+            "SocketTimeoutException: Timed out while waiting for the Python worker to connect back",
+            "[STREAM_FAILED]",
+            MachineTooSlow,
+        ),
+    ],
+)
+def test_a_machine_that_is_too_slow_breaks_no_promise(text: str, error: str, what: type) -> None:
+    told = failure(text, error)
+    assert type(told) is what
+    assert str(told) == text
+
+
+def test_promises_are_chosen_by_name_in_their_own_order() -> None:
+    names = [promise.name for promise in SOURCE_PROMISES]
+    assert [p.name for p in chosen(SOURCE_PROMISES, (), ())] == names
+    assert [p.name for p in chosen(SOURCE_PROMISES, names[1:], ())] == names[:1]
+    assert [p.name for p in chosen(SOURCE_PROMISES, (), ["killed", "restart"])] == [
+        "restart",
+        "killed",
+    ]
+
+
+def test_one_name_that_is_no_list_is_refused() -> None:
+    with pytest.raises(ValueError) as error:
+        chosen(SOURCE_PROMISES, (), "restart")
+    assert str(error.value) == "`only` takes a list of names, not 'restart'"
+
+
+def test_at_least_once_overlooks_repeated_rows_and_nothing_else() -> None:
+    assert sorted(without_repeats(["a", "a", "b"], ["a", "b", "c"])) == ["a", "b"]
+    assert without_repeats(["strange", "strange"], ["a"]) == ["strange", "strange"]
 
 
 REPORT = Report(
@@ -125,3 +172,11 @@ def test_a_report_in_a_notebook() -> None:
     assert page.count("<tr>") == 3
     assert "some&lt;format&gt;" in page
     assert "<td>3 rows &lt; 4<br>→ Mend it.</td>" in page
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="psutil leaves them out")
+def test_an_open_file_is_seen_also_when_it_was_deleted(tmp_path: Path) -> None:
+    with (tmp_path / "there").open("w"), (tmp_path / "gone").open("w"):
+        (tmp_path / "gone").unlink()
+        found = open_paths(psutil.Process())
+        assert {"there", "gone"} == {path.name for path in found if path.is_relative_to(tmp_path)}

@@ -1,0 +1,109 @@
+"""The processes that Spark has started: what they cost, what they hold open, which of them stay."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+from pyspark.sql import SparkSession
+
+ENDING = 5.0  # seconds that a process has to end after its query
+
+Found = TypeVar("Found")
+
+
+class SparkProcesses:
+    """The JVM of a session, and all below it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        java: Any = spark.sparkContext._jvm
+        self._java = psutil.Process(java.ProcessHandle.current().pid())
+
+    def started(self) -> set[psutil.Process]:
+        """All that the JVM has started, and what those have."""
+        return set(self._java.children(recursive=True))
+
+    def end_task_workers(self) -> None:
+        """Whatever a task does next, it does in another process."""
+        daemons = [process for process in self._java.children() if _is_of(process, DAEMON)]
+        for daemon in daemons:
+            for worker in daemon.children():
+                _kill(worker)
+
+    def cpu_seconds(self) -> dict[int, float]:
+        """For each process the time on a processor so far."""
+        return dict(self._of_each(lambda process: [sum(process.cpu_times()[:2])]))
+
+    def ports(self) -> set[str]:
+        """Where somebody listens."""
+        return {
+            f"port {at.laddr.port} of process {pid}"
+            for pid, at in self._of_each(lambda process: process.net_connections())
+            if at.status == psutil.CONN_LISTEN
+        }
+
+    def files(self, folder: Path) -> set[str]:
+        """Those below `folder` that are open."""
+        return {
+            f"file {path.name} in process {pid}"
+            for pid, path in self._of_each(open_paths)
+            if path.is_relative_to(folder)
+        }
+
+    def _of_each(self, ask: Callable[[psutil.Process], Iterable[Found]]) -> list[tuple[int, Found]]:
+        """What each process answers; one that ends meanwhile is passed over."""
+        answers: list[tuple[int, Found]] = []
+        for process in [self._java, *self.started()]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                answers += [(process.pid, answer) for answer in ask(process)]
+        return answers
+
+
+def open_paths(process: psutil.Process) -> list[Path]:
+    """All that it holds open, on Linux also files that were deleted, which psutil leaves out."""
+    descriptors = Path(f"/proc/{process.pid}/fd")
+    if not descriptors.exists():
+        return [Path(file.path) for file in process.open_files()]
+    paths = []
+    with contextlib.suppress(OSError):  # it ends meanwhile
+        for descriptor in descriptors.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                paths.append(Path(str(descriptor.readlink()).removesuffix(" (deleted)")))
+    return paths
+
+
+DAEMON = "pyspark.daemon"  # which forks the workers of tasks, and keeps them for the next task
+
+
+def end_survivors(started: set[psutil.Process]) -> list[str]:
+    """End what does not end within some seconds, and describe it; Spark's own may go on."""
+    ending = [process for process in started if not _is_of(process, DAEMON)]
+    left: list[psutil.Process] = psutil.wait_procs(ending, timeout=ENDING)[1]
+    described = [_described(process) for process in left]
+    for process in left:
+        if not _is_of(process, "pyspark"):  # it may be another query's
+            _kill(process)
+    return described
+
+
+def _is_of(process: psutil.Process, module: str) -> bool:
+    """Whether it is a Python that runs a module of this name; False for one that has ended."""
+    try:
+        return any(word.startswith(module) for word in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _described(process: psutil.Process) -> str:
+    try:
+        return f"process {process.pid} ({' '.join(process.cmdline())[:80]})"
+    except psutil.Error:
+        return f"process {process.pid}"
+
+
+def _kill(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
