@@ -218,10 +218,11 @@ def _jvm_of(driver: Driver) -> psutil.Process:
 
 def test_a_task_that_fails_at_first_publishes_once(drill: Drill) -> None:
     drill.feed.add(files=2)
-    drill.driver("drain", master="local[2,3]").finish()
+    driver = drill.driver("drain", master="local[2,3]")
+    driver.finish()
     assert items_of(drill.contents()) == Counter(drill.feed.items)
     assert drill.staged() == []
-    log = max((Path.cwd() / ".work" / "logs").iterdir(), key=lambda file: file.stat().st_mtime)
+    log = Path.cwd() / ".work" / "logs" / f"spark-{driver.pid}.log"
     assert "this attempt was told to fail" in log.read_text(errors="replace")
 
 
