@@ -87,5 +87,6 @@ class Topics:
         assert errors == {"_PARTITION_EOF"}
         return [event for event in found if event.error() is None]
 
-    def values(self, topic: str) -> list[str]:
-        return [record.value().decode() for record in self.records(topic)]
+    def values(self, topic: str) -> list[str | None]:
+        values = [record.value() for record in self.records(topic)]
+        return [None if value is None else value.decode() for value in values]

@@ -27,11 +27,16 @@ class SparkProcesses:
         return set(self._java.children(recursive=True))
 
     def end_task_workers(self) -> None:
-        """Whatever a task does next, it does in another process."""
+        """Whatever a task does next, it does in another process.
+
+        Spark looks whether a worker lives before it takes it, so wait until all are gone: to one
+        that is dying it would write, and the task would fail.
+        """
         daemons = [process for process in self._java.children() if _is_of(process, DAEMON)]
-        for daemon in daemons:
-            for worker in daemon.children():
-                _kill(worker)
+        workers = [worker for daemon in daemons for worker in daemon.children()]
+        for worker in workers:
+            _kill(worker)
+        psutil.wait_procs(workers, timeout=ENDING)
 
     def cpu_seconds(self) -> dict[int, float]:
         """For each process the time on a processor so far."""

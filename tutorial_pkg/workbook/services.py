@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -25,7 +26,7 @@ import psutil
 
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.query_process import wait_until
-from tutorial_pkg.workbook.senders import HOST, free_ports
+from tutorial_pkg.workbook.senders import HOST
 
 START_SECONDS = 30
 END_SECONDS = 10
@@ -188,7 +189,7 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
 
     `flags` are for the server: `"--user", "me"`.
     """
-    port = free_ports()
+    port = _free_port()
     command = [_program(NATS), "-a", HOST, "-p", port, "-js", "-sd", folder, *flags]
     return ServerProcess(folder, command, port, f"nats://{HOST}:{port}")
 
@@ -201,7 +202,7 @@ def start_kafka(folder: Path) -> ServerProcess:
     came last in one piece, so a reader sees the others when more comes. Write to it with
     `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
     """
-    port = free_ports()
+    port = _free_port()
     url = f"tcp://{HOST}:{port}"
     addresses = ["--listener-url", url, "--advertised-listener-url", url]
     command = [_program(KAFKA), "broker", *addresses, "--storage-engine", "memory://tansu/"]
@@ -258,6 +259,19 @@ class ServerProcess(Service):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _free_port() -> int:
+    """By chance, and so hardly one of before, where the clients of a closed server still knock.
+
+    Below the ports that the system gives to clients, so that it is free for a restart, too.
+    """
+    for _ in range(100):
+        port = random.randint(12_000, 32_000)
+        with contextlib.suppress(OSError):
+            socket.create_server((HOST, port)).close()
+            return port
+    raise OSError("no free port between 12000 and 32000")
 
 
 # ---- Which are there -----------------------------------------------------------------------------

@@ -141,7 +141,8 @@ class NatsDataSource(DataSource):
         the query be one whose rows come to the same partitions again.
 
     Columns: data STRING or BINARY; if they are there, subject STRING, headers MAP<STRING, STRING>,
-    in which `Nats-Msg-Id` takes the place of the id.
+    in which `Nats-Msg-Id` takes the place of the id. A null in
+    `data` is a message without bytes.
 
     Options for writing: `subject` (where all rows go; else the column `subject` says it), and those
     to connect: `url`, `user`, `password`, `token`, `credentials`, `caFile`, `timeoutSeconds`.
