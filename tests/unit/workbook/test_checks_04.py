@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.core.writer_lock import WriterLock
@@ -116,7 +117,9 @@ def test_04_2_wrong(
     assert hint in verdict.message
 
 
-def test_04_2_with_a_query_that_runs_on(tmp_path: Path) -> None:
+def test_04_2_with_a_query_that_runs_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a session nobody can tell, so its lock counts; other tests may have started one."""
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     log_with(tmp_path, 2, 1, 5, 100)
     status_file(tmp_path).write({11000: PortStatus(lines=2, dropped={"too_long": 1})}, [])
     lock = WriterLock(tmp_path)
