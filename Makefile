@@ -49,10 +49,10 @@ services: $(READY) ## which real servers are there for lessons and tests, and wh
 notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
 	$(BIN)/python -m tutorial_pkg.workbook.rerun notebooks/*.ipynb
 
-bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/RESULTS.md (14 minutes)
+bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/RESULTS.md (half an hour)
 	$(BIN)/python benchmarks/run.py
 
-bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (22 minutes)
+bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (an hour)
 	$(BIN)/python benchmarks/run.py --peers
 
 book: $(READY) ## the notebooks as a static book in .work/book

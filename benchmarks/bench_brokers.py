@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import nats
+from batches import seconds_of_a_batch
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from lines import LINE
@@ -34,7 +35,6 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.drills import wait_until
 from tutorial_pkg.workbook.services import start_kafka, start_nats
 
 PROCESSES = 2
@@ -140,23 +140,9 @@ def read(spark: SparkSession, name: str, options: dict[str, Any]) -> float:
 
 
 def write(spark: SparkSession, name: str, rows: int, column: str, options: dict[str, Any]) -> float:
-    """The second micro-batch: the first one begins with Spark's own preparations."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
     lines = source.option("numPartitions", PROCESSES).load().selectExpr(f"{ROW} AS {column}")
-    with tempfile.TemporaryDirectory(dir=work_dir("bench")) as checkpoint:
-        writer = lines.writeStream.format(name).options(**options)
-        writer = writer.option("checkpointLocation", checkpoint)
-        query = writer.trigger(processingTime="0 seconds").start()
-        wait_until(lambda: _ended(query, 2), 300, "two batches")
-        query.stop()
-    progress = next(each for each in query.recentProgress if each["batchId"] == 1)
-    return progress["durationMs"]["triggerExecution"] / 1000
-
-
-def _ended(query: Any, batches: int) -> bool:
-    if query.exception():
-        raise query.exception()
-    return bool(query.lastProgress) and query.lastProgress["batchId"] >= batches - 1
+    return seconds_of_a_batch(lines.writeStream.format(name), **options)
 
 
 # ---- Contestants ---------------------------------------------------------------------------------

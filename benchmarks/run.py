@@ -10,7 +10,7 @@ page's text.
 
 Twice, because no two JVMs compile the same code in the same way, and because a machine may be
 slower for some minutes: with one pass, ratios of two runs differed by up to a fifth. Without peers
-it takes under 15 minutes on two cores, with them under 30.
+it takes half an hour on two cores, with them an hour.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ SECTIONS = (
     "cpu_log",
     "builder",
     "observe",
+    "postgres",
+    "brokers",
     "limits",
 )
 Passes = tuple[int, ...]
