@@ -20,7 +20,7 @@ from tutorial_pkg.workbook.drills import wait_until
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TOKEN = "a-test-is-reading"
-NOTEBOOKS = ["00_start_here", "01_cpu_log_sink", "04_network_source", "07_fault_tolerance"]
+NOTEBOOKS = ["01_cpu_log_sink", "04_network_source"]  # nbval runs all; these, as people see them
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (`make chromium` installs it on Debian)"

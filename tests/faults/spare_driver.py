@@ -20,7 +20,10 @@ class SpareDriver(QueryProcess):
 
     def __init__(self, script: Path, path: Path, *words: object, **env: str) -> None:
         self._ready, self._go = path.with_suffix(".ready"), path.with_suffix(".go")
-        env = {"PYTHONPATH": str(PROJECT), "JDK_JAVA_OPTIONS": FIRST_COMPILER, **env}
+        left = path.with_suffix(".tmp")  # what a killed one leaves goes with the test's folder
+        left.mkdir()
+        java = f"{FIRST_COMPILER} -Djava.io.tmpdir={left}"
+        env = {"PYTHONPATH": str(PROJECT), "JDK_JAVA_OPTIONS": java, "TMPDIR": str(left), **env}
         output = path.with_suffix(".log")
         super().__init__(script, self._ready, self._go, *words, output=output, env=env)
 
