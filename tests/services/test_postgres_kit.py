@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
@@ -25,9 +25,9 @@ class OnServer:
     server: Postgres
 
     @pytest.fixture(autouse=True, scope="class")
-    def use_server(self, request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[None]:
-        request.cls.server = postgres
-        yield
+    @classmethod
+    def use_server(cls, postgres: Postgres) -> None:
+        cls.server = postgres
 
 
 class TestAppend(OnServer, StreamSinkTests):
