@@ -28,30 +28,6 @@ SECONDS = 180  # until something that must happen counts as not happening
 # ---- Sources -------------------------------------------------------------------------------------
 
 
-class Numbers:
-    """The numbers from the option `from` on, as many as the option `count` says."""
-
-    def __init__(self, context: Any) -> None:
-        self.next = context.options["from"]
-        self.end = self.next + context.options.count
-
-    def fill(self, buffer: Buffer) -> None:
-        for number in range(self.next, min(self.next + 100, self.end)):
-            buffer.add(number)
-            self.next = number + 1
-
-
-def numbers() -> Any:
-    return (
-        SourceBuilder.stream("numbers", "number LONG", Numbers)
-        .fill(Numbers.fill)
-        .snapshot(lambda state: state.next)
-        .restore(lambda state, snapshots: setattr(state, "next", snapshots[0]))
-        .option("from", integer(0), 0, "the first number")
-        .option("count", integer(0), 1_000, "how many")
-    )
-
-
 def start(rows: DataFrame, directory: Path, **trigger: Any) -> StreamingQuery:
     writer = rows.writeStream.format("parquet").option("path", str(directory / "out"))
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
@@ -67,21 +43,6 @@ def wait_for_rows(query: StreamingQuery, count: int) -> None:
         return sum(progress["numInputRows"] for progress in query.recentProgress) >= count
 
     wait_until(enough, SECONDS, f"{count} rows")
-
-
-def test_a_stream_restarted_twice_and_drained(spark: SparkSession, tmp_path: Path) -> None:
-    spark.dataSource.register(numbers().build())
-    log = str(tmp_path / "log")
-    for count in (500, 1_000):
-        rows = spark.readStream.format("numbers").option("count", count).load(log)
-        query = start(rows, tmp_path)
-        wait_for_rows(query, 500)
-        query.stop()
-    rows = spark.readStream.format("numbers").option("maxRowsPerTrigger", 200).load(log)
-    assert start(rows, tmp_path, availableNow=True).awaitTermination(SECONDS)
-    found = written(spark, tmp_path)
-    assert sorted(found) == list(range(len(found)))
-    assert len(found) >= 1_000
 
 
 def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -234,18 +233,6 @@ def test_a_session_in_any_zone_writes_its_timestamps(spark: SparkSession, out: P
             "12:26:40.000000Z",
         )
     )
-
-
-def test_a_query_whose_checkpoint_was_deleted_appends(feed: Feed, out: Path) -> None:
-    """Batch 0 is not the old batch 0."""
-    feed.add(50)
-    drain(feed.stream(), out)
-    first = (out / "data.0.csv").read_bytes()
-    shutil.rmtree(out.parent / "checkpoint")
-    feed.add(50)
-    drain(feed.stream(), out)
-    assert (out / "data.0.csv").read_bytes().startswith(first)
-    assert items(out) == Counter(feed.items[:50]) + Counter(feed.items)
 
 
 @pytest.fixture

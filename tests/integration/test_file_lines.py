@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.errors import last_error
@@ -20,8 +19,8 @@ def append(path: Path, *lines: object) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def drain(lines: DataFrame, work: Path) -> list[StreamingQuery]:
-    """Run `lines` into Parquet files until what is available now is read; the progress."""
+def drain(lines: DataFrame, work: Path) -> None:
+    """Run `lines` into Parquet files until what is available now is read."""
     query = (
         lines.writeStream.format("parquet")
         .option("checkpointLocation", str(work / "checkpoint"))
@@ -29,11 +28,6 @@ def drain(lines: DataFrame, work: Path) -> list[StreamingQuery]:
         .start(str(work / "out"))
     )
     query.awaitTermination()
-    return query.recentProgress
-
-
-def read_back(spark: SparkSession, work: Path) -> Counter[str]:
-    return Counter(row.value for row in spark.read.parquet(str(work / "out")).collect())
 
 
 @pytest.fixture
@@ -105,37 +99,6 @@ def test_a_missing_path_fails_before_the_query_runs(spark, folder):
         spark.read.format("file_lines").load(str(folder / "none")).collect()
     with pytest.raises(AnalysisException, match="option `path` is missing"):
         spark.read.format("file_lines").load()
-
-
-def test_a_real_checkpoint_restarted_twice(spark, folder, tmp_path):
-    written = 0
-    offsets: list[int] = []
-    for _ in range(3):
-        append(folder / "log", *range(written, written + 500))
-        written += 500
-        with (folder / "log").open("a") as file:
-            file.write(f"{written}")  # half a line, ended in the next run
-        lines = spark.readStream.format("file_lines").load(str(folder))
-        progress = drain(lines, tmp_path)
-        offsets += [next_unread(p.sources[0].endOffset) for p in progress if p.numInputRows]
-        append(folder / "log", "")
-        written += 1
-    assert read_back(spark, tmp_path) == Counter(map(str, range(written - 1)))
-    assert offsets == sorted(offsets)
-
-
-def next_unread(offset_json: str) -> int:
-    return sum(file["next"] for file in json.loads(offset_json)["files"].values())
-
-
-def test_available_now_with_a_row_limit_drains_in_several_batches(spark, folder, tmp_path):
-    append(folder / "log", *range(1000))
-    reader = spark.readStream.format("file_lines").option("maxRowsPerTrigger", 300)
-    progress = drain(reader.load(str(folder)), tmp_path)
-    assert [p.numInputRows for p in progress if p.numInputRows] == [300, 300, 300, 100]
-    assert read_back(spark, tmp_path) == Counter(map(str, range(1000)))
-    sources = [p.sources[0] for p in progress]
-    assert {next_unread(s.latestOffset) for s in sources} == {(folder / "log").stat().st_size}
 
 
 def test_a_running_query_follows_appends_rotation_and_copytruncate(spark, folder):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.network_queries import (
     HOST,
@@ -161,24 +161,6 @@ def test_event_time_modes(spark, tmp_path, free_ports) -> None:
     send_lines(HOST, port, ["3,d", "bad line", "4,e"])
     with pytest.raises(StreamingQueryException, match="first comma of line 'bad line'"):
         query.processAllAvailable()
-
-
-def test_row_limit_makes_several_batches_and_available_now_stops(
-    spark, tmp_path, free_ports
-) -> None:
-    port = free_ports(2)
-    filling = reader(tmp_path, port, parallelism=2, maxRowsPerTrigger=400)
-    filling.latestOffset(filling.initialOffset(), ReadMaxRows(400))
-    send_lines(HOST, port, map(str, range(1_000)))
-    send_lines(HOST, port + 1, map(str, range(1_000, 1_100)))
-    filling.stop()
-    lines = network_lines(spark, tmp_path, port, parallelism=2, maxRowsPerTrigger=400)
-    query = to_parquet(lines, tmp_path).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
-    assert sorted(map(int, rows(spark, tmp_path))) == list(range(1_100))
-    sizes = [progress["numInputRows"] for progress in query.recentProgress]
-    assert sum(sizes) == 1_100
-    assert max(sizes) <= 400
 
 
 def test_byte_limit(tmp_path, free_ports) -> None:
