@@ -124,14 +124,15 @@ def idle_share(spark: SparkSession, folder: Path) -> float:
     time.sleep(2.0)
     before = cpu_seconds()
     time.sleep(IDLE_SECONDS)
-    spent = cpu_seconds() - before
+    spent = {process: used - before.get(process, 0) for process, used in cpu_seconds().items()}
     query.stop()
-    return spent / IDLE_SECONDS
+    return sum(spent.values()) / IDLE_SECONDS
 
 
-def cpu_seconds() -> float:
-    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
-    return sum(each.user + each.system for each in times)
+def cpu_seconds() -> dict[psutil.Process, float]:
+    """By process: one that ends meanwhile must not take away what it had used before."""
+    times = {each: each.cpu_times() for each in psutil.Process().children(recursive=True)}
+    return {each: used.user + used.system for each, used in times.items()}
 
 
 def main() -> None:
