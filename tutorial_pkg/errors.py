@@ -44,4 +44,4 @@ def _error_of_java(error: BaseException, text: str) -> str:
     found = _JAVA.match(causes[-1]) if causes else _JAVA.search(text)
     if found:
         return found.group(1).strip()
-    return f"{type(error).__name__}: {_QUERY_FAILED.sub('', str(error).splitlines()[0]).strip()}"
+    return f"{type(error).__name__}: {_QUERY_FAILED.sub('', str(error).strip().splitlines()[0])}"

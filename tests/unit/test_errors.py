@@ -107,3 +107,9 @@ class QueryOfConnect:
 def test_any_query_is_asked_for_its_error() -> None:
     assert last_error(QueryOfConnect(None)) is None
     assert last_error(QueryOfConnect(Exception(PLAIN))) == "Exception: the disk is gone"
+
+
+def test_a_text_that_begins_with_an_empty_line() -> None:
+    """As Spark's parser words its errors."""
+    error = ValueError("\n[UNSUPPORTED_DATATYPE] Unsupported data type LNG.\n== DataType ==\nLNG")
+    assert last_error(error) == "ValueError: [UNSUPPORTED_DATATYPE] Unsupported data type LNG."

@@ -156,7 +156,7 @@ def _convert_of(kind: DataType) -> Convert | None:
     if isinstance(kind, TimestampType):
         return _aware
     if isinstance(kind, DatetimeType):
-        return _no_number
+        return _time
     if isinstance(kind, VariantType):
         return lambda variant: {"value": variant.value, "metadata": variant.metadata}
     if isinstance(kind, UserDefinedType):
@@ -182,13 +182,15 @@ def _aware(value: Any) -> Any:
         value = value.to_pydatetime(warn=False)
     if isinstance(value, datetime):
         return value.astimezone() if value.tzinfo is None else value
-    return _no_number(value)
+    return _time(value)
 
 
-def _no_number(value: Any) -> Any:
-    """Arrow would take seconds since 1970 for microseconds."""
+def _time(value: Any) -> Any:
+    """Arrow would take seconds since 1970 for microseconds, and a text for a number."""
     if isinstance(value, Number):
         raise ValueError("a number is no time; say `datetime.fromtimestamp(seconds, UTC)`")
+    if isinstance(value, str):
+        raise ValueError("a text is no time; say `datetime.fromisoformat(text)`")
     return value
 
 

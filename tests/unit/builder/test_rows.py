@@ -93,6 +93,12 @@ def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
         (TimestampType(), 1.5e9, "a number is no time; say `datetime.fromtimestamp(seconds, UTC)`"),
         (TimestampNTZType(), 1_500_000_000, "a number is no time"),
         (DateType(), 20_000, "a number is no time"),
+        (
+            TimestampType(),
+            "2026-11-22T09:00:00",
+            "a text is no time; say `datetime.fromisoformat(text)`",
+        ),
+        (DateType(), "2026-11-22", "a text is no time"),
     ],
 )
 def test_what_arrow_would_take_for_another_value_is_refused(
