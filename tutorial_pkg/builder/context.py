@@ -18,6 +18,9 @@ class OptionValues(SimpleNamespace):
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no option `{name}` is declared: add `.option({name!r}, ...)`")
+
 
 def option_values(options: Options, given: Mapping[str, str]) -> OptionValues:
     """Raises `ValueError` for a wrong option."""

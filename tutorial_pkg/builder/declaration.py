@@ -8,9 +8,11 @@ from typing import Any, Self
 
 from tutorial_pkg.builder.built import Schema
 from tutorial_pkg.builder.functions import Function, Functions, check_travel, checked
-from tutorial_pkg.core.options import Option, Options, integer
+from tutorial_pkg.core.options import Option, Options, choice, integer
 
 Parse = Callable[[str], Any]
+# They make a parser, and are easily given as if they were one.
+MAKERS: dict[Any, str] = {integer: "`integer(0)`", choice: '`choice("a", "b")`'}
 
 
 class Declaration:
@@ -37,6 +39,8 @@ class Declaration:
         the option takes.
         """
         checked(f"option {name}", parse, "text")
+        if parse in MAKERS:
+            raise ValueError(f"option {name}: say what it takes: {MAKERS[parse]}")
         words = allowed or getattr(parse, "allowed", None) or f"what `{_name_of(parse)}` takes"
         self._options.append(Option(name, parse, default, words, meaning))
         return self

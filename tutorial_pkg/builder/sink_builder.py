@@ -236,7 +236,8 @@ class SinkBuilder(Declaration):
         """
         if ("receive" in self._given) == ("receive_batch" in self._given):
             raise ValueError(
-                f"format `{self._name}`: give one of `receive` and `receive_batch`, not both"
+                f"format `{self._name}`: give one of `receive` and `receive_batch`, "
+                f"got {'both' if 'receive' in self._given else 'none'}"
             )
         if "commit" in self._given:
             self._require("flush")

@@ -20,6 +20,7 @@ from tutorial_pkg.builder import (
     choice,
     integer,
 )
+from tutorial_pkg.builder.context import OptionValues
 
 LOCK = threading.Lock()
 
@@ -96,7 +97,7 @@ def test_a_built_source_travels_whole() -> None:
         (lambda: stream(fill=nothing, restore=nothing), "the function `snapshot` is missing"),
         (lambda: stream(fill=nothing).heartbeat(1), "`heartbeat` needs to know the time's column"),
         (lambda: stream(fill=nothing).option("Path", str, "", ""), "option `Path` is there alr"),
-        (lambda: SinkBuilder.stream("out", nothing), "give one of `receive` and `receive_batch`"),
+        (lambda: SinkBuilder.stream("out", nothing), "`receive` and `receive_batch`, got none"),
         (
             lambda: SinkBuilder.stream("out", nothing).receive(nothing).commit(nothing),
             "format `out`: the function `flush` is missing",
@@ -114,6 +115,10 @@ def test_what_is_missing_is_named(make: Callable[[], Any], text: str) -> None:
         (lambda: stream(fill=3), "`fill` must be a function of (state, buffer), got 3"),
         (lambda: stream(fill=lambda state: None), "`fill` must be a function of (state, buffer): "),
         (lambda: stream(fill=nothing).distributed(0), "`distributed` takes 1..64, got 0"),
+        (
+            lambda: stream(fill=nothing).option("step", integer, 1, "how far"),
+            "option step: say what it takes: `integer(0)`",
+        ),
         (lambda: stream(fill=nothing).heartbeat(0), "`heartbeat` takes seconds, more than 0, got"),
         (
             lambda: SourceBuilder.stream("a b", "number LONG", nothing),
@@ -124,6 +129,14 @@ def test_what_is_missing_is_named(make: Callable[[], Any], text: str) -> None:
 def test_what_is_wrong_is_named_at_once(make: Callable[[], Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(text)):
         make()
+
+
+def test_an_option_that_is_read_and_not_declared() -> None:
+    options = OptionValues(step=2)
+    assert options["step"] == options.step == 2
+    with pytest.raises(AttributeError, match=r"^no option `speed` is declared: add `.option\('sp"):
+        options.speed  # noqa: B018
+    assert cloudpickle.loads(cloudpickle.dumps(options)) == options
 
 
 def test_the_help_leads_to_all_that_can_follow() -> None:
