@@ -8,7 +8,7 @@ READY := .venv/ready
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # Two at a time, a file each: half of a Spark test is waiting. The long ones begin.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-LONG_TESTS_FIRST := $(addprefix tests/,faults cluster services integration browser unit)
+LONG_TESTS_FIRST := $(addprefix tests/,faults cluster services) notebooks $(addprefix tests/,integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=240 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 .PHONY: help lab test check demo cluster-demo doctor services notebooks bench bench-peers book lock wheelhouse chromium clean
@@ -25,8 +25,7 @@ test: $(READY) ## every test: style, types, unit, Spark, faults, browser, notebo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) $(LONG_TESTS_FIRST)
-	$(PYTEST) $(NBVAL) notebooks
+	$(PYTEST) $(NBVAL) $(LONG_TESTS_FIRST)
 
 check: $(READY) ## the quick tests: style, types, unit, one real stream (under two minutes)
 	$(BIN)/ruff check .
