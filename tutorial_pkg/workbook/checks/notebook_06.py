@@ -112,5 +112,5 @@ def _placed(second: float) -> Verdict:
     if second + DELAY_SECONDS in (FIRST_SECOND, LAST_SECOND):
         return not_yet(f"{where}: the query waits {DELAY_SECONDS} seconds more; add them.")
     if second < FIRST_SECOND:
-        return not_yet(f"{where}: too early, not all of the windows come out.")
+        return not_yet(f"{where}: too early, it is to reach {FIRST_SECOND}.")
     return not_yet(f"{where}: too late, whatever B sends from before that would be dropped.")
