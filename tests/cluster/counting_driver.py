@@ -6,12 +6,9 @@ Arguments: the cluster's address, the directory of all that it writes, the port.
 from __future__ import annotations
 
 import sys
-import traceback
 from pathlib import Path
 
-from pyspark.errors import StreamingQueryException
-
-from tests.faults.network_to_log_driver import run_query
+from tests.faults.network_to_log_driver import run_for_ever
 from tests.faults.spare_driver import FIRST_COMPILER
 from tutorial_pkg import start_spark
 from tutorial_pkg.workbook.drills import end_with_parent
@@ -25,11 +22,7 @@ def main(master: str, directory: str, port: str) -> None:
         "spark.ui.enabled": "false",
     }
     spark = start_spark("kills", **settings)
-    while True:
-        try:
-            run_query(spark, Path(directory), int(port), processingTime="100 milliseconds")
-        except StreamingQueryException:
-            traceback.print_exc()
+    run_for_ever(spark, Path(directory), int(port))
 
 
 if __name__ == "__main__":

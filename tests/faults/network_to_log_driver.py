@@ -26,14 +26,19 @@ def run_query(spark: SparkSession, directory: Path, port: int, **trigger: object
     writer.start(str(directory / "out")).awaitTermination()
 
 
+def run_for_ever(spark: SparkSession, directory: Path, port: int) -> None:
+    """What ends the query is printed, and the query is started again."""
+    while True:
+        try:
+            run_query(spark, directory, port, processingTime="100 milliseconds")
+        except StreamingQueryException:
+            traceback.print_exc()
+
+
 def main(ready: str, go: str, directory: str, port: str) -> None:
     spark = start_spark("drill", **{"spark.ui.enabled": "false"})
     wait_for_go(ready, go)
-    while True:
-        try:
-            run_query(spark, Path(directory), int(port), processingTime="100 milliseconds")
-        except StreamingQueryException:
-            traceback.print_exc()
+    run_for_ever(spark, Path(directory), int(port))
 
 
 if __name__ == "__main__":
