@@ -54,7 +54,7 @@ def dashboard(metrics: QueryMetrics, until: Callable[[], Any], seconds: float = 
 
 
 def picture(queries: Sequence[QueryRecord], now: datetime | None = None) -> Figure:
-    """A row of plots for each query that runs; of one that ended, its `last` batches are known."""
+    """A row of plots for each query that runs."""
     running = [query for query in queries if query.state == "running"]
     use_look()
     height = 2.3 * max(1, len(running))
@@ -70,13 +70,14 @@ def picture(queries: Sequence[QueryRecord], now: datetime | None = None) -> Figu
 
 def _draw(axes: Sequence[Any], batches: list[BatchMetrics], now: datetime) -> None:
     numbers = [batch.batch for batch in batches]
+    for axis in axes:
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_xlabel("batch")
     _rates(axes[0], numbers, batches)
     _phases(axes[1], numbers, batches)
     _behind(axes[2], numbers, batches, now)
     _kept(axes[3], numbers, batches)
     for axis in axes:
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.set_xlabel("batch")
         axis.set_ylim(bottom=0)
         with_commas(axis.yaxis)
 
@@ -95,17 +96,20 @@ def _phases(axis: Any, numbers: list[int], batches: list[BatchMetrics]) -> None:
         seconds = [batch.seconds.get(phase, 0.0) for batch in batches]
         axis.bar(numbers, seconds, bottom=bottom, color=color, label=phase)
         bottom = [below + height for below, height in zip(bottom, seconds, strict=True)]
-    axis.legend(fontsize="x-small")
+    axis.set_ylim(top=1.7 * max(bottom, default=1.0))  # the names stand above the bars
+    axis.legend(fontsize="x-small", ncols=2, loc="upper center")
 
 
 def _behind(axis: Any, numbers: list[int], batches: list[BatchMetrics], now: datetime) -> None:
-    """The watermark's age as it was at each batch, and the last one's as it is now."""
-    ages = [batch.watermark_behind(batch.started) for batch in batches]
-    axis.set_title("lag behind the source, its units")
-    axis.plot(numbers, [batch.lag or 0 for batch in batches], color=RED)
-    if any(age is not None for age in ages):
-        last = batches[-1].watermark_behind(now)
-        axis.set_xlabel(f"watermark: {last:,.0f} s old")
+    """The lag of each batch, if the source tells it; below, how old the watermark is by now."""
+    lags = {batch.batch: batch.lag for batch in batches if batch.lag is not None}
+    axis.set_title("lag behind the source, its units" if lags else "lag: the source tells none")
+    axis.plot(list(lags.keys()), list(lags.values()), color=RED)
+    if not lags:
+        axis.tick_params(labelbottom=False, labelleft=False)
+    age = batches[-1].watermark_behind(now) if batches else None
+    if age is not None:
+        axis.set_xlabel(f"batch; the watermark is {age:,.0f} s old")
 
 
 def _kept(axis: Any, numbers: list[int], batches: list[BatchMetrics]) -> None:
