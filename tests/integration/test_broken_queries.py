@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,6 @@ from pyspark.sql import SparkSession
 from tutorial_pkg import QueryMetrics, QueryRecord
 from tutorial_pkg.workbook.broken_queries import scene
 from tutorial_pkg.workbook.drills import wait_until
-
-
-@pytest.fixture
-def metrics(spark: SparkSession) -> Iterator[QueryMetrics]:
-    listener = QueryMetrics()
-    spark.streams.addListener(listener)
-    yield listener
-    spark.streams.removeListener(listener)
 
 
 def is_slow(query: QueryRecord) -> bool:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
 
 MOST_ROWS = 20
 _PREFIX = "peek "  # of the metrics' names, so that others are left alone
-_PARTITION, _PLACE = "__peek_partition", "__peek_place"
+_PARTITION = "__peek_partition"
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def peek(
         lines = peek(lines, "lines", to=found.append)   # collects
         lines = peek(lines, "lines", to=logging.info)   # logs
 
-    They are the first rows of a partition, of several partitions where there are several. `to`
-    gets each as a `Peeked`, in the thread of a listener. The rows travel in the query's metrics
-    (`DataFrame.observe`); so peek at what is small, and `drop` long columns from a stage before.
+    They are the first rows of as many partitions. `to` gets each as a `Peeked`, in the thread of a
+    listener. The rows travel in the query's metrics (`DataFrame.observe`); so peek at what is
+    small, and `drop` long columns from a stage before.
     Filters behind a peek stay behind it. A peek of the same name replaces the one before.
 
     Raises `ValueError` for a DataFrame that is no stream, whose `show()` does the same, and for
@@ -60,20 +60,18 @@ def peek(
         raise ValueError(f"peek({name!r}): `rows` must be in 1..{MOST_ROWS}, got {rows!r}")
     _listener(df.sparkSession).to[_PREFIX + name] = to
     marked = df.withColumn(_PARTITION, F.spark_partition_id())
-    marked = marked.withColumn(_PLACE, _place(rows))
-    shown = [_first(df.columns, place).alias(f"row{place}") for place in range(rows)]
-    return marked.observe(_PREFIX + name, *shown).drop(_PARTITION, _PLACE)
+    shown = [_first(df.columns, place, rows).alias(f"row{place}") for place in range(rows)]
+    return marked.observe(_PREFIX + name, *shown).drop(_PARTITION)
 
 
-def _place(rows: int) -> Column:
-    """Which of the `rows` places a row may take: two for each partition."""
-    return F.pmod(F.col(_PARTITION) * 2 + F.floor(F.rand() * 2), F.lit(rows))
+def _first(columns: list[str], place: int, places: int) -> Column:
+    """The first row of the partitions that share a place: the partition, and the row itself.
 
-
-def _first(columns: list[str], place: int) -> Column:
-    """Of the rows for that place, the first that a task had: the partition, and the row itself."""
+    What `first` keeps it copies again at each row, so a task keeps one row, not several.
+    """
     row = F.struct(*[F.col(f"`{name.replace('`', '``')}`") for name in columns])
-    return F.first(F.when(F.col(_PLACE) == place, F.struct(_PARTITION, row.alias("row"))), True)
+    here = F.pmod(_PARTITION, F.lit(places)) == place
+    return F.first(F.when(here, F.struct(_PARTITION, row.alias("row"))), ignorenulls=True)
 
 
 # ---- The listener ------------------------------------------------------------------------------
