@@ -55,8 +55,8 @@ class Cluster:
         try:
             self.url = self._heard(self._master, r"Starting Spark master at (spark://\S+)")
             self.ui = self._heard(self._master, r"MasterWebUI.* (http://\S+)")
-            for _ in range(workers):
-                self.add_worker()
+            for number in [self._start_worker() for _ in range(workers)]:  # all of them together
+                self._until_it_is_known(number)
         except BaseException:
             self.close()
             raise
@@ -82,11 +82,8 @@ class Cluster:
 
     def add_worker(self) -> int:
         """Start one more worker and wait until the master knows it; its number."""
-        number = self._started = self._started + 1
-        words = ("--webui-port", 0, "--work-dir", self.folder / f"worker-{number}")
-        worker = self._daemon(f"worker-{number}", WORKER, *words, *self._resources, self.url)
-        self._workers[number] = worker
-        self._heard(worker, r"(Successfully registered with master)")
+        number = self._start_worker()
+        self._until_it_is_known(number)
         return number
 
     def kill_worker(self, number: int | None = None) -> int:
@@ -101,6 +98,16 @@ class Cluster:
     def close(self) -> None:
         for daemon in (*self._workers.values(), self._master):
             daemon.close()
+
+    def _start_worker(self) -> int:
+        number = self._started = self._started + 1
+        words = ("--webui-port", 0, "--work-dir", self.folder / f"worker-{number}")
+        worker = self._daemon(f"worker-{number}", WORKER, *words, *self._resources, self.url)
+        self._workers[number] = worker
+        return number
+
+    def _until_it_is_known(self, number: int) -> None:
+        self._heard(self._workers[number], r"(Successfully registered with master)")
 
     def _daemon(self, name: str, *words: object) -> QueryProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
