@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -37,6 +38,7 @@ class Case:
     source: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     format: str = "file_lines"
+    sink: str = ""  # a format that writes into a folder, for foreachBatch
 
 
 # ---- Queries without state: what the second start writes --------------------------------------
@@ -65,6 +67,13 @@ STATELESS = [
         [{"n": 19, "twice": 38}],
         lambda lines: as_they_are(lines).filter("n > 18").withColumn("twice", F.col("n") * 2),
     ),
+    Case(
+        "another sink (`cpu_log` for `foreachBatch`)",
+        [{"item": str(number)} for number in SECOND],
+        lambda lines: lines.withColumnRenamed("value", "item"),
+        sink="cpu_log",
+    ),
+    Case("another sink (`parquet` for `foreachBatch`)", NEW, as_they_are, sink="parquet"),
     Case("another parallelism", NEW, lambda lines: as_they_are(lines).repartition(3)),
     Case("one source more (a union)", None, as_they_are, sources=2),
     Case("another source (`text` for `file_lines`)", None, as_they_are, format="text"),
@@ -181,19 +190,26 @@ def start(spark: SparkSession, case: Case, folder: Path, checkpoint: Path) -> li
         found = [row.asDict() for row in batch.collect()]
         rows.update({row[batch.columns[0]]: row for row in found})
 
+    writer = case.query(read(spark, case, folder)).writeStream.outputMode(case.mode)
+    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    out = str(folder / case.sink)
+    query = writer.format(case.sink).start(out) if case.sink else writer.foreachBatch(note).start()
+    try:
+        assert query.awaitTermination(60)
+    finally:
+        query.stop()
+    if case.sink:
+        note(spark.read.format(case.sink).load(out).select(*case.right[0]), 0)
+    return [rows[key] for key in sorted(rows)]
+
+
+def read(spark: SparkSession, case: Case, folder: Path) -> DataFrame:
     reader = spark.readStream.format(case.format).options(**case.source)
     lines = reader.load(str(folder / "in"))
     for other in range(1, case.sources):
         write(folder / f"in{other}", "more.txt", range(0))
         lines = lines.union(reader.load(str(folder / f"in{other}")))
-    writer = case.query(lines).writeStream.foreachBatch(note).outputMode(case.mode)
-    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    query = writer.start()
-    try:
-        assert query.awaitTermination(60)
-    finally:
-        query.stop()
-    return [rows[key] for key in sorted(rows)]
+    return lines
 
 
 def tried(spark: SparkSession, case: Case, folder: Path, number: int) -> str:
@@ -207,13 +223,15 @@ def tried(spark: SparkSession, case: Case, folder: Path, number: int) -> str:
         outcome = "goes on" if found == case.right else "goes on, **wrong**"
     except PySparkException as error:
         outcome = f"refused: {reason(error)}"
+    except Py4JJavaError as error:  # the query went on, and then its output was to be read
+        outcome = f"goes on, **what it writes cannot be read**: {reason(error)}"
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
     return f"| {case.what} | {outcome} |"
 
 
-def reason(error: PySparkException) -> str:
+def reason(error: Exception) -> str:
     """The name of Spark's error, what its assertion says, or at least its class."""
     text, kind = str(error), str(last_error(error)).split(":")[0]
     names = [name for name in re.findall(r"\[([A-Z_]+[.A-Z_]*)\]", text) if name != "STREAM_FAILED"]
