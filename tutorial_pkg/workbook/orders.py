@@ -63,9 +63,9 @@ def in_batches(rows: Sequence[Told], seconds: int = 20) -> list[list[Told]]:
 def joined(
     rows: Iterable[Order], paid: Iterable[Payment], within: timedelta
 ) -> list[tuple[int, datetime | None]]:
-    """Each order with its payment within that time, or None."""
+    """Each order with its payment, from the order's time to `within` after it, or None."""
     when = {payment.order: payment.paid for payment in paid}
     return [
-        (row.id, at if (at := when.get(row.id)) and at <= row.time + within else None)
+        (row.id, at if (at := when.get(row.id)) and row.time <= at <= row.time + within else None)
         for row in rows
     ]

@@ -79,10 +79,13 @@ def averages(rows: Iterable[Trade]) -> dict[str, tuple[float, int]]:
 
 
 def sessions(times: Iterable[datetime], gap: timedelta) -> list[tuple[datetime, datetime, int]]:
-    """Begin, end (the last event and the gap) and size of each session, in order of time."""
+    """Begin, end (the last event and the gap) and size of each session, in order of time.
+
+    A pause as long as the gap does not end one: as in Spark, windows that touch become one.
+    """
     found: list[tuple[datetime, datetime, int]] = []
     for time in sorted(times):
-        if found and time < found[-1][1]:
+        if found and time <= found[-1][1]:
             begin, _, size = found.pop()
             found.append((begin, time + gap, size + 1))
         else:

@@ -53,6 +53,11 @@ def all_that_came(seen: Any, now: float) -> Any:
     return (top(seen) if now - seen[0][0] >= DELAY else top(seen) - LAG) if seen else None
 
 
+def last_that_waited(seen: Any, now: float) -> Any:
+    waited = [time for clock, time in seen if clock <= now - DELAY]
+    return max([top(seen) - LAG, *waited[-1:]]) if seen else None
+
+
 def test_13_1_right() -> None:
     assert check_13_1(lag_and_delay).passed
 
@@ -68,6 +73,7 @@ def test_13_1_right() -> None:
         (waits_for_all, "no event has waited long"),
         (oldest_waiting, "the *greater* of two limits"),
         (all_that_came, "event 7 did not"),
+        (last_that_waited, "not that of the last one"),
     ],
 )
 def test_13_1_wrong(answer: Any, hint: str) -> None:
@@ -99,6 +105,13 @@ def towards_the_clock(seen: Any, now: float) -> Any:
     return found if found is None or found < now + 10 else now
 
 
+def risen_again(seen: Any, now: float) -> Any:
+    if not seen:
+        return None
+    advanced = max(clock for clock, time in seen if time == top(seen))
+    return top(seen) - LAG + max(0, now - advanced - LULL)
+
+
 def test_13_2_right() -> None:
     assert check_13_2(lag_and_lull).passed
 
@@ -115,6 +128,7 @@ def test_13_2_right() -> None:
         (ended_by_any, "does not end the lull"),
         (from_the_first, "from the arrival of the *highest*"),
         (towards_the_clock, "may be in its future"),
+        (risen_again, "when it came *first*"),
     ],
 )
 def test_13_2_wrong(answer: Any, hint: str) -> None:
@@ -196,6 +210,20 @@ class NoTuple(SharePrice):
         return accumulator[0] / accumulator[1]
 
 
+class Floors(SharePrice):
+    def finish(self, accumulator: Any) -> Any:
+        return (accumulator[0] // accumulator[1],)
+
+
+class OtherName(SharePrice):
+    result = "price DOUBLE"
+
+
+class PaidInAll(SharePrice):
+    def finish(self, accumulator: Any) -> Any:
+        return (accumulator[0],)
+
+
 class Raises(SharePrice):
     def accumulate(self, accumulator: Any, row: Any) -> Any:
         return accumulator[0] + row.amount, 1
@@ -211,12 +239,15 @@ def test_13_4_right() -> None:
         (None, "No answer yet"),
         (SharePrice(), "A class is wanted"),
         (NoDeduct, "has no `deduct`"),
+        (OtherName, "must be 'cents DOUBLE', yours is 'price DOUBLE'"),
         (AverageOfTrades, "the average of the *trades*"),
+        (Floors, "divide with `/`"),
+        (PaidInAll, "yours returned (11030,). What was paid in all"),
         (DeductsWrongly, "deduct must undo combine"),
         (AveragesOfAverages, "combine(a, create()) must be a"),
         (Lists, "must return a tuple"),
         (OneColumn, "names 1 column(s), `create` returns 2"),
-        (NoTuple, "must return (275.0,)"),
+        (NoTuple, "must return (275.75,), yours returned 275.75. It is a tuple also for one"),
         (Raises, "raised AttributeError"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -71,12 +72,13 @@ def test_14_1_right() -> None:
         (None, "No answer yet"),
         ("SELECT", "A function is wanted"),
         (asked, "must return a pyarrow.RecordBatch, yours is a dict"),
+        (lambda batch, connection: 1 / 0, "raised ZeroDivisionError: division by zero."),
         (lambda batch, connection: batch, "The columns must be ticker, price, sector"),
         (one_by_one, "5 statements for one batch"),
         (whole_table, "It read the whole table"),
-        (strict, "raised KeyError"),
+        (strict, "raised KeyError: 'GONE'. Use `.get`"),
         (only_known, "4 rows came out of 5"),
-        (pasted, "raised OperationalError"),
+        (pasted, "Use `?` for each ticker"),
         (empty_for_unknown, "The sectors must be"),
     ],
 )
@@ -92,7 +94,7 @@ def unpaid(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]
         order.id
         for order in orders
         if order.time + within < watermark
-        and not (order.id in when and when[order.id] <= order.time + within)
+        and not (order.id in when and order.time <= when[order.id] <= order.time + within)
     ]
 
 
@@ -122,6 +124,20 @@ def strictly_within(orders: Any, payments: Any, within: Any, watermark: Any) -> 
     ]
 
 
+def at_the_watermark(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    later = watermark + timedelta(microseconds=1)
+    return unpaid(orders, payments, within, later)
+
+
+def paid_before(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    when = {payment.order: payment.paid for payment in payments}
+    return [
+        o.id
+        for o in orders
+        if o.time + within < watermark and not (o.id in when and when[o.id] <= o.time + within)
+    ]
+
+
 def test_14_2_right() -> None:
     assert check_14_2(unpaid).passed
 
@@ -136,6 +152,8 @@ def test_14_2_right() -> None:
         (never_paid, "order 0 was paid."),
         (whenever_paid, "paid later than 10 seconds"),
         (strictly_within, "is within 10 seconds"),
+        (at_the_watermark, "when the watermark is *at* 11"),
+        (paid_before, "a payment before it is not its"),
         (lambda orders, payments, within, watermark: orders[9], "raised IndexError"),
     ],
 )

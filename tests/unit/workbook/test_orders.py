@@ -6,6 +6,7 @@ from tutorial_pkg.workbook.orders import (
     SECOND,
     START,
     Delivery,
+    Payment,
     deliveries,
     in_batches,
     joined,
@@ -20,6 +21,13 @@ def test_payments_within_a_time_after_it_and_never() -> None:
     assert found[7] is None  # never paid
     assert found[5] is None  # too late
     assert dict(joined(orders(35), payments(35), within=60 * SECOND))[5] is not None
+
+
+def test_a_payment_before_its_order_is_not_its() -> None:
+    order = orders(6)[5]
+    for early, at in ((SECOND, None), (0 * SECOND, order.time)):
+        payment = Payment(order.time - early, order.id)
+        assert joined([order], [payment], within=10 * SECOND) == [(order.id, at)]
 
 
 def test_batches_by_the_clock() -> None:

@@ -67,13 +67,18 @@ def test_averages() -> None:
 
 
 def test_sessions() -> None:
-    times = [at(second) for second in (30, 0, 4, 9)]
+    times = [at(second) for second in (30, 0, 4, 9.5)]
     assert sessions(times, 5 * SECOND) == [
         (at(0), at(9), 2),
-        (at(9), at(14), 1),
+        (at(9.5), at(14.5), 1),
         (at(30), at(35), 1),
     ]
     assert sessions([], SECOND) == []
+
+
+def test_a_pause_of_exactly_the_gap_does_not_end_a_session() -> None:
+    times = [at(second) for second in (0, 10, 25)]
+    assert sessions(times, 10 * SECOND) == [(at(0), at(20), 2), (at(25), at(35), 1)]
 
 
 def test_the_newest_totals_count(tmp_path: Path) -> None:

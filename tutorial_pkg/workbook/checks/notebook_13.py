@@ -42,6 +42,12 @@ _LAG_AND_DELAY: list[Case] = [
         20 - LAG,
         "it is the *greater* of two limits, and here the lag gives more.",
     ),
+    (
+        [(1, 9), (2, 3)],
+        2 + DELAY,
+        9,
+        "of those that have waited the *highest* event time counts, not that of the last one.",
+    ),
 ]
 
 _LAG_AND_LULL: list[Case] = [
@@ -64,6 +70,12 @@ _LAG_AND_LULL: list[Case] = [
         3 + LULL,
         9.5 - LAG,
         "the lull is counted from the arrival of the *highest* event time.",
+    ),
+    (
+        [(1, 9), (4, 9)],
+        3 + LULL,
+        11 - LAG,
+        "the highest event time rose when it came *first*; to come again is no advance.",
     ),
     (
         [(1, 1000)],
@@ -120,7 +132,7 @@ def _compare(answer: Answer, name: str, cases: list[Case]) -> Verdict | None:
 
 _ROWS = [
     SimpleNamespace(price=price, quantity=quantity)
-    for price, quantity in ((200, 10), (300, 30), (250, 1), (100, 7))
+    for price, quantity in ((200, 10), (301, 30), (250, 1), (100, 7))
 ]
 _PARTS = ("accumulator", "result", "create", "accumulate", "combine", "deduct", "finish")
 
@@ -148,6 +160,8 @@ def _judged(operation: Any) -> Verdict:
         return not_yet(
             f"`accumulator` names {columns} column(s), `create` returns {len(accumulator)} value(s)"
         )
+    if operation.result.replace(":", " ").lower().split() != ["cents", "double"]:
+        return not_yet(f"`result` must be 'cents DOUBLE', yours is {operation.result!r}.")
     if law := broken_law(operation, _ROWS):
         return not_yet(f"A law is broken: {law}.")
     return _result(operation)
@@ -158,14 +172,17 @@ def _result(operation: Any) -> Verdict:
     for row in _ROWS[:2]:
         accumulator = operation.accumulate(accumulator, row)
     found = operation.finish(accumulator)
-    if found == (250.0,):
-        return not_yet(
-            "10 shares at 200 and 30 at 300 cost 275 a share on average. Yours is 250, the average "
-            "of the *trades*: a trade of 30 shares must count 30 times."
-        )
-    if not isinstance(found, tuple) or found != (275.0,):
-        return not_yet(
-            f"10 shares at 200 and 30 at 300: `finish` must return (275.0,), yours returned "
-            f"{found!r}. What was paid in all, by the number of shares?"
-        )
+    if found != (275.75,):
+        wanted = "10 shares at 200 and 30 at 301: `finish` must return (275.75,)"
+        return not_yet(f"{wanted}, yours returned {found!r}. {_hint(found)}")
     return right("All laws hold: Spark may cut, combine and deduct it as it likes.")
+
+
+def _hint(found: Any) -> str:
+    if found == (250.5,):
+        return "That is the average of the *trades*: a trade of 30 shares must count 30 times."
+    if found == (275,):
+        return "`//` drops what is behind the point: divide with `/`."
+    if not isinstance(found, tuple):
+        return "It is a tuple also for one column: return (value,)."
+    return "What was paid in all, by the number of shares?"

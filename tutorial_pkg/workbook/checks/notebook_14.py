@@ -34,10 +34,19 @@ def check_14_1(answer: Answer) -> Verdict:
         try:
             found = answer(batch, connection)
         except Exception as error:  # whatever the learner's function raises is a wrong answer
-            return not_yet(f"It raised {type(error).__name__}: {str(error)[:100]}.")
+            raised = f"It raised {type(error).__name__}: {str(error)[:100]}."
+            return not_yet(" ".join(filter(None, (raised, _next_step(error)))))
         finally:
             connection.set_trace_callback(None)
     return _judged(found, batch, statements)
+
+
+def _next_step(error: Exception) -> str | None:
+    if isinstance(error, KeyError):
+        return "Use `.get`: the table has not all tickers, and `.get` gives None for those."
+    if isinstance(error, sqlite3.OperationalError):
+        return "Use `?` for each ticker, not its text: a ticker may contain a quote."
+    return None
 
 
 def _judged(found: Any, batch: pa.RecordBatch, statements: list[str]) -> Verdict:
@@ -113,4 +122,6 @@ _CASES = [
     (_paid(_0=10.5), _at(11.5), [0, 1], "order 0 was paid later than 10 seconds after it."),
     (_paid(_1=11), _at(11.5), [0], "10 seconds after it is within 10 seconds."),
     (_paid(_3=12, _0=1), _at(30), [1, 2], "each payment belongs to one order."),
+    ([], _at(11), [0], "order 1 had time until 11: when the watermark is *at* 11, Spark waits."),
+    (_paid(_2=1), _at(12.5), [0, 1, 2], "order 2 is of second 2: a payment before it is not its."),
 ]
