@@ -120,6 +120,19 @@ class same_rows_again(Numbers):
                 used.touch()
 
 
+class flaky(Numbers):
+    class stream_reader(Reader):
+        """Fails when a task reads for the second time, and only then."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            note = Path(f"{self.path}/read-{partition.start}")
+            times = len(note.read_text()) if note.exists() else 0
+            note.write_text("x" * (times + 1))
+            if times == 1:
+                raise LookupError("once is enough")
+            return super().read(partition)
+
+
 class half_read(Numbers):
     class stream_reader(Reader):
         """Notes how far it is, and goes on there when it is called again."""

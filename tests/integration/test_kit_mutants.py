@@ -111,6 +111,12 @@ def test_a_sink_that_keeps_all(spark: SparkSession) -> None:
     assert [verdict.mark for verdict in report.verdicts] == ["✓"] * len(SINK_PROMISES), report
 
 
+def test_a_source_that_fails_once_is_not_asked_again_until_it_does_not(spark: SparkSession) -> None:
+    flaky = fed_by_files(kit_source_mutants.flaky)
+    [verdict] = examine_source(flaky, spark, only=["same_rows_again"]).verdicts
+    assert verdict.seen == "the query failed: LookupError: once is enough"
+
+
 def test_a_sink_that_says_it_repeats(spark: SparkSession) -> None:
     """It may; a row that is missing is broken all the same."""
 

@@ -18,6 +18,7 @@ from tutorial_pkg.testing.described import as_options, format_name
 from tutorial_pkg.testing.processes import SparkProcesses
 
 REREADS = 3
+WORKER_LOST = "Python worker exited unexpectedly"  # as Spark says it
 
 
 class ToldToFail(Exception):
@@ -91,7 +92,7 @@ class SourceQuery:
             batch.limit(1).collect()
         numbers = _collected(batch)
         if self.rereads:
-            self.reread.append((numbers, _collected_elsewhere(batch)))
+            self.reread.append((numbers, collected_elsewhere(batch)))
         Ledger(self.ledger).add(number, numbers)
         if self.fails:
             self.fails = False
@@ -102,14 +103,19 @@ def _collected(batch: DataFrame) -> list[int]:
     return [row.number for row in batch.collect()]
 
 
-def _collected_elsewhere(batch: DataFrame) -> list[int]:
-    """In new processes. One that is dying may take a task, so try again, as a cluster would."""
+def collected_elsewhere(batch: DataFrame) -> list[int]:
+    """In new processes; an error is raised at once, unless it is that a worker was lost.
+
+    A cluster would try such a task again, a local Spark does not. A worker that is lost each time
+    is the source's doing.
+    """
     for _ in range(REREADS - 1):
         SparkProcesses(batch.sparkSession).end_task_workers()
         try:
             return _collected(batch)
-        except Exception:  # what is not chance is raised by the last try
-            continue
+        except Exception as error:
+            if WORKER_LOST not in str(error):
+                raise
     return _collected(batch)
 
 

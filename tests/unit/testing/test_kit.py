@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
+from pyspark.sql import Row
 
 from tutorial_pkg.testing import (
     SINK_PROMISES,
@@ -15,11 +17,17 @@ from tutorial_pkg.testing import (
     Report,
     StreamSource,
     Verdict,
+    queries,
 )
 from tutorial_pkg.testing.examination import chosen
 from tutorial_pkg.testing.processes import open_paths
 from tutorial_pkg.testing.promise import MachineTooSlow, check_names, check_once, failure
-from tutorial_pkg.testing.queries import Ledger, forget_last_commit, offsets
+from tutorial_pkg.testing.queries import (
+    Ledger,
+    collected_elsewhere,
+    forget_last_commit,
+    offsets,
+)
 from tutorial_pkg.testing.sink_trial import without_repeats
 from tutorial_pkg.testing.source_promises import went_back
 
@@ -84,6 +92,40 @@ def test_only_the_last_commit_is_forgotten(tmp_path: Path) -> None:
         (tmp_path / "commits" / name).touch()
     forget_last_commit(tmp_path)
     assert {file.name for file in (tmp_path / "commits").iterdir()} == {"9", ".9.crc"}
+
+
+class Batch:
+    """Fails with these errors, one after the other, and has one row then."""
+
+    sparkSession = None
+
+    def __init__(self, *errors: str) -> None:
+        self.errors = list(errors)
+
+    def collect(self) -> list[Row]:
+        if self.errors:
+            raise RuntimeError(self.errors.pop(0))
+        return [Row(number=1)]
+
+
+@pytest.fixture
+def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "SparkProcesses", lambda _: Mock())
+
+
+LOST = "SparkException: Python worker exited unexpectedly (crashed)"
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_a_batch_is_read_again_when_a_worker_was_lost() -> None:
+    assert collected_elsewhere(Batch(LOST, LOST)) == [1]
+
+
+@pytest.mark.usefixtures("no_workers")
+@pytest.mark.parametrize("errors", [["LookupError: once"], [LOST, "LookupError"], [LOST] * 3])
+def test_any_other_error_and_workers_lost_each_time_are_raised(errors: list[str]) -> None:
+    with pytest.raises(RuntimeError, match=errors[-1].split("(")[0]):
+        collected_elsewhere(Batch(*errors))
 
 
 def test_what_is_not_claimed_and_what_is_not_described_is_not_tried() -> None:
