@@ -28,14 +28,11 @@ AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 def every_row_once(trial: SinkTrial) -> None:
     """A small batch, one of 1,000 rows, and another small one after a restart are written."""
     trial.run()
-    for count in (BATCH, MANY):
-        trial.add(count)
-    trial.arrive("while the query ran")
+    trial.add()
+    trial.works(MANY)
     if trial.sink.restarts:
         trial.stop()
-        trial.run()
-        trial.add()
-        trial.arrive("after a restart")
+        trial.works(when="after a restart")
 
 
 @promise(
@@ -47,9 +44,7 @@ def every_row_once(trial: SinkTrial) -> None:
 )
 def repeated_batch(trial: SinkTrial) -> None:
     """Spark's note of the last batch is removed, as if the driver had died before it."""
-    trial.run()
-    trial.add()
-    trial.arrive("while the query ran")
+    trial.works()
     trial.stop()
     forget_last_commit(trial.plan.checkpoint)
     trial.run()
@@ -66,9 +61,7 @@ def failed_batch(trial: SinkTrial) -> None:
     """A task dies after it handed on its rows, and others are done; the batch is repeated."""
     # One more than run at once: when the last one begins, another one has ended.
     writers = trial.spark.sparkContext.defaultParallelism + 1
-    trial.run()
-    trial.add()
-    trial.arrive("while the query ran")
+    trial.works()
     trial.stop()
     told = trial.plan.fails = trial.folder / "fails"
     told.touch()
@@ -133,9 +126,7 @@ def new_query(trial: SinkTrial) -> None:
     """A query with a new checkpoint writes to the sink that another one has written to."""
     for _ in range(2):
         trial.new_query()
-        trial.run()
-        trial.add()
-        trial.arrive("with a new query")
+        trial.works(when="with a new query")
 
 
 @promise(
@@ -145,9 +136,7 @@ def new_query(trial: SinkTrial) -> None:
 )
 def two_queries(trial: SinkTrial) -> None:
     """Both write three batches; of one that is refused a reader may see whole batches only."""
-    trial.run()
-    trial.add()
-    trial.arrive("while the query ran")
+    trial.works()
     other = trial.aside("second")
     batches = [other.add(f"second {part}", BATCH) for part in range(3)]
     query = trial.started(lambda: other.plan.start(trial.spark, drain=True))
@@ -187,9 +176,7 @@ def complete_mode(trial: SinkTrial) -> None:
 def other_writers(trial: SinkTrial) -> None:
     """The query is restarted with five tasks that write, then with one."""
     for writers in (5, 1):
-        trial.run(writers)
-        trial.add()
-        trial.arrive(f"with {writers} tasks that write")
+        trial.works(when=f"with {writers} tasks that write", writers=writers)
 
 
 @promise(
@@ -199,10 +186,8 @@ def other_writers(trial: SinkTrial) -> None:
 )
 def empty_batch(trial: SinkTrial) -> None:
     """An empty batch comes between two others."""
-    trial.run()
     for count in (BATCH, 0, BATCH):
-        trial.add(count)
-        trial.arrive("with an empty batch")
+        trial.works(count, "with an empty batch")
 
 
 @promise(
@@ -248,9 +233,7 @@ def unknown_option(trial: SinkTrial) -> None:
 )
 def nothing_left(trial: SinkTrial) -> None:
     """The processes under Spark's JVM before the query and after it are compared."""
-    trial.run()
-    trial.add()
-    trial.arrive("while the query ran")
+    trial.works()
     must_leave_no_process(trial)
 
 
@@ -261,9 +244,7 @@ def nothing_left(trial: SinkTrial) -> None:
 )
 def nothing_open(trial: SinkTrial) -> None:
     """Ports of Spark's processes, and open files in the sink's folder, are looked for."""
-    trial.run()
-    trial.add()
-    trial.arrive("while the query ran")
+    trial.works()
     must_leave_nothing_open(trial)
 
 
@@ -276,9 +257,7 @@ def nothing_open(trial: SinkTrial) -> None:
 def killed(trial: SinkTrial) -> None:
     """The query runs in drivers of its own, which die while batches are written."""
     trial.killed(trial.plan, lambda driver: _write_some(trial, driver))
-    trial.run()
-    trial.add()
-    trial.arrive("after `kill -9`")
+    trial.works(when="after `kill -9`")
 
 
 def _write_some(trial: SinkTrial, driver: Driver) -> None:

@@ -83,6 +83,14 @@ class SinkTrial(Trial):
         self._writers = writers
         self.running(lambda: self.plan.start(self.spark, writers))
 
+    def works(
+        self, count: int = BATCH, when: str = "while the query ran", writers: int = 2
+    ) -> None:
+        """See that the query runs, write a batch, and compare what is in the sink."""
+        self.run(writers)
+        self.add(count)
+        self.arrive(when)
+
     def add(self, count: int = BATCH, text: str = "") -> list[str]:
         """The next batch: so many rows, each with a number, and `text` behind it."""
         values = [f"{number}{text}" for number in range(self.number, self.number + count)]

@@ -40,10 +40,8 @@ BUNDLES = 2_000  # more than the pipe between two processes holds
 )
 def every_row_once(trial: SourceTrial) -> None:
     """A small portion of rows, 1,000 at once, and another small one are fed to a running query."""
-    trial.run()
     for count in (PORTION, MANY, PORTION):
-        trial.feed(count)
-        trial.arrive("while the query ran")
+        trial.works(count)
 
 
 @promise(
@@ -88,10 +86,8 @@ def half_read(trial: SourceTrial) -> None:
 )
 def rows_fit_schema(trial: SourceTrial) -> None:
     """A look inside: a new reader reads a batch once more, in tasks; its rows are checked."""
-    trial.run()
     for _ in range(2):
-        trial.feed()
-        trial.arrive("while the query ran")
+        trial.works()
     trial.stop()
     *_, start, end = offsets(trial.plan.checkpoint)
     check_rows(trial.spark, trial.plan, start, end)
@@ -105,16 +101,12 @@ def rows_fit_schema(trial: SourceTrial) -> None:
 )
 def restart(trial: SourceTrial) -> None:
     """The query is stopped and started twice; rows are fed before, while it is down, and after."""
-    trial.run()
-    trial.feed()
-    trial.arrive("before a restart")
+    trial.works(when="before a restart")
     for turn in ("first", "second"):
         trial.stop()
         if trial.source.feed_when_stopped:
             trial.feed()
-        trial.run()
-        trial.feed()
-        trial.arrive(f"after the {turn} restart")
+        trial.works(when=f"after the {turn} restart")
 
 
 @promise(
@@ -129,9 +121,7 @@ def repeated_batch(trial: SourceTrial) -> None:
     failed = max(trial.ledger.attempts())
     if trial.source.feed and trial.source.feed_when_stopped:
         trial.feed()
-    trial.run()
-    trial.feed()
-    trial.arrive("after a batch was repeated")
+    trial.works(when="after a batch was repeated")
     first, *_, last = trial.ledger.attempts()[failed]
     if Counter(first) != Counter(last):
         raise Broken(f"batch {failed} had {len(first)} rows, and {len(last)} when repeated")
@@ -144,10 +134,8 @@ def repeated_batch(trial: SourceTrial) -> None:
 )
 def offset_never_back(trial: SourceTrial) -> None:
     """Rows are fed, with pauses and a restart; then all offsets in the checkpoint are compared."""
-    trial.run()
     for _ in range(2):
-        trial.feed()
-        trial.arrive("while the query ran")
+        trial.works()
         if trial.source.restarts:
             trial.restart()
     found = offsets(trial.plan.checkpoint)
@@ -214,9 +202,7 @@ def available_now(trial: SourceTrial) -> None:
 def other_parallelism(trial: SourceTrial) -> None:
     """The query runs, is restarted with another parallelism, and goes back to the first one."""
     for more in (None, trial.source.other_parallelism, None):
-        trial.run(more)
-        trial.feed()
-        trial.arrive(f"with {more or 'the first parallelism'}")
+        trial.works(when=f"with {more or 'the first parallelism'}", more=more)
 
 
 @promise(
@@ -244,9 +230,7 @@ def unknown_option(trial: SourceTrial) -> None:
 )
 def idle(trial: SourceTrial) -> None:
     """All is read; then the processor's use is measured, until it was low for a second of three."""
-    trial.run()
-    trial.feed()
-    trial.arrive("while the query ran")
+    trial.works()
     for _ in range(3):
         used = trial.processor_seconds(partial(time.sleep, 1))
         if used <= MOST_IDLE:
@@ -281,9 +265,7 @@ def _burst(trial: SourceTrial, rows: int) -> None:
 )
 def nothing_left(trial: SourceTrial) -> None:
     """The processes under Spark's JVM before the query and after it are compared."""
-    trial.run()
-    trial.feed()
-    trial.arrive("while the query ran")
+    trial.works()
     must_leave_no_process(trial)
 
 
@@ -294,9 +276,7 @@ def nothing_left(trial: SourceTrial) -> None:
 )
 def nothing_open(trial: SourceTrial) -> None:
     """Ports of Spark's processes, and open files in the source's folder, are looked for."""
-    trial.run()
-    trial.feed()
-    trial.arrive("while the query ran")
+    trial.works()
     must_leave_nothing_open(trial)
 
 
@@ -309,9 +289,7 @@ def nothing_open(trial: SourceTrial) -> None:
 def killed(trial: SourceTrial) -> None:
     """The query runs in drivers of its own, which die while rows come; the last one reads on."""
     trial.killed(trial.plan, lambda driver: _feed_some(trial, driver))
-    trial.run()
-    trial.feed()
-    trial.arrive("after `kill -9`")
+    trial.works(when="after `kill -9`")
 
 
 def _feed_some(trial: SourceTrial, driver: Driver) -> None:

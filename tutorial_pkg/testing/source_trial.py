@@ -47,6 +47,17 @@ class SourceTrial(Trial):
         self.run()
         self.read_on()
 
+    def works(
+        self,
+        count: int = PORTION,
+        when: str = "while the query ran",
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        """See that the query runs, feed some rows, and compare what comes."""
+        self.run(more)
+        self.feed(count)
+        self.arrive(when)
+
     def feed(self, count: int = PORTION) -> None:
         """Give the source its next rows; one that makes its rows itself is waited for."""
         if self.source.feed:
