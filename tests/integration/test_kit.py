@@ -96,6 +96,29 @@ def test_a_name_that_no_promise_has_is_refused(spark: SparkSession) -> None:
         examine_source(source, spark)
 
 
+@pytest.mark.parametrize(
+    ("describe", "examine", "text"),
+    [
+        (
+            lambda folder: StreamSource("rate", number="n"),
+            examine_source,
+            "`number` must fit the columns `timestamp`, `value`; CAST(n AS BIGINT) AS number: ",
+        ),
+        (
+            lambda folder: StreamSink("noop", list, columns=["value", "upper(text)"]),
+            examine_sink,
+            "`columns` must fit the columns `value`; value, upper(text): ",
+        ),
+    ],
+)
+def test_an_expression_that_fits_no_column_is_explained(
+    spark: SparkSession, describe, examine, text: str
+) -> None:
+    with pytest.raises(ValueError) as error:
+        examine(describe, spark, only=["every_row_once"])
+    assert str(error.value).startswith(text)
+
+
 # ---- interrupted -----------------------------------------------------------------------------
 
 

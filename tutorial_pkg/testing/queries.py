@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -83,7 +84,7 @@ class SourceQuery:
         source = source.schema(self.schema) if self.schema else source
         rows = source.options(**as_options(self.options, more)).load()
         number = self.number or "xxhash64(struct(*))"  # at least as good to compare rows by
-        numbers = rows.selectExpr(f"CAST({number} AS BIGINT) AS number")
+        numbers = _selected(rows, "number", f"CAST({number} AS BIGINT) AS number")
         writer = numbers.writeStream.foreachBatch(self._note)
         return _start(writer, self.checkpoint, drain)
 
@@ -143,7 +144,7 @@ class SinkQuery:
             rows = rows.mapInArrow(_failing(writers - 1, str(self.fails)), "value STRING")
         if self.mode == "complete":
             rows = rows.groupBy("value").count()
-        writer = rows.selectExpr(*self.columns).writeStream.outputMode(self.mode)
+        writer = _selected(rows, "columns", *self.columns).writeStream.outputMode(self.mode)
         writer = writer.format(format_name(spark, self.format)).options(**self.options)
         return _start(writer, self.checkpoint, drain)
 
@@ -159,6 +160,16 @@ def _failing(partition: int, while_exists: str) -> Callable[[Batches], Batches]:
             raise ToldToFail
 
     return run
+
+
+def _selected(rows: DataFrame, field: str, *expressions: str) -> DataFrame:
+    """What a field of the description selects; `ValueError` if there are no such columns."""
+    try:
+        return rows.selectExpr(*expressions)
+    except (AnalysisException, ParseException) as error:
+        columns = ", ".join(f"`{name}`" for name in rows.columns)
+        told = f"{', '.join(expressions)}: {str(error).splitlines()[0]}"
+        raise ValueError(f"`{field}` must fit the columns {columns}; {told}") from error
 
 
 def _start(writer: DataStreamWriter, checkpoint: Path, drain: bool) -> StreamingQuery:
