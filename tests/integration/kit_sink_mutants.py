@@ -92,26 +92,6 @@ class every_row_once(Files):
             return super().write(iter(list(iterator)[:200]))
 
 
-class repeated_batch(Files):
-    class stream_writer(Writer):
-        """Takes every commit for a new batch."""
-
-        def name_of(self, messages: Sequence[Any], batch: int) -> str:
-            return str(uuid.uuid4())
-
-
-class failed_batch(Files):
-    class stream_writer(Writer):
-        """Publishes all that is staged, whoever has staged it."""
-
-        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
-            staged = list(self.path.glob(".*.staged"))
-            return [value for file in staged for value in json.loads(file.read_text())]
-
-        def abort(self, messages: Sequence[Any], batchId: int) -> None:
-            """Leaves clearing up to the next commit."""
-
-
 class whole_batches(Files):
     class stream_writer(Writer):
         """Publishes what each task wrote by itself."""
@@ -138,38 +118,6 @@ class never_taken_back(Files):
                     file.with_suffix(".aside").rename(file)
 
 
-class new_query(Files):
-    class stream_writer(Writer):
-        """Knows a batch by its number, and any query's batch 0 is batch 0."""
-
-        def name_of(self, messages: Sequence[Any], batch: int) -> str:
-            return str(batch)
-
-
-class two_queries(Files):
-    class stream_writer(Writer):
-        """One name for the drafts of all."""
-
-        def publish(self, name: str, values: list[str | None]) -> None:
-            draft = self.path / ".draft"
-            draft.write_text(json.dumps(values))
-            time.sleep(0.5)
-            draft.replace(self.path / f"{name}.json")
-
-
-class complete_mode(Files):
-    def check_mode(self, overwrite: bool) -> None:
-        """Appends, whatever is wanted."""
-
-
-class other_writers(Files):
-    class stream_writer(Writer):
-        """Has room for the messages of three tasks."""
-
-        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
-            return super().values_of(messages[:3])
-
-
 class empty_batch(Files):
     class stream_writer(Writer):
         """Looks at the first row before it asks whether there is one."""
@@ -194,6 +142,58 @@ class nulls(Files):
 
         def values_of(self, messages: Sequence[Any]) -> list[str | None]:
             return [str(value) for value in super().values_of(messages)]
+
+
+class repeated_batch(Files):
+    class stream_writer(Writer):
+        """Takes every commit for a new batch."""
+
+        def name_of(self, messages: Sequence[Any], batch: int) -> str:
+            return str(uuid.uuid4())
+
+
+class failed_batch(Files):
+    class stream_writer(Writer):
+        """Publishes all that is staged, whoever has staged it."""
+
+        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
+            staged = list(self.path.glob(".*.staged"))
+            return [value for file in staged for value in json.loads(file.read_text())]
+
+        def abort(self, messages: Sequence[Any], batchId: int) -> None:
+            """Leaves clearing up to the next commit."""
+
+
+class new_query(Files):
+    class stream_writer(Writer):
+        """Knows a batch by its number, and any query's batch 0 is batch 0."""
+
+        def name_of(self, messages: Sequence[Any], batch: int) -> str:
+            return str(batch)
+
+
+class two_queries(Files):
+    class stream_writer(Writer):
+        """One name for the drafts of all."""
+
+        def publish(self, name: str, values: list[str | None]) -> None:
+            draft = self.path / ".draft"
+            draft.write_text(json.dumps(values))
+            time.sleep(0.5)
+            draft.replace(self.path / f"{name}.json")
+
+
+class other_writers(Files):
+    class stream_writer(Writer):
+        """Has room for the messages of three tasks."""
+
+        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
+            return super().values_of(messages[:3])
+
+
+class complete_mode(Files):
+    def check_mode(self, overwrite: bool) -> None:
+        """Appends, whatever is wanted."""
 
 
 class unknown_option(Files):
@@ -237,17 +237,17 @@ class killed(Files):
 
 MUTANTS = [
     every_row_once,
-    repeated_batch,
-    failed_batch,
     whole_batches,
     never_taken_back,
-    new_query,
-    two_queries,
-    complete_mode,
-    other_writers,
     empty_batch,
     awkward_text,
     nulls,
+    repeated_batch,
+    failed_batch,
+    new_query,
+    two_queries,
+    other_writers,
+    complete_mode,
     unknown_option,
     nothing_left,
     nothing_open,

@@ -133,6 +133,18 @@ class flaky(Numbers):
             return super().read(partition)
 
 
+class rows_fit_schema(Numbers):
+    def schema(self) -> str:
+        return f"{super().schema()}, size LONG"
+
+    class stream_reader(Reader):
+        """Has halves, and has promised whole numbers: Spark cuts them off without a word."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for (number,) in super().read(partition):
+                yield number, number + 0.5
+
+
 class half_read(Numbers):
     class stream_reader(Reader):
         """Notes how far it is, and goes on there when it is called again."""
@@ -145,18 +157,6 @@ class half_read(Numbers):
                 if place % 100 == 0:
                     note.write_text(str(place))
             note.unlink(missing_ok=True)
-
-
-class rows_fit_schema(Numbers):
-    def schema(self) -> str:
-        return f"{super().schema()}, size LONG"
-
-    class stream_reader(Reader):
-        """Has halves, and has promised whole numbers: Spark cuts them off without a word."""
-
-        def read(self, partition: InputPartition) -> Iterator[Any]:
-            for (number,) in super().read(partition):
-                yield number, number + 0.5
 
 
 class restart(Numbers):
@@ -213,6 +213,35 @@ class offset_never_back(Numbers):
             return super().partitions({"next": max(start["next"], self.known)}, end)
 
 
+class idle(Numbers):
+    class stream_reader(Reader):
+        """Watches its folder in a thread, without a pause."""
+
+        watcher: Any = None
+
+        def count(self) -> int:
+            if self.watcher is None:
+                self.watcher = threading.Thread(target=self.watch, daemon=True)
+                self.watcher.start()
+            return super().count()
+
+        def watch(self) -> None:
+            while True:
+                list(Path(self.path).iterdir())
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {**self.__dict__, "watcher": None}
+
+
+class linear(Numbers):
+    class stream_reader(Reader):
+        """Looks for doubles: for each row it goes through all rows of the batch."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            rows = list(super().read(partition))
+            yield from (row for row in rows if rows.count(row) == 1)
+
+
 class limit(Numbers):
     class stream_reader(Reader):
         """Takes all there is."""
@@ -247,35 +276,6 @@ class other_parallelism(Numbers):
 class unknown_option(Numbers):
     def check(self) -> None:
         """Takes whatever comes."""
-
-
-class idle(Numbers):
-    class stream_reader(Reader):
-        """Watches its folder in a thread, without a pause."""
-
-        watcher: Any = None
-
-        def count(self) -> int:
-            if self.watcher is None:
-                self.watcher = threading.Thread(target=self.watch, daemon=True)
-                self.watcher.start()
-            return super().count()
-
-        def watch(self) -> None:
-            while True:
-                list(Path(self.path).iterdir())
-
-        def __getstate__(self) -> dict[str, Any]:
-            return {**self.__dict__, "watcher": None}
-
-
-class linear(Numbers):
-    class stream_reader(Reader):
-        """Looks for doubles: for each row it goes through all rows of the batch."""
-
-        def read(self, partition: InputPartition) -> Iterator[Any]:
-            rows = list(super().read(partition))
-            yield from (row for row in rows if rows.count(row) == 1)
 
 
 class nothing_left(Numbers):
@@ -337,17 +337,17 @@ class killed(Numbers):
 MUTANTS = [
     every_row_once,
     same_rows_again,
-    half_read,
     rows_fit_schema,
+    half_read,
     restart,
     repeated_batch,
     offset_never_back,
+    idle,
+    linear,
     limit,
     available_now,
     other_parallelism,
     unknown_option,
-    idle,
-    linear,
     nothing_left,
     nothing_open,
     killed,

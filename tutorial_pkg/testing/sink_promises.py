@@ -36,6 +36,80 @@ def every_row_once(trial: SinkTrial) -> None:
 
 
 @promise(
+    "A reader sees a batch whole or not at all.",
+    "Publish in one step that cannot be seen half done: one transaction, one rename, one line in "
+    "an index that readers go by.",
+)
+def whole_batches(trial: SinkTrial) -> None:
+    """A reader looks again and again while three batches are written."""
+    trial.run()
+    with Onlooker(trial) as onlooker:
+        batches = [frozenset(trial.add()) for _ in range(3)]
+        trial.settle(trial.complete)
+    _raise_error_of(onlooker)
+    for view in onlooker.views:
+        for batch in batches:
+            if view & batch and not batch <= view:
+                raise Broken(f"a reader saw {len(view & batch)} of the {len(batch)} rows")
+
+
+@promise(
+    "What a reader has seen is never taken away.",
+    "Only add: a file that is written anew must replace the old one in one step (`os.replace`), "
+    "after it is complete.",
+)
+def never_taken_back(trial: SinkTrial) -> None:
+    """A reader looks again and again while three batches are written."""
+    trial.run()
+    with Onlooker(trial) as onlooker:
+        for _ in range(3):
+            trial.add()
+        trial.settle(trial.complete)
+    _raise_error_of(onlooker)
+    for before, after in pairwise(onlooker.views):
+        if before - after:
+            raise Broken(f"a reader saw {len(before - after)} rows that were gone a moment later")
+
+
+def _raise_error_of(onlooker: Onlooker) -> None:
+    if onlooker.error:
+        raise Broken(f"a reader failed while the query wrote: {onlooker.error!r}")
+
+
+@promise(
+    "A batch without rows is written like any other.",
+    "There may be no row, no message, or a task without rows: begin with nothing, not with the "
+    "first row.",
+)
+def empty_batch(trial: SinkTrial) -> None:
+    """An empty batch comes between two others."""
+    for count in (BATCH, 0, BATCH):
+        trial.works(count, "with an empty batch")
+
+
+@promise(
+    "Text comes back as it was: quotes, line ends, backslashes, any letter, any length.",
+    "Escape what separates rows and columns in your format, and write UTF-8 whatever the locale.",
+)
+def awkward_text(trial: SinkTrial) -> None:
+    """Rows with everything in them that formats stumble over, and with 10,000 characters."""
+    trial.run()
+    trial.add(4, AWKWARD)
+    trial.arrive("with awkward text")
+
+
+@promise(
+    "A null is still a null.",
+    "`None` is no text: `str(None)` makes it one. Write it so that it cannot be taken for a word.",
+)
+def nulls(trial: SinkTrial) -> None:
+    """A batch of three nulls is written."""
+    trial.run()
+    trial.write([None] * 3)
+    trial.arrive("with nulls")
+
+
+@promise(
     "A repeated batch has its effect once.",
     "After a crash Spark repeats a batch that the sink may have committed. Remember, together with "
     "the rows, which batch of which query is done, and skip it; or write where a repetition "
@@ -78,55 +152,14 @@ def failed_batch(trial: SinkTrial) -> None:
 
 
 @promise(
-    "A reader sees a batch whole or not at all.",
-    "Publish in one step that cannot be seen half done: one transaction, one rename, one line in "
-    "an index that readers go by.",
-)
-def whole_batches(trial: SinkTrial) -> None:
-    """A reader looks again and again while three batches are written."""
-    trial.run()
-    with Onlooker(trial) as onlooker:
-        batches = [frozenset(trial.add()) for _ in range(3)]
-        trial.settle(trial.complete)
-    _raise_error_of(onlooker)
-    for view in onlooker.views:
-        for batch in batches:
-            if view & batch and not batch <= view:
-                raise Broken(f"a reader saw {len(view & batch)} of the {len(batch)} rows")
-
-
-@promise(
-    "What a reader has seen is never taken away.",
-    "Only add: a file that is written anew must replace the old one in one step (`os.replace`), "
-    "after it is complete.",
-)
-def never_taken_back(trial: SinkTrial) -> None:
-    """A reader looks again and again while three batches are written."""
-    trial.run()
-    with Onlooker(trial) as onlooker:
-        for _ in range(3):
-            trial.add()
-        trial.settle(trial.complete)
-    _raise_error_of(onlooker)
-    for before, after in pairwise(onlooker.views):
-        if before - after:
-            raise Broken(f"a reader saw {len(before - after)} rows that were gone a moment later")
-
-
-def _raise_error_of(onlooker: Onlooker) -> None:
-    if onlooker.error:
-        raise Broken(f"a reader failed while the query wrote: {onlooker.error!r}")
-
-
-@promise(
     "A new query adds to what an earlier one has written.",
     "A new query counts its batches from 0 again: remember a batch by its query's id and its own.",
 )
 def new_query(trial: SinkTrial) -> None:
     """A query with a new checkpoint writes to the sink that another one has written to."""
-    for _ in range(2):
-        trial.new_query()
-        trial.works(when="with a new query")
+    trial.ensure_worked()
+    trial.new_query()
+    trial.works(when="with a new query")
 
 
 @promise(
@@ -150,6 +183,17 @@ def two_queries(trial: SinkTrial) -> None:
 
 
 @promise(
+    "The number of tasks that write may change.",
+    "Take as many messages as come, in `commit`; `None` among them is no message.",
+    needs="restarts",
+)
+def other_writers(trial: SinkTrial) -> None:
+    """The query is restarted with five tasks that write, then with one."""
+    for writers in (5, 1):
+        trial.works(when=f"with {writers} tasks that write", writers=writers)
+
+
+@promise(
     "The output mode `complete` is refused, or each batch replaces all that was written.",
     "Spark tells it as `overwrite` in `streamWriter(schema, overwrite)`: raise `ValueError`, or "
     "replace, in `commit` and in one step.",
@@ -166,50 +210,6 @@ def complete_mode(trial: SinkTrial) -> None:
     if not refused:
         trial.written = [row for rows in batches for row in rows]
     trial.compare("after the output mode `complete`")
-
-
-@promise(
-    "The number of tasks that write may change.",
-    "Take as many messages as come, in `commit`; `None` among them is no message.",
-    needs="restarts",
-)
-def other_writers(trial: SinkTrial) -> None:
-    """The query is restarted with five tasks that write, then with one."""
-    for writers in (5, 1):
-        trial.works(when=f"with {writers} tasks that write", writers=writers)
-
-
-@promise(
-    "A batch without rows is written like any other.",
-    "There may be no row, no message, or a task without rows: begin with nothing, not with the "
-    "first row.",
-)
-def empty_batch(trial: SinkTrial) -> None:
-    """An empty batch comes between two others."""
-    for count in (BATCH, 0, BATCH):
-        trial.works(count, "with an empty batch")
-
-
-@promise(
-    "Text comes back as it was: quotes, line ends, backslashes, any letter, any length.",
-    "Escape what separates rows and columns in your format, and write UTF-8 whatever the locale.",
-)
-def awkward_text(trial: SinkTrial) -> None:
-    """Rows with everything in them that formats stumble over, and with 10,000 characters."""
-    trial.run()
-    trial.add(4, AWKWARD)
-    trial.arrive("with awkward text")
-
-
-@promise(
-    "A null is still a null.",
-    "`None` is no text: `str(None)` makes it one. Write it so that it cannot be taken for a word.",
-)
-def nulls(trial: SinkTrial) -> None:
-    """A batch of three nulls is written."""
-    trial.run()
-    trial.write([None] * 3)
-    trial.arrive("with nulls")
 
 
 @promise(
@@ -232,8 +232,8 @@ def unknown_option(trial: SinkTrial) -> None:
     "End what `write` or `commit` started before they return; Spark's workers live on.",
 )
 def nothing_left(trial: SinkTrial) -> None:
-    """The processes under Spark's JVM before the query and after it are compared."""
-    trial.works()
+    """The processes under Spark's JVM before all queries and after them are compared."""
+    trial.ensure_worked()
     must_leave_no_process(trial)
 
 
@@ -244,7 +244,7 @@ def nothing_left(trial: SinkTrial) -> None:
 )
 def nothing_open(trial: SinkTrial) -> None:
     """Ports of Spark's processes, and open files in the sink's folder, are looked for."""
-    trial.works()
+    trial.ensure_worked()
     must_leave_nothing_open(trial)
 
 
@@ -274,17 +274,17 @@ def _write_some(trial: SinkTrial, driver: Driver) -> None:
 
 SINK_PROMISES: list[Promise[SinkTrial]] = [
     every_row_once,
-    repeated_batch,
-    failed_batch,
     whole_batches,
     never_taken_back,
-    new_query,
-    two_queries,
-    complete_mode,
-    other_writers,
     empty_batch,
     awkward_text,
     nulls,
+    repeated_batch,
+    failed_batch,
+    new_query,
+    two_queries,
+    other_writers,
+    complete_mode,
     unknown_option,
     nothing_left,
     nothing_open,

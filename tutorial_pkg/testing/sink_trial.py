@@ -91,6 +91,11 @@ class SinkTrial(Trial):
         self.add(count)
         self.arrive(when)
 
+    def ensure_worked(self) -> None:
+        """See that a query has written something; it need not run any more."""
+        if not self.written:
+            self.works()
+
     def add(self, count: int = BATCH, text: str = "") -> list[str]:
         """The next batch: so many rows, each with a number, and `text` behind it."""
         values = [f"{number}{text}" for number in range(self.number, self.number + count)]

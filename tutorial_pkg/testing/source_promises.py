@@ -63,6 +63,21 @@ def same_rows_again(trial: SourceTrial) -> None:
 
 
 @promise(
+    "Rows fit the schema: their types, and no null where there is to be none.",
+    "Give each row the columns of `schema`, in its order and types. Spark converts what does not "
+    "fit, or fails far from the cause: of 1.5 in a LONG column it makes 1 without a word.",
+    needs="python",
+)
+def rows_fit_schema(trial: SourceTrial) -> None:
+    """A look inside: a new reader reads a batch once more, in tasks; its rows are checked."""
+    for _ in range(2):
+        trial.works()
+    trial.stop()
+    *_, start, end = offsets(trial.plan.checkpoint)
+    check_rows(trial.spark, trial.plan, start, end)
+
+
+@promise(
     "A task that ends half-way leaves no trace.",
     "A task may be killed at any row, and no `finally` runs then. Note nothing in `read`: what a "
     "task has reached is no offset.",
@@ -76,21 +91,6 @@ def half_read(trial: SourceTrial) -> None:
         trial.feed(BUNDLE[1] * BUNDLES)
         trial.arrive("after tasks that ended half-way")
         trial.plan.begins = False
-
-
-@promise(
-    "Rows fit the schema: their types, and no null where there is to be none.",
-    "Give each row the columns of `schema`, in its order and types. Spark converts what does not "
-    "fit, or fails far from the cause: of 1.5 in a LONG column it makes 1 without a word.",
-    needs="python",
-)
-def rows_fit_schema(trial: SourceTrial) -> None:
-    """A look inside: a new reader reads a batch once more, in tasks; its rows are checked."""
-    for _ in range(2):
-        trial.works()
-    trial.stop()
-    *_, start, end = offsets(trial.plan.checkpoint)
-    check_rows(trial.spark, trial.plan, start, end)
 
 
 @promise(
@@ -133,11 +133,11 @@ def repeated_batch(trial: SourceTrial) -> None:
     "from there again.",
 )
 def offset_never_back(trial: SourceTrial) -> None:
-    """Rows are fed, with pauses and a restart; then all offsets in the checkpoint are compared."""
-    for _ in range(2):
-        trial.works()
-        if trial.source.restarts:
-            trial.restart()
+    """Rows are fed, with a pause and a restart; then all offsets in the checkpoint are compared."""
+    trial.works()
+    if trial.source.restarts:
+        trial.restart()
+    trial.works()
     found = offsets(trial.plan.checkpoint)
     for batch, (before, after) in enumerate(pairwise(found)):
         if went_back(before, after):
@@ -162,64 +162,6 @@ def _leaves(offset: Any, at: str = "") -> Any:
             yield from _leaves(value, f"{at}/{key}")
     else:
         yield at, offset
-
-
-@promise(
-    "A batch is not larger than its limit.",
-    "Apply the limit in `latestOffset(start, limit)`; return it in `getDefaultReadLimit`.",
-    needs="limit",
-)
-def limit(trial: SourceTrial) -> None:
-    """Rows for several batches of 10 are fed at once."""
-    trial.run(trial.source.limit)
-    first = len(trial.ledger.attempts())
-    trial.feed(3 * LIMIT + LIMIT // 2)
-    trial.arrive(f"under {trial.source.limit}")
-    sizes = [len(tries[-1]) for tries in list(trial.ledger.attempts().values())[first:]]
-    if max(sizes) > LIMIT:
-        raise Broken(f"under {trial.source.limit} a batch had {max(sizes)} rows, not {LIMIT}")
-
-
-@promise(
-    "availableNow reads all there is, and ends.",
-    "Mix in `SupportsTriggerAvailableNow`, note in `prepareForTriggerAvailableNow` how far there "
-    "is something to read, and return that from `latestOffset`, never more.",
-    needs="number",
-)
-def available_now(trial: SourceTrial) -> None:
-    """Rows wait unread; a query with this trigger must read them, and end by itself."""
-    trial.feed_unread()
-    trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True))
-    trial.compare("after availableNow")
-
-
-@promise(
-    "The parallelism may change with a restart.",
-    "Keep what an offset means apart from how many tasks read: an entry for each file, port or "
-    "table, not for each task. Read old entries to their end.",
-    needs="number restarts other_parallelism",
-)
-def other_parallelism(trial: SourceTrial) -> None:
-    """The query runs, is restarted with another parallelism, and goes back to the first one."""
-    for more in (None, trial.source.other_parallelism, None):
-        trial.works(when=f"with {more or 'the first parallelism'}", more=more)
-
-
-@promise(
-    "An unknown option is refused, with its name.",
-    "Compare the names of `self.options` with those that you know (Spark makes them small "
-    "letters), and raise `ValueError` in `schema`, for Spark 4.3 hides what `streamReader` raises "
-    "behind an UnboundLocalError. A typing error in an option otherwise becomes a silent default.",
-)
-def unknown_option(trial: SourceTrial) -> None:
-    """A query is started with an option that nobody can know."""
-    trial.stop()
-
-    def run() -> None:
-        trial.run({UNKNOWN: 1})
-        trial.read_on()
-
-    must_refuse_unknown(run)
 
 
 @promise(
@@ -259,13 +201,72 @@ def _burst(trial: SourceTrial, rows: int) -> None:
 
 
 @promise(
+    "A batch is not larger than its limit.",
+    "Apply the limit in `latestOffset(start, limit)`; return it in `getDefaultReadLimit`.",
+    needs="limit",
+)
+def limit(trial: SourceTrial) -> None:
+    """Rows for several batches of 10 are fed at once."""
+    trial.run(trial.source.limit)
+    first = len(trial.ledger.attempts())
+    trial.feed(3 * LIMIT + LIMIT // 2)
+    trial.arrive(f"under {trial.source.limit}")
+    sizes = [len(tries[-1]) for tries in list(trial.ledger.attempts().values())[first:]]
+    if max(sizes) > LIMIT:
+        raise Broken(f"under {trial.source.limit} a batch had {max(sizes)} rows, not {LIMIT}")
+
+
+@promise(
+    "availableNow reads all there is, and ends.",
+    "Mix in `SupportsTriggerAvailableNow`, note in `prepareForTriggerAvailableNow` how far there "
+    "is something to read, and return that from `latestOffset`, never more.",
+    needs="number",
+)
+def available_now(trial: SourceTrial) -> None:
+    """Rows wait unread; a query with this trigger must read them, and end by itself."""
+    trial.feed_unread()
+    trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True))
+    trial.compare("after availableNow")
+
+
+@promise(
+    "The parallelism may change with a restart.",
+    "Keep what an offset means apart from how many tasks read: an entry for each file, port or "
+    "table, not for each task. Read old entries to their end.",
+    needs="number restarts other_parallelism",
+)
+def other_parallelism(trial: SourceTrial) -> None:
+    """The query runs, is restarted with another parallelism, and goes back to the first one."""
+    trial.ensure_worked()
+    for more in (trial.source.other_parallelism, None):
+        trial.works(when=f"with {more or 'the first parallelism'}", more=more)
+
+
+@promise(
+    "An unknown option is refused, with its name.",
+    "Compare the names of `self.options` with those that you know (Spark makes them small "
+    "letters), and raise `ValueError` in `schema`, for Spark 4.3 hides what `streamReader` raises "
+    "behind an UnboundLocalError. A typing error in an option otherwise becomes a silent default.",
+)
+def unknown_option(trial: SourceTrial) -> None:
+    """A query is started with an option that nobody can know."""
+    trial.stop()
+
+    def run() -> None:
+        trial.run({UNKNOWN: 1})
+        trial.read_on()
+
+    must_refuse_unknown(run)
+
+
+@promise(
     "No process stays when the query has stopped.",
     "Close what you opened in the reader's `stop`, and make threads daemons and children end with "
     "their parent: Spark ends the reader's process without asking twice.",
 )
 def nothing_left(trial: SourceTrial) -> None:
-    """The processes under Spark's JVM before the query and after it are compared."""
-    trial.works()
+    """The processes under Spark's JVM before all queries and after them are compared."""
+    trial.ensure_worked()
     must_leave_no_process(trial)
 
 
@@ -276,7 +277,7 @@ def nothing_left(trial: SourceTrial) -> None:
 )
 def nothing_open(trial: SourceTrial) -> None:
     """Ports of Spark's processes, and open files in the source's folder, are looked for."""
-    trial.works()
+    trial.ensure_worked()
     must_leave_nothing_open(trial)
 
 
@@ -308,17 +309,17 @@ def _feed_some(trial: SourceTrial, driver: Driver) -> None:
 SOURCE_PROMISES: list[Promise[SourceTrial]] = [
     every_row_once,
     same_rows_again,
-    half_read,
     rows_fit_schema,
+    half_read,
     restart,
     repeated_batch,
     offset_never_back,
+    idle,
+    linear,
     limit,
     available_now,
     other_parallelism,
     unknown_option,
-    idle,
-    linear,
     nothing_left,
     nothing_open,
     killed,

@@ -58,6 +58,11 @@ class SourceTrial(Trial):
         self.feed(count)
         self.arrive(when)
 
+    def ensure_worked(self) -> None:
+        """See that rows have come through a query, which need not run any more."""
+        if not self.fed:
+            self.works()
+
     def feed(self, count: int = PORTION) -> None:
         """Give the source its next rows; one that makes its rows itself is waited for."""
         if self.source.feed:
