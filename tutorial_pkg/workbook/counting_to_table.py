@@ -20,6 +20,7 @@ from tutorial_pkg.builder import REQUIRED, not_empty
 from tutorial_pkg.workbook.counting import count_source
 from tutorial_pkg.workbook.drills import end_with_parent
 
+MOST_ROWS = 1_000  # in a batch: many small ones, so that a kill meets each of their moments
 TABLES = """
 CREATE TABLE IF NOT EXISTS numbers (instance INT, number BIGINT);
 CREATE TABLE IF NOT EXISTS numbers_staged (handle TEXT, instance INT, number BIGINT);
@@ -35,9 +36,9 @@ class Stage:
         self.database = psycopg.connect(context.options.uri)
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
-        rows = [(self.handle, row["instance"], row["number"]) for row in batch.to_pylist()]
-        insert = "INSERT INTO numbers_staged VALUES (%s, %s, %s)"
-        self.database.cursor().executemany(insert, rows)
+        with self.database.cursor().copy("COPY numbers_staged FROM STDIN") as copy:
+            for row in batch.to_pylist():
+                copy.write_row((self.handle, row["instance"], row["number"]))
 
     def flush(self) -> str:
         self.database.commit()
@@ -71,7 +72,8 @@ def count_to_table(spark: SparkSession, folder: str, uri: str) -> StreamingQuery
         database.execute(TABLES)
     for connector in (count_source(), table_sink()):
         spark.dataSource.register(connector)
-    numbers = spark.readStream.format("count").load(f"{folder}/numbers")
+    counted = spark.readStream.format("count").option("maxRowsPerTrigger", MOST_ROWS)
+    numbers = counted.load(f"{folder}/numbers")
     writer = numbers.writeStream.format("numbers_table").option("uri", uri)
     return writer.option("checkpointLocation", f"{folder}/checkpoint").start()
 
