@@ -14,6 +14,7 @@ _PYTHON = re.compile(
 _PYTHON_BARE = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception): .+)$", re.M)
 # `org.apache.spark.SparkException: Job aborted …: java.io.IOException: no room`: the last of them.
 _JAVA = re.compile(r".*\b(?:[a-z]\w*\.)+(\w*(?:Exception|Error): .+)")
+_CALLED = "Py4JJavaError: An error occurred while calling"
 _QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ")
 
 
@@ -27,7 +28,11 @@ def last_error(failed: Any) -> str | None:
     if error is None:
         return None
     text = "\n".join(map(str, _causes(error)))
-    found = _PYTHON.findall(text) or _PYTHON_BARE.findall(text)
+    found = [
+        line
+        for line in _PYTHON.findall(text) or _PYTHON_BARE.findall(text)
+        if not line.startswith(_CALLED)  # what went wrong stands behind it, in the JVM's words
+    ]
     return str(found[-1]).strip() if found else _error_of_java(error, text)
 
 
@@ -41,7 +46,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _error_of_java(error: BaseException, text: str) -> str:
     causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
-    found = _JAVA.match(causes[-1]) if causes else _JAVA.search(text)
-    if found:
-        return found.group(1).strip()
+    found = _JAVA.findall(causes[-1] if causes else text)
+    told = [line for line in found if not line.startswith(_CALLED)]
+    if told:
+        return str(told[0]).strip()
     return f"{type(error).__name__}: {_QUERY_FAILED.sub('', str(error).strip().splitlines()[0])}"

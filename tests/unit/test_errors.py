@@ -113,3 +113,17 @@ def test_a_text_that_begins_with_an_empty_line() -> None:
     """As Spark's parser words its errors."""
     error = ValueError("\n[UNSUPPORTED_DATATYPE] Unsupported data type LNG.\n== DataType ==\nLNG")
     assert last_error(error) == "ValueError: [UNSUPPORTED_DATATYPE] Unsupported data type LNG."
+
+
+def test_an_error_of_the_jvm_inside_of_foreach_batch() -> None:
+    """Python's trace ends in the call; what went wrong stands behind it."""
+    text = """Traceback (most recent call last):
+  File "job.py", line 9, in write
+    batch.collect()
+py4j.protocol.Py4JJavaError: An error occurred while calling o57.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 1 times, most \
+recent failure: Lost task 0.0 (TID 3): org.apache.spark.SparkException: Python worker exited \
+unexpectedly (crashed)
+\tat org.apache.spark.api.python.BasePythonRunner.compute(PythonRunner.scala:1)"""
+    told = last_error(RuntimeError(text))
+    assert told == "SparkException: Python worker exited unexpectedly (crashed)"
