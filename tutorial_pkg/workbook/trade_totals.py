@@ -24,6 +24,7 @@ from tutorial_pkg.workbook.trades import SCHEMA, TICKERS, trade
 
 SCRIPT = Path(__file__)
 PAUSE, AT_ONCE = 0.02, 20
+A_BATCH = 5000  # rows at most: there are many batches, on a slow machine, too
 
 
 class Exchange:
@@ -86,7 +87,8 @@ def start_totals(spark: SparkSession, folder: Path, until: int) -> StreamingQuer
     """The rolling totals; the source's log, the checkpoint and the output are all in `folder`."""
     use_rocksdb(spark)
     spark.dataSource.register(exchanges())
-    trades = spark.readStream.format("exchanges").option("until", until).load(f"{folder}/log")
+    reader = spark.readStream.format("exchanges").option("maxRowsPerTrigger", A_BATCH)
+    trades = reader.option("until", until).load(f"{folder}/log")
     writer = rolling(trades, "ticker", Totals()).writeStream.outputMode("update")
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
     return writer.foreachBatch(partial(write_batch, folder / "out")).start()
