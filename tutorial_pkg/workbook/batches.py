@@ -25,7 +25,9 @@ def post(folder: Path, batches: Iterable[Sequence[Row]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     first = len(list(folder.glob("*.json")))
     for number, rows in enumerate(batches, start=first):
-        draft, file = folder / f"{number:05}.draft", folder / f"{number:05}.json"
+        # Spark passes over names with a dot. A draft that it met would have today's time, and make
+        # all files of the past too old to be read.
+        draft, file = folder / f".{number:05}.draft", folder / f"{number:05}.json"
         draft.write_text("".join(_line(row) for row in rows))
         # Spark takes files in the order of their times, and has seconds only on some systems.
         os.utime(draft, (1_000_000_000 + number, 1_000_000_000 + number))
