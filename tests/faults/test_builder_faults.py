@@ -28,7 +28,7 @@ from tests.faults.builder_sources import STREAM, SUBJECT, TICKETS
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tutorial_pkg.workbook.drills import wait_until
 
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 DRIVER = Path(__file__).with_name("builder_driver.py")
 MOMENTS = (*POINTS, "any time", "while it starts")  # the first three are around the commit
 

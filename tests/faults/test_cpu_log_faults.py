@@ -23,7 +23,7 @@ from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT
 from tutorial_pkg.workbook.drills import wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 BATCH_BYTES = 60_000  # a little less than the 2000 lines of a batch take
 
 

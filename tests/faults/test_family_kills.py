@@ -23,7 +23,7 @@ from tutorial_pkg import send_lines
 from tutorial_pkg.workbook.drills import wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "3"))
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 
 
 class Service:

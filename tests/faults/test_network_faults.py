@@ -41,7 +41,7 @@ from tutorial_pkg.core.log_group import LogGroup
 from tutorial_pkg.core.segment_log import frames, read_frames
 from tutorial_pkg.workbook.drills import wait_until
 
-ROUNDS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
+ROUNDS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 LISTENER_ROUNDS = 20
 DRIVER = Path(__file__).with_name("network_driver.py")
 MIB = 1024 * 1024
