@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections import Counter
@@ -17,7 +18,7 @@ from tutorial_pkg.errors import last_error
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 DRIVER = Path(__file__).with_name("file_lines_driver.py")
-KILLS = 3
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 
 
 class Writer(threading.Thread):
