@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,8 +72,9 @@ class LogGroup:
         self._noun = noun
         self._lock = WriterLock(directory)
         self.id = _id_of(directory)
+        self._appended = threading.Event()
         self.writers = {
-            number: SegmentWriter(self.of(number))
+            number: SegmentWriter(self.of(number), appended=self._appended)
             for number in sorted({*_numbers_in(directory), *numbers})
         }
 
@@ -85,6 +87,12 @@ class LogGroup:
 
     def end(self) -> LogOffset:
         return self._offset({number: log.end for number, log in self.writers.items()})
+
+    def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
+        """Return when more than `offset` was appended, or after `seconds`."""
+        self._appended.clear()
+        if self.end().positions == offset.positions:
+            self._appended.wait(seconds)
 
     def sync(self) -> LogOffset:
         """Put on disk what was appended so far, and return up to where that is."""

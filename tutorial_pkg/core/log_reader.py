@@ -84,7 +84,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._checked(start)
         if self._drain_to is None:
             self._produce(begin)
-            self._patience.wait(lambda: self._logs().end().positions != begin.positions)
+            self._patience.wait(lambda seconds: self._logs().wait_for_more(begin, seconds))
         newest = self._drain_to or self._logs().sync()
         self._patience.answer(newest.positions != begin.positions)
         if isinstance(limit, ReadAllAvailable):

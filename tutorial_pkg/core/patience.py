@@ -8,7 +8,6 @@ from collections.abc import Callable
 IDLE_AFTER = 1.0  # seconds without news
 LONGEST = 0.2  # seconds that news may then wait
 _ASKED_AGAIN = 0.05  # Spark asks 10 ms after it heard that there is nothing, if it has no batch
-_LOOK_EVERY = 0.005
 
 
 class Patience:
@@ -28,17 +27,13 @@ class Patience:
         self._clock, self._sleep = clock, sleep
         self._news_at = self._answered_at = clock()
 
-    def wait(self, is_news: Callable[[], bool] | None = None) -> None:
-        """Return after a while, or as soon as there are news; `is_news` is asked often."""
+    def wait(self, for_news: Callable[[float], object] | None = None) -> None:
+        """Return after a while, or as soon as `for_news(seconds)` does, which waits at most so."""
         now = self._clock()
         asked_again = now - self._answered_at < _ASKED_AGAIN
         if not asked_again or now - self._news_at < IDLE_AFTER:
             return
-        if is_news is None:
-            self._sleep(LONGEST)
-            return
-        while self._clock() < now + LONGEST and not is_news():
-            self._sleep(_LOOK_EVERY)
+        (for_news or self._sleep)(LONGEST)
 
     def answer(self, is_news: bool) -> None:
         """Note that Spark is being told now whether there is something."""

@@ -203,12 +203,18 @@ class SegmentWriter:
 
     One thread appends; any thread may `sync`, `delete_below` and read the positions: `first` is
     the oldest that is still there, `end` where the next frame will be. `repair` tells what opening
-    had to cut off, or is None.
+    had to cut off, or is None. `appended` is set by each frame.
     """
 
-    def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        segment_bytes: int = SEGMENT_BYTES,
+        appended: threading.Event | None = None,
+    ) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
+        self._appended = appended or threading.Event()
         self._file_in_use = threading.Lock()
         self._sync_failure: OSError | None = None
         self.repair: str | None = None
@@ -230,6 +236,7 @@ class SegmentWriter:
             os.ftruncate(self._file, self.end - self._base)
             raise OSError(f"{self._directory}: no room for a frame of {len(payload)} bytes")
         self.end += written
+        self._appended.set()
 
     def sync(self) -> int:
         """Put everything appended so far on disk, and return the position up to which it is.

@@ -25,7 +25,7 @@ from tutorial_pkg.builder import (
 )
 from tutorial_pkg.builder import instance as instance_module
 from tutorial_pkg.builder import instances as instances_module
-from tutorial_pkg.core import segment_log
+from tutorial_pkg.core import log_group, segment_log
 from tutorial_pkg.workbook.drills import wait_until
 
 
@@ -161,7 +161,8 @@ def test_a_run_that_dies_before_all_instances_added_something_loses_no_snapshot(
 def test_the_snapshot_survives_when_its_segment_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment_log.SegmentWriter.__init__, "__defaults__", (1,))
+    tiny = partial(segment_log.SegmentWriter, segment_bytes=1)
+    monkeypatch.setattr(log_group, "SegmentWriter", tiny)
     source = counter(create=lambda context: Counter(context, most=50))
     source = source.snapshot(lambda c: c.next).restore(Counter.restore).build()
     with running(source, tmp_path) as run:

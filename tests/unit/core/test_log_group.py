@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,3 +145,16 @@ def filled(directory: Path, lines: int) -> LogGroup:
     for _ in range(lines):
         logs.writers[1].append(LINE, 1, 0)
     return logs
+
+
+def test_waiting_ends_with_what_is_appended(logs: LogGroup) -> None:
+    """Not before, not at an older frame, and at once if there is more already."""
+    known = logs.end()
+    logs.wait_for_more(known, 0.01)
+    assert logs.end() == known
+    waiting = threading.Thread(target=logs.wait_for_more, args=(known, 60))
+    waiting.start()
+    logs.writers[1].append(b"more\n", 1, 0)
+    waiting.join(30)
+    assert not waiting.is_alive()
+    logs.wait_for_more(known, 60)

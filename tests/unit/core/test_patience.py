@@ -15,12 +15,12 @@ class Clock:
         self.now += seconds
 
 
-def polled(seconds: float, clock: Clock, patience: Patience, is_news=lambda: False) -> int:
+def polled(seconds: float, clock: Clock, patience: Patience) -> int:
     """As Spark asks a source that has nothing, for some seconds: how often."""
     end, asked = clock.now + seconds, 0
     while clock.now < end:
-        patience.wait(is_news)
-        patience.answer(is_news())
+        patience.wait()
+        patience.answer(False)
         clock.now += 0.01
         asked += 1
     return asked
@@ -37,9 +37,9 @@ def test_news_end_the_waiting_at_once() -> None:
     clock = Clock()
     patience = Patience(clock, clock.sleep)
     polled(IDLE_AFTER, clock, patience)
-    at = clock.now + 0.05
-    patience.wait(lambda: clock.now >= at)
-    assert clock.now < at + 0.01
+    before = clock.now
+    patience.wait(lambda seconds: clock.sleep(seconds / 4))
+    assert clock.now == before + LONGEST / 4
     patience.answer(True)
     assert polled(IDLE_AFTER, clock, patience) >= 99, "busy a moment ago: no waiting"
 
