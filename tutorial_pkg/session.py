@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -198,11 +199,17 @@ def _prepare_python() -> None:
 
 
 def _open_log() -> Path:
-    """This process's log file; the oldest logs of earlier ones are removed."""
+    """This process's log file; the oldest logs of processes that have ended are removed."""
     logs = work_dir("logs")
-    for old in sorted(logs.glob("spark-*.log"), key=_modified)[:-KEPT_LOGS]:
+    ended = [file for file in logs.glob("spark-*.log") if not _is_in_use(file)]
+    for old in sorted(ended, key=_modified)[:-KEPT_LOGS]:
         old.unlink(missing_ok=True)
     return logs / f"spark-{os.getpid()}.log"
+
+
+def _is_in_use(log: Path) -> bool:
+    pid = log.stem.removeprefix("spark-")
+    return pid.isdigit() and psutil.pid_exists(int(pid))
 
 
 def _modified(file: Path) -> float:

@@ -39,7 +39,8 @@ class Topics:
     """A client for the tests' side."""
 
     def __init__(self, uri: str) -> None:
-        self.settings = {"bootstrap.servers": uri}
+        # Without the client's own lines on stderr, which go on when the server has gone.
+        self.settings = {"bootstrap.servers": uri, "log_level": 2}
         self.options = {"kafka.bootstrap.servers": uri}
         self._admin = AdminClient(self.settings)
         # See `start_kafka` for why.
