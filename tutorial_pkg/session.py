@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.java import Java, archive_path, find_java
+from tutorial_pkg.spark_home import spark_home
 from tutorial_pkg.spark_settings import (
     DRIVER_HOST,
     MASTER,
@@ -168,22 +169,22 @@ def _launch(settings: Settings, log: Path) -> Any:
     # A small JVM works out the command line of the large one: let it not warm up.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     conf = _spark_conf({"spark.driver.extraJavaOptions": _java_options(java), **settings})
-    with open(log, "ab") as output, _interface(settings):
+    # Where the driver is on loopback, the JVM's UI listens there only, too.
+    wanted = {"SPARK_LOCAL_IP": settings.get(DRIVER_HOST), "SPARK_HOME": spark_home()}
+    with open(log, "ab") as output, _environment(wanted):
         return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
 
 
 @contextlib.contextmanager
-def _interface(settings: Settings) -> Iterator[None]:
-    """Where the driver is on loopback, the JVM's UI listens there only, too."""
-    name, address = "SPARK_LOCAL_IP", settings.get(DRIVER_HOST)
-    if address is None or name in os.environ:
-        yield
-        return
-    os.environ[name] = address
+def _environment(wanted: Mapping[str, str | Path | None]) -> Iterator[None]:
+    """Set what is not set yet, and only for a while: a later session may be on a cluster."""
+    ours = {key: str(value) for key, value in wanted.items() if value and key not in os.environ}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        del os.environ[name]  # a later session may be on a cluster
+        for key in ours:
+            del os.environ[key]
 
 
 def _prepare_python() -> None:

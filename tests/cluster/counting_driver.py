@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from tests.faults.network_to_log_driver import run_for_ever
-from tests.faults.spare_driver import FIRST_COMPILER
 from tutorial_pkg import start_spark
 from tutorial_pkg.workbook.drills import end_with_parent
 
@@ -18,7 +17,6 @@ def main(master: str, directory: str, port: str) -> None:
     settings = {
         "spark.master": master,
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": FIRST_COMPILER,
         "spark.ui.enabled": "false",
     }
     spark = start_spark("kills", **settings)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.spare_driver import FIRST_COMPILER, PROJECT, SECONDS
+from tests.faults.spare_driver import PROJECT, SECONDS
 from tests.network_queries import HOST
 from tutorial_pkg import network_status, send_lines
 from tutorial_pkg.workbook.cluster import Cluster
@@ -66,7 +66,7 @@ class Service:
 
     def _start(self) -> None:
         words, output = (self._cluster.url, self._folder, self._port), self._folder / "driver.log"
-        env = {"PYTHONPATH": str(PROJECT), "JDK_JAVA_OPTIONS": FIRST_COMPILER}
+        env = {"PYTHONPATH": str(PROJECT)}
         self.driver = QueryProcess(DRIVER, *words, output=output, env=env)
         wait_until(self._listens, SECONDS, "a driver that listens")
 

@@ -5,13 +5,13 @@ Their scripts get two files as their first arguments, and hand them to `wait_for
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 PROJECT = Path(__file__).parents[2]
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1"  # they do not live long enough for the second one
 SECONDS = 120  # until something that must happen counts as not happening
 
 
@@ -22,7 +22,7 @@ class SpareDriver(QueryProcess):
         self._ready, self._go = path.with_suffix(".ready"), path.with_suffix(".go")
         left = path.with_suffix(".tmp")  # what a killed one leaves goes with the test's folder
         left.mkdir()
-        java = f"{FIRST_COMPILER} -Djava.io.tmpdir={left}"
+        java = f"{os.environ['JDK_JAVA_OPTIONS']} -Djava.io.tmpdir={left}"
         env = {"PYTHONPATH": str(PROJECT), "JDK_JAVA_OPTIONS": java, "TMPDIR": str(left), **env}
         output = path.with_suffix(".log")
         super().__init__(script, self._ready, self._go, *words, output=output, env=env)

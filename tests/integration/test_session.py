@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
@@ -84,6 +85,12 @@ def test_python_talks_over_unix_sockets_in_a_folder_of_its_own(spark: SparkSessi
     folder = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
     assert folder.name.startswith("sockets-")
     assert [file for file in folder.iterdir() if file.is_socket()]
+
+
+def test_workers_use_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    """With its bytecode: the one in Spark's zip would be compiled by each process anew."""
+    where = udf(lambda _: __import__("pyspark").__file__)
+    assert spark.range(1).select(where("id")).first()[0] == pyspark.__file__
 
 
 QUIET = """

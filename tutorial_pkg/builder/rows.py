@@ -11,7 +11,6 @@ from datetime import datetime
 from numbers import Integral, Number
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -178,9 +177,9 @@ def _whole(value: Any) -> Any:
 
 
 def _aware(value: Any) -> Any:
-    if isinstance(value, pd.Timestamp):  # its `astimezone` is another one
-        value = value.to_pydatetime(warn=False)
     if isinstance(value, datetime):
+        if hasattr(value, "to_pydatetime"):  # pandas', with an `astimezone` of its own
+            value = value.to_pydatetime(warn=False)
         return value.astimezone() if value.tzinfo is None else value
     return _time(value)
 
