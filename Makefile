@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 LONG_TESTS_FIRST := $(addprefix tests/,faults cluster services) notebooks $(addprefix tests/,integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=240 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test check demo cluster-demo doctor services notebooks bench bench-peers book lock wheelhouse chromium clean
+.PHONY: help lab test check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,9 @@ bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/R
 
 bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (an hour)
 	$(BIN)/python benchmarks/run.py --peers
+
+conformance: $(READY) ## examine formats, ours, Spark's and others', and write docs/conformance.md (10 minutes)
+	PYTHONPATH=. $(BIN)/python docs/conformance.py
 
 book: $(READY) ## the notebooks as a static book in .work/book
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . .work/book

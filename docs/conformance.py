@@ -1,0 +1,334 @@
+"""Examine this package's formats, Spark's own and others', and write docs/conformance.md.
+
+    python docs/conformance.py          all of them (some minutes)
+    python docs/conformance.py socket   only these anew
+
+The page is made of the newest report on each, all with the same versions: reports are kept in
+`.work/conformance`, and an examination that was interrupted loses no other one.
+
+What each of them claims stands here, and what it does not, with the reason. The package
+`pyspark-data-sources` is installed into `.work/conformance`, without what it depends on: it is
+no part of this project's environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from tests.integration import kit_subjects
+from tutorial_pkg import start_spark
+from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.core.query_process import wait_until
+from tutorial_pkg.java import find_java
+from tutorial_pkg.session import stop_spark
+from tutorial_pkg.testing import (
+    SINK_PROMISES,
+    SOURCE_PROMISES,
+    Promise,
+    Report,
+    StreamSink,
+    StreamSource,
+    Verdict,
+    examine_sink,
+    examine_source,
+)
+
+PAGE = Path(__file__).with_suffix(".md")
+OTHERS = {"pyspark-data-sources": "0.1.11", "faker": "23.3.0"}
+
+ANY_OPTION = "Spark's formats take any option, and pass over those that they do not know"
+ONCE = "the manual: for testing only, as it gives no end-to-end fault tolerance"
+ONE_LINE = "one row is one line: a text with line ends becomes several rows"
+NO_NULL = "a line of text has no null: it becomes an empty one"
+
+# ---- Spark's sources -----------------------------------------------------------------------------
+
+
+def rate(folder: Path) -> StreamSource:
+    return StreamSource(
+        "rate",
+        {"rowsPerSecond": 500},
+        other_parallelism={"numPartitions": 3},
+        not_claimed={"available_now": "it makes rows for ever", "unknown_option": ANY_OPTION},
+    )
+
+
+def files_of(name: str, schema: str | None = None) -> Callable[[Path], StreamSource]:
+    """A source that reads each file of a folder once."""
+
+    def describe(folder: Path) -> StreamSource:
+        return StreamSource(
+            name,
+            {"path": folder},
+            schema,
+            feed=lambda numbers: kit_subjects.post(folder, numbers),
+            not_claimed={"unknown_option": ANY_OPTION},
+        )
+
+    return describe
+
+
+class LineServer:
+    """Where the socket source connects to: the newest connection gets the lines."""
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listening.getsockname()[1]
+        self.clients: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def feed(self, numbers: Sequence[int]) -> None:
+        wait_until(lambda: self.clients, 60, "a connection")
+        self.clients[-1].sendall("".join(f"{number}\n" for number in numbers).encode())
+
+    def close(self) -> None:
+        for open_one in (self.listening, *self.clients):
+            open_one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                self.clients.append(self.listening.accept()[0])
+
+
+def socket_source(folder: Path) -> StreamSource:
+    server = LineServer()
+    return StreamSource(
+        "socket",
+        {"host": "127.0.0.1", "port": server.port},
+        feed=server.feed,
+        feed_when_stopped=False,
+        restarts=False,
+        not_claimed={"unknown_option": ANY_OPTION, "available_now": ONCE},
+        close=server.close,
+    )
+
+
+# ---- Spark's sinks -------------------------------------------------------------------------------
+
+CSV = {"quoteAll": "true", "escape": '"', "multiLine": "true"}
+CSV |= {"nullValue": "\\N"}  # else a null is an empty text
+CSV |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+
+
+def written_files(
+    name: str, unclaimed: Mapping[str, str], **options: str
+) -> Callable[..., StreamSink]:
+    """A sink that writes files, read back by Spark, as its manual says they have to be."""
+
+    def describe(folder: Path) -> StreamSink:
+        def read() -> list[str]:
+            source = active().read.schema("value STRING").format(name).options(**options)
+            with contextlib.suppress(AnalysisException):  # before the first batch
+                return [row.value for row in source.load(str(folder / "out")).collect()]
+            return []
+
+        where = {"path": folder / "out", **options}
+        claimed = {"unknown_option": ANY_OPTION, **unclaimed}
+        return StreamSink(name, read, where, not_claimed=claimed)
+
+    return describe
+
+
+def memory(folder: Path) -> StreamSink:
+    table = f"kit_{folder.parent.name.replace('-', '_')}"
+
+    def read() -> list[str]:
+        if not active().catalog.tableExists(table):
+            return []
+        return [row.value for row in active().table(table).collect()]
+
+    unclaimed = {"unknown_option": ANY_OPTION, "new_query": "a new query begins a new table"}
+    return StreamSink("memory", read, {"queryName": table}, restarts=False, not_claimed=unclaimed)
+
+
+def active() -> SparkSession:
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+# ---- Other people's ------------------------------------------------------------------------------
+
+
+def fake(folder: Path) -> StreamSource:
+    """Invented people: its rows carry no number."""
+    data_source = importlib.import_module("pyspark_datasources").FakeDataSource
+    return StreamSource(data_source, number=None)
+
+
+def install_others() -> None:
+    """Put them where this process, its Spark and the drivers that are killed find them."""
+    folder = work_dir("conformance", "packages")
+    wanted = [f"{name}=={number}" for name, number in OTHERS.items()]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
+    subprocess.run([*pip, "--target", str(folder), *wanted], check=True)
+    sys.path.append(str(folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(folder)])
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+# What each one claims, in its own manual's words or near them.
+SOURCES: dict[str, tuple[Callable[[Path], StreamSource], str]] = {
+    "file_lines": (kit_subjects.file_lines, "ours: replayable while files are appended to"),
+    "cpu_log": (kit_subjects.cpu_log_source, "ours: as `file_lines`"),
+    "network_lines": (kit_subjects.network_lines, "ours: exactly once from its log on"),
+    "builder stream": (
+        kit_subjects.built_stream,
+        "`SourceBuilder.stream` with snapshot and restore: exactly once",
+    ),
+    "builder replayable": (
+        kit_subjects.built_replayable,
+        "`SourceBuilder.replayable`: exactly once",
+    ),
+    "rate": (rate, "Spark: for testing; makes numbered rows"),
+    "socket": (socket_source, "Spark: for testing only, no fault tolerance"),
+    "text": (files_of("text"), "Spark: files that appear whole, exactly once"),
+    "csv": (files_of("csv", "value LONG"), "Spark: files that appear whole, exactly once"),
+    "fake": (fake, "pyspark-data-sources: invented rows, claims nothing about restarts"),
+}
+SINKS: dict[str, tuple[Callable[[Path], StreamSink], str]] = {
+    "cpu_log": (kit_subjects.cpu_log_sink, "ours: exactly once"),
+    "builder": (kit_subjects.built_sink, "`SinkBuilder` with a commit into SQLite: exactly once"),
+    "text": (
+        written_files("text", {"awkward_text": ONE_LINE, "nulls": NO_NULL}),
+        "Spark's file sink: exactly once, for readers that go by `_spark_metadata`",
+    ),
+    "csv": (
+        written_files("csv", {}, **CSV),
+        "Spark's file sink: exactly once, for readers that go by `_spark_metadata`",
+    ),
+    "memory": (memory, "Spark: for debugging, a table in the driver's memory"),
+}
+
+HEAD = """\
+# Which format keeps which promise
+
+Made by `make conformance`, which examines this package's formats, Spark's own and other people's
+with the conformance kit (`tutorial_pkg.testing`): ✓ kept, ✗ broken, – not claimed, or not to be
+tried. What is not claimed is no fault. `rate`, `socket`, `memory` and `fake` are made for trials,
+and a ✗ of theirs is no fault either: it says what not to build on. A mark says what was seen in
+one examination, on one machine; below each table stands why it is not ✓.
+
+{versions}
+
+Of `pyspark-data-sources` only `fake` can be examined: its other streams (the sources `opensky` and
+`weather`, the sinks `salesforce` and `meta_capi`) talk to services on the internet, and the rest is
+for batches. This package's formats for PostgreSQL, Kafka and NATS need a server, and are examined
+by `make test`.
+"""
+
+
+def versions() -> str:
+    """Of all that a report depends on."""
+    ours = [f"{name} {version(name)}" for name in ("pyspark", "tutorial_pkg")]
+    others = [f"{name} {number}" for name, number in OTHERS.items()]
+    system = f"Python {platform.python_version()}, Java {find_java().release}, {platform.system()}"
+    return f"{', '.join([*ours, *others])}; {system}."
+
+
+def page() -> str:
+    """The whole page, of what was examined with these versions."""
+    parts = [HEAD.format(versions=versions())]
+    parts += section("Sources", SOURCE_PROMISES, SOURCES)
+    parts += section("Sinks", SINK_PROMISES, SINKS)
+    return "\n".join(parts)
+
+
+def section(
+    title: str, promises: Sequence[Promise], described: Mapping[str, tuple[object, str]]
+) -> list[str]:
+    kept = {name: Kept(title, name) for name in described}
+    reports = {name: file.report() for name, file in kept.items() if file.there()}
+    claims = [f"- `{name}`: {described[name][1]}." for name in reports]
+    return [
+        *(f"## {title}\n", "What they claim:\n", *claims, ""),
+        *(table(promises, reports), "### Why not ✓\n", *remarks(reports), ""),
+    ]
+
+
+class Kept:
+    """A report on disk, with the versions that it is about."""
+
+    def __init__(self, title: str, name: str) -> None:
+        self._file = work_dir("conformance", "reports") / f"{title}-{name.replace(' ', '-')}.json"
+
+    def write(self, report: Report) -> None:
+        self._file.write_text(json.dumps({"versions": versions(), **asdict(report)}))
+
+    def there(self) -> bool:
+        """Whether it was written, with these versions."""
+        return self._file.exists() and self._content()["versions"] == versions()
+
+    def report(self) -> Report:
+        content = self._content()
+        verdicts = [Verdict(**verdict) for verdict in content["verdicts"]]
+        return Report(content["subject"], verdicts, content["seconds"])
+
+    def _content(self) -> dict[str, Any]:
+        return cast(dict[str, Any], json.loads(self._file.read_text()))
+
+
+def table(promises: Sequence[Promise], reports: dict[str, Report]) -> str:
+    """A row for each promise, a column for each format."""
+    lines = ["| promise | " + " | ".join(f"`{name}`" for name in reports) + " |"]
+    lines.append("|---" * (len(reports) + 1) + "|")
+    for index, promise in enumerate(promises):
+        marks = " | ".join(report.verdicts[index].mark for report in reports.values())
+        lines.append(f"| **{promise.name}**: {promise.sentence} | {marks} |")
+    return "\n".join(lines) + "\n"
+
+
+def remarks(reports: dict[str, Report]) -> list[str]:
+    """Why a mark is not ✓: those with one reason together."""
+    lines = []
+    for name, report in reports.items():
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for verdict in report.verdicts:
+            if verdict.seen:
+                at = (verdict.mark, " ".join(verdict.seen.split())[:300])
+                reasons.setdefault(at, []).append(verdict.name)
+        for (mark, seen), names in reasons.items():
+            lines.append(f"- `{name}` {mark} {', '.join(names)}: {seen}")
+    return lines
+
+
+def main(names: Sequence[str]) -> None:
+    install_others()
+    spark = start_spark("conformance", **{"spark.ui.enabled": "false"})
+    try:
+        for name in chosen(SOURCES, names):
+            told("Sources", name, examine_source(SOURCES[name][0], spark))
+        for name in chosen(SINKS, names):
+            told("Sinks", name, examine_sink(SINKS[name][0], spark))
+    finally:
+        stop_spark(spark)
+
+
+def chosen(described: Mapping[str, object], names: Sequence[str]) -> list[str]:
+    return [name for name in described if not names or name in names]
+
+
+def told(title: str, name: str, report: Report) -> None:
+    print(f"{report}\n  {report.seconds:.0f} s\n", flush=True)
+    Kept(title, name).write(report)
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
