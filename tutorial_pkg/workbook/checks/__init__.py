@@ -15,6 +15,7 @@ from tutorial_pkg.workbook.checks.notebook_07 import check_07_1, check_07_2
 from tutorial_pkg.workbook.checks.notebook_08 import check_08_1, check_08_2
 from tutorial_pkg.workbook.checks.notebook_09 import check_09_1, check_09_2
 from tutorial_pkg.workbook.checks.notebook_10 import check_10_1, check_10_2
+from tutorial_pkg.workbook.checks.notebook_11 import check_11
 from tutorial_pkg.workbook.checks.notebook_12 import check_12_1, check_12_2
 from tutorial_pkg.workbook.checks.notebook_13 import (
     check_13_1,
@@ -48,6 +49,7 @@ __all__ = [
     "check_09_2",
     "check_10_1",
     "check_10_2",
+    "check_11",
     "check_12_1",
     "check_12_2",
     "check_13_1",

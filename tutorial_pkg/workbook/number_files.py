@@ -1,0 +1,111 @@
+"""What the five broken connectors of notebook 11 begin with; their mistakes are in the notebook.
+
+The sources read numbers from files that appear in a folder, a number in a line; the sinks write
+such files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+# ---- Sources -------------------------------------------------------------------------------------
+
+
+def numbers_in(path: str) -> list[int]:
+    """All numbers in the folder, in the order in which they came."""
+    texts = [file.read_text() for file in sorted(Path(path).glob("*.txt"))]
+    return [int(line) for text in texts for line in text.split()]
+
+
+@dataclass
+class Slice(InputPartition):
+    """The numbers from `start` on and before `end`."""
+
+    start: int
+    end: int
+
+
+class NumberReader(DataSourceStreamReader):
+    """The offset is how many numbers there are; `partitions` and `read` are yours."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"next": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        return {"next": len(numbers_in(self.path))}
+
+
+def source_of(reader: type) -> type[DataSource]:
+    """A source with this reader, which gets the option `path`."""
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return reader.__name__.lower()
+
+        def schema(self) -> str:
+            return "value LONG"
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            made: DataSourceStreamReader = reader(self.options["path"])
+            return made
+
+    return Source
+
+
+# ---- Sinks ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Values(WriterCommitMessage):
+    """What a task tells the commit: the query's id, and its rows."""
+
+    query: str
+    values: list[str]
+
+
+class NumberWriter(DataSourceStreamWriter):
+    """Writes text files in a folder; `write` is yours, and `commit`, if there is need of one."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        raise NotImplementedError(f"{type(self).__name__} has no `write`")
+
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        """Nothing is left to do."""
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        """Nothing is there to clear up."""
+
+
+def sink_of(writer: type) -> type[DataSource]:
+    """A sink with this writer, which gets the option `path`."""
+
+    class Sink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return writer.__name__.lower()
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+            made: DataSourceStreamWriter = writer(self.options["path"])
+            return made
+
+    return Sink
