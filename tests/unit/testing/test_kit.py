@@ -34,6 +34,13 @@ from tutorial_pkg.testing.source_promises import went_back
 PROMISES = [*SOURCE_PROMISES, *SINK_PROMISES]
 
 
+def test_the_page_on_formats_has_every_promise_as_it_is() -> None:
+    """Else it was made by an earlier kit: run `make conformance`."""
+    page = (Path(__file__).parents[3] / "docs" / "conformance.md").read_text()
+    for promise in PROMISES:
+        assert f"| **{promise.name}**: {promise.sentence} |" in page
+
+
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
 def test_a_promise_says_what_it_means_how_it_is_tried_and_what_to_do(promise) -> None:
     for text in (promise.sentence, promise.how, promise.remedy):
