@@ -24,6 +24,7 @@ from tutorial_pkg.workbook.checks.notebook_13 import (
     check_13_4,
 )
 from tutorial_pkg.workbook.checks.notebook_14 import check_14_1, check_14_2
+from tutorial_pkg.workbook.checks.notebook_15 import check_15_1, check_15_2
 from tutorial_pkg.workbook.checks.verdict import Verdict, the_solution
 
 __all__ = [
@@ -58,5 +59,7 @@ __all__ = [
     "check_13_4",
     "check_14_1",
     "check_14_2",
+    "check_15_1",
+    "check_15_2",
     "the_solution",
 ]

@@ -1,0 +1,91 @@
+"""The checks of notebook 15: right answers pass, typical wrong ones get their hint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tutorial_pkg.workbook.checks import check_15_1, check_15_2
+
+
+def alarms(batch: Any) -> list[str]:
+    found = ["late"] if batch.late_rows else []
+    if batch.done_per_second < batch.in_per_second and batch.lag != 0:
+        found.append("behind")
+    return found
+
+
+def test_15_1() -> None:
+    assert check_15_1(alarms).passed
+    assert not check_15_1(None).answered
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (lambda batch: ["late"], "is well needs no alarm"),
+        (lambda batch: [], "`late_rows`"),
+        (lambda batch: ["late"] if batch.late_rows else [], "Fewer rows were done"),
+        (lambda batch: [*(["late"] if batch.late_rows else []), *(["behind"] if batch.lag else [])],
+         "it catches up"),
+        (lambda batch: alarms(batch)[:1], "Both may be wrong"),
+        (lambda batch: [*(["late"] if batch.late_rows else []),
+                        *(["behind"] if batch.done_per_second < 100 else [])], "has caught up"),
+        (lambda batch: [*(["late"] if batch.late_rows else []),
+                        *(["behind"] if batch.lag > 0 > batch.done_per_second - 100 else [])],
+         "It raised TypeError"),
+        ("late", "A function is wanted"),
+        (lambda: [], "It raised TypeError"),
+    ],
+)  # fmt: skip
+def test_15_1_wrong(answer: Any, hint: str) -> None:
+    verdict = check_15_1(answer)
+    assert not verdict.passed
+    assert hint in verdict.message
+
+
+def labeller(shop: Any) -> Any:
+    name = shop.name
+
+    def label(batches: Any) -> Any:
+        for batch in batches:
+            items = [f"{name}: {item}" for item in batch["item"].to_pylist()]
+            yield pa.record_batch({"item": items})
+
+    return label
+
+
+def test_15_2() -> None:
+    assert check_15_2(labeller).passed
+
+
+def captures(shop: Any) -> Any:
+    def label(batches: Any) -> Any:
+        for batch in batches:
+            yield pa.record_batch(
+                {"item": [f"{shop.name}: {i}" for i in batch["item"].to_pylist()]}
+            )
+
+    return label
+
+
+def first_only(shop: Any) -> Any:
+    label = labeller(shop)
+    return lambda batches: [next(iter(label(batches)))]
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (captures, "The shop is captured: take its name into a variable before `def`."),
+        (first_only, "Each item is to become 'corner: tea', batch by batch"),
+        (lambda shop: None, "It is called with an iterator of record batches."),
+        (3, "A function is wanted"),
+    ],
+)
+def test_15_2_wrong(answer: Any, hint: str) -> None:
+    verdict = check_15_2(answer)
+    assert not verdict.passed
+    assert hint in verdict.message

@@ -1,0 +1,87 @@
+"""Checks of notebook 15."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from tutorial_pkg.observe import BatchMetrics
+from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
+
+WELL = BatchMetrics(
+    batch=7,
+    started=datetime(2026, 11, 22, 10, tzinfo=UTC),
+    rows_in=100,
+    rows_out=None,
+    in_per_second=100.0,
+    done_per_second=900.0,
+    seconds={"addBatch": 0.1, "triggerExecution": 0.11},
+    lag=0.0,
+    watermark=None,
+    state_rows=0,
+    state_bytes=0,
+    late_rows=0,
+)
+SLOWER = replace(WELL, done_per_second=80.0)
+CASES: tuple[tuple[BatchMetrics, list[str], str], ...] = (
+    (WELL, [], "A batch that is well needs no alarm."),
+    (replace(WELL, late_rows=3), ["late"], "Rows were dropped: `late_rows`."),
+    (replace(SLOWER, lag=500.0), ["behind"], "Fewer rows were done a second than came."),
+    (SLOWER, [], "It was slow, but has caught up: its lag is 0."),
+    (replace(WELL, lag=500.0), [], "There is a lag, but it catches up: more was done than came."),
+    (replace(SLOWER, lag=None), ["behind"], "A source that tells no lag (None) may be behind."),
+    (replace(SLOWER, lag=9.0, late_rows=1), ["behind", "late"], "Both may be wrong at once."),
+)
+
+
+@exercise
+def check_15_1(answer: Callable[[BatchMetrics], Any]) -> Verdict:
+    """Does `answer(batch)` name what is wrong with a batch?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def alarms(batch): ...")
+    for batch, wanted, hint in CASES:
+        try:
+            found = sorted(answer(batch))
+        except Exception as error:  # whatever the learner's function raises is a wrong answer
+            return not_yet(f"{hint} It raised {type(error).__name__}: {str(error)[:120]}")
+        if found != wanted:
+            return not_yet(f"{hint} Wanted {wanted}, got {found}.")
+    return right("It rings when it should, and only then.")
+
+
+class _Shop:
+    """One thing that travels, and one that does not."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> Any:
+        raise TypeError("cannot pickle a shop")
+
+
+@exercise
+def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> Verdict:
+    """Does `answer(shop)` return a function for `mapInArrow` that leaves the shop at home?"""
+    if not callable(answer):
+        return not_yet("A function is wanted: def labeller(shop): ...")
+    try:
+        function = answer(_Shop("corner"))
+        travelled = cloudpickle.loads(cloudpickle.dumps(function))
+        batches = [pa.record_batch({"item": [word]}) for word in ("tea", "milk")]
+        found = [batch.to_pydict() for batch in travelled(iter(batches))]
+    except Exception as error:  # whatever the learner's function raises is a wrong answer
+        return not_yet(f"{_hint(error)} It raised {type(error).__name__}: {str(error)[:120]}")
+    if found != [{"item": ["corner: tea"]}, {"item": ["corner: milk"]}]:
+        return not_yet(f"Each item is to become 'corner: tea', batch by batch; found {found}.")
+    return right("Only the name travels.")
+
+
+def _hint(error: Exception) -> str:
+    if "cannot pickle a shop" in str(error):
+        return "The shop is captured: take its name into a variable before `def`."
+    return "It is called with an iterator of record batches."
