@@ -6,8 +6,8 @@ The same lines, made in the JVM, in one micro-batch, as they are, with a `peek` 
 `QueryMetrics` that listens, and with both: as fast as two cores go, and nobody keeps the lines, so
 that there is little that a look could hide behind. A query that does more is slowed down less.
 
-Then files to `cpu_log`, on Spark's standalone cluster on this machine: one worker of two cores, and
-two workers of one core each.
+Then files to `cpu_log`, on Spark's standalone cluster on this machine: one worker of one core, two
+such workers, and one worker of two cores.
 """
 
 from __future__ import annotations
@@ -31,7 +31,16 @@ from tutorial_pkg.workbook.drills import wait_until
 WARM_UP_ROUNDS = 2
 AT_RATE = 1_000_000  # lines a second at which the overhead is told
 HEAD = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence="
-CLUSTERS = {"one worker, two cores": (1, 2), "two workers, one core each": (2, 1)}
+CLUSTERS = {  # workers, and the cores of each; the first is the one to compare with
+    "one worker, one core": (1, 1),
+    "two workers, one core each": (2, 1),
+    "one worker, two cores": (1, 2),
+}
+WHAT_IT_SHOWS = (
+    "All clusters are on this one machine of two cores, which the driver needs, too: this shows "
+    "what a second core adds, and whether it matters if it is a worker's own; not what a second "
+    "machine adds."
+)
 
 
 def lines_of(spark: SparkSession, count: int) -> DataFrame:
@@ -106,13 +115,13 @@ def logged(spark: SparkSession, file: Path) -> float:
 
 
 def by_workers(count: int, rounds: int) -> dict[str, list[float]]:
-    """One cluster after the other: two at a time would share the cores."""
+    """One cluster after the other: two at a time would share the cores of the machine."""
     seconds: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
         file = Path(folder, "lines.txt")
         file.write_bytes(BLOCK * (count // BLOCK_LINES))
         for name, (workers, cores) in CLUSTERS.items():
-            with on_cluster(Path(folder, f"cluster-{workers}"), workers, cores) as spark:
+            with on_cluster(Path(folder, f"cluster-{workers}-{cores}"), workers, cores) as spark:
                 run = {name: lambda spark=spark: logged(spark, file)}
                 seconds |= in_turns(run, rounds, WARM_UP_ROUNDS)
     return seconds
@@ -129,7 +138,7 @@ def main() -> None:
     scaling = series_of(
         "files to `cpu_log` on a cluster", given.lines, workers, next(iter(CLUSTERS))
     )
-    notes = [told(series), "Both clusters are on this one machine, with the same two cores."]
+    notes = [told(series), WHAT_IT_SHOWS]
     finish(
         given, Result("A look inside, and a second worker", series + scaling, notes=notes), watch
     )
