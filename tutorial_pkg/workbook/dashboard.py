@@ -78,7 +78,8 @@ def _draw(axes: Sequence[Any], batches: list[BatchMetrics], now: datetime) -> No
     _behind(axes[2], numbers, batches, now)
     _kept(axes[3], numbers, batches)
     for axis in axes:
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(bottom=0, top=max(1.0, axis.get_ylim()[1]))  # nothing but zeros lies flat
+        axis.yaxis.get_major_locator().set_params(integer=True)
         with_commas(axis.yaxis)
 
 

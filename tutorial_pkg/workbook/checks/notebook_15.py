@@ -27,15 +27,15 @@ WELL = BatchMetrics(
     state_bytes=0,
     late_rows=0,
 )
-SLOWER = replace(WELL, done_per_second=80.0)
+LONG = {"addBatch": 2.9, "triggerExecution": 3.0}
+SLOWER = replace(WELL, done_per_second=80.0, seconds=LONG)
 CASES: tuple[tuple[BatchMetrics, list[str], str], ...] = (
     (WELL, [], "A batch that is well needs no alarm."),
     (replace(WELL, late_rows=3), ["late"], "Rows were dropped: `late_rows`."),
-    (replace(SLOWER, lag=500.0), ["behind"], "Fewer rows were done a second than came."),
-    (SLOWER, [], "It was slow, but has caught up: its lag is 0."),
-    (replace(WELL, lag=500.0), [], "There is a lag, but it catches up: more was done than came."),
-    (replace(SLOWER, lag=None), ["behind"], "A source that tells no lag (None) may be behind."),
-    (replace(SLOWER, lag=9.0, late_rows=1), ["behind", "late"], "Both may be wrong at once."),
+    (SLOWER, ["behind"], "Fewer rows were done a second than came."),
+    (replace(SLOWER, seconds=WELL.seconds), [], "A batch of a tenth of a second says little."),
+    (replace(WELL, seconds=LONG), [], "It took long, but more was done than came."),
+    (replace(SLOWER, late_rows=1), ["behind", "late"], "Both may be wrong at once."),
 )
 
 
