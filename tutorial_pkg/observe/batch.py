@@ -14,14 +14,15 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 class BatchMetrics:
     """A micro-batch.
 
-    `started` is when its trigger fired, in UTC. `rows_in` came from the sources, `rows_out` went
-    to the sink (None where that does not count). `in_per_second` is how fast rows came since the
-    batch before, `done_per_second` how fast this one dealt with them: when that is less, the query
-    falls behind. `seconds` are by phase: `latestOffset` (what is new?), `queryPlanning`,
-    `walCommit` (noted what is to be done), `addBatch` (tasks, and the sink), `commitOffsets` (noted
-    that it is done); `triggerExecution` is all of them. `lag` is how far the batch's end was behind
-    the newest offsets of its sources, in their unit. `watermark` is None as long as there is none.
-    `state_rows` and `state_bytes` are what aggregates and joins keep; `late_rows` were dropped.
+    `started` is when its trigger fired, in UTC. `rows_in` came from the sources, `rows_out` went to
+    the sink (None where that does not count). `in_per_second` is this batch's rows by the time
+    since the trigger before, even one without rows; `done_per_second` how fast they were dealt
+    with: when that stays less, the query falls behind. `seconds` are by phase: `latestOffset` (what
+    is new?), `walCommit` (noted what is to be done), `queryPlanning`, `addBatch` (tasks, and the
+    sink), `commitOffsets` (noted that it is done); `triggerExecution` is all of them. `lag` is how
+    far the batch's end was behind the newest offsets of its sources, in their unit. `watermark` is
+    None as long as there is none. `state_rows` and `state_bytes` are what aggregates and joins
+    keep; `late_rows` were dropped.
     """
 
     batch: int

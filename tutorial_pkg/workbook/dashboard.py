@@ -27,8 +27,8 @@ from tutorial_pkg.workbook.look import (
 REDRAW_SECONDS = 0.5
 PHASES = {  # in the order in which they come, each with its colour
     "latestOffset": SKY,
-    "queryPlanning": PURPLE,
     "walCommit": GREEN,
+    "queryPlanning": PURPLE,
     "addBatch": ORANGE,
     "commitOffsets": BLUE,
 }

@@ -25,9 +25,9 @@ def test_what_keeps_all_is_right() -> None:
     assert repr(verdict) == "✓ 2 promises were tried, and all are kept."
 
 
-def test_what_is_broken_is_told_in_a_line() -> None:
+def test_what_is_broken_and_what_to_do_is_told_in_a_line() -> None:
     verdict = check_11(Mended, NumberReader, report(KEPT, BROKEN))
-    assert repr(verdict) == "✗ restart: after a restart: of 60 rows 20 too many"
+    assert repr(verdict) == "✗ restart: after a restart: of 60 rows 20 too many → Mend it."
 
 
 def test_no_answer_and_no_class_are_told_apart() -> None:

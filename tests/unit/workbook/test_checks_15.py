@@ -34,6 +34,14 @@ def test_15_1() -> None:
         (lambda batch: [*(["late"] if batch.late_rows else []),
                         *(["behind"] if batch.done_per_second < 100 else [])], "says little"),
         (lambda batch: batch.seconds["total"], "It raised KeyError"),
+        (lambda batch: [*(["late"] if batch.late_rows else []),
+                        *(["behind"] if batch.done_per_second < batch.in_per_second
+                          and batch.seconds["addBatch"] > 1 else [])], "is `triggerExecution`."),
+        (lambda batch: [*(["late"] if batch.late_rows else []),
+                        *(["behind"] if batch.done_per_second < batch.in_per_second
+                          and sum(batch.seconds.values()) > 1 else [])],
+         "`triggerExecution`, only"),
+        (lambda batch: "late" if batch.late_rows else None, "A list is wanted"),
         ("late", "A function is wanted"),
         (lambda: [], "It raised TypeError"),
     ],
@@ -79,7 +87,8 @@ def first_only(shop: Any) -> Any:
     [
         (captures, "The shop is captured: take its name into a variable before `def`."),
         (first_only, "Each item is to become 'corner: tea', batch by batch"),
-        (lambda shop: None, "It is called with an iterator of record batches."),
+        (lambda shop: None, "has to return a function: `return label`"),
+        (lambda shop: lambda: [], "It is called with an iterator of record batches."),
         (3, "A function is wanted"),
     ],
 )

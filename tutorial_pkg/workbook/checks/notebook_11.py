@@ -19,5 +19,6 @@ def check_11(answer: Any, base: type, examine: Examine) -> Verdict:
     report = examine(answer)
     for verdict in report.verdicts:
         if verdict.name in report.broken:
-            return not_yet(f"{verdict.name}: {' '.join(verdict.seen.split())[:300]}")
+            seen = " ".join(verdict.seen.split())[:300]
+            return not_yet(f"{verdict.name}: {seen} → {verdict.remedy}")
     return right(f"{len(report.verdicts)} promises were tried, and all are kept.")

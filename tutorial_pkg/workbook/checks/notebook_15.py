@@ -28,6 +28,8 @@ WELL = BatchMetrics(
     late_rows=0,
 )
 LONG = {"addBatch": 2.9, "triggerExecution": 3.0}
+PHASES = {"latestOffset": 0.8, "addBatch": 0.4, "triggerExecution": 1.3}
+SHORT_PHASES = {"addBatch": 0.6, "triggerExecution": 0.7}
 SLOWER = replace(WELL, done_per_second=80.0, seconds=LONG)
 CASES: tuple[tuple[BatchMetrics, list[str], str], ...] = (
     (WELL, [], "A batch that is well needs no alarm."),
@@ -36,6 +38,8 @@ CASES: tuple[tuple[BatchMetrics, list[str], str], ...] = (
     (replace(SLOWER, seconds=WELL.seconds), [], "A batch of a tenth of a second says little."),
     (replace(WELL, seconds=LONG), [], "It took long, but more was done than came."),
     (replace(SLOWER, late_rows=1), ["behind", "late"], "Both may be wrong at once."),
+    (replace(SLOWER, seconds=PHASES), ["behind"], "The whole batch is `triggerExecution`."),
+    (replace(SLOWER, seconds=SHORT_PHASES), [], "The whole batch is `triggerExecution`, only."),
 )
 
 
@@ -46,7 +50,10 @@ def check_15_1(answer: Callable[[BatchMetrics], Any]) -> Verdict:
         return not_yet("A function is wanted: def alarms(batch): ...")
     for batch, wanted, hint in CASES:
         try:
-            found = sorted(answer(batch))
+            found = answer(batch)
+            if not isinstance(found, list):
+                return not_yet(f"A list is wanted, [] if nothing is wrong; got {found!r}.")
+            found.sort()
         except Exception as error:  # whatever the learner's function raises is a wrong answer
             return not_yet(f"{hint} It raised {type(error).__name__}: {str(error)[:120]}")
         if found != wanted:
@@ -71,6 +78,8 @@ def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> Verdict:
         return not_yet("A function is wanted: def labeller(shop): ...")
     try:
         function = answer(_Shop("corner"))
+        if not callable(function):
+            return not_yet("`labeller(shop)` has to return a function: `return label`.")
         travelled = cloudpickle.loads(cloudpickle.dumps(function))
         batches = [pa.record_batch({"item": [word]}) for word in ("tea", "milk")]
         found = [batch.to_pydict() for batch in travelled(iter(batches))]
