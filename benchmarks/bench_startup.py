@@ -3,19 +3,24 @@
     python benchmarks/bench_startup.py [--rounds 3] [--all]
 
 Each variant is a process of its own; the variants take turns, after a round that does not count.
-`--all` adds what lies between Spark as it comes and `start_spark()`, each with all that the ones
-before it have, and what was tried and not taken.
+The first row comes from Spark's `rate`, and in a second comparison from `file_lines`, for which
+Spark starts six Python processes: with the PySpark of Spark's zip, which each of them compiles, and
+with the one that is installed. `--all` adds what lies between Spark as it comes and
+`start_spark()`, each with all that the ones before it have, and what was tried and not taken.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
+import pyspark
 from measure import ROUNDS, Result, Series, Watch, finish, in_turns
 
 from tutorial_pkg.class_archive import make_archive
@@ -33,6 +38,8 @@ FAST_LAUNCHER = {"launcher": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 AS_IT_COMES, START_SPARK = "Spark as it comes", "start_spark()"
 SESSION, FIRST_ROW = "process start to session", "process start to first row"
+FROM_PYTHON = "process start to first row of file_lines"
+FROM_ZIP = "start_spark(), PySpark from Spark's zip"
 
 
 def java(*options: str) -> dict[str, str]:
@@ -76,7 +83,10 @@ else:
         gateway = launch_gateway(conf, popen_kwargs={"stdout": nowhere, "stderr": nowhere})
     spark = SparkSession(SparkContext(gateway=gateway, conf=conf))
 session = time.time()
-rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+if folder := settings.pop("folder", None):
+    rows = spark.readStream.format("file_lines").load(folder)
+else:
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
 query = rows.writeStream.format("memory").queryName("rows").start()
 while not any(batch["numInputRows"] for batch in query.recentProgress):
     time.sleep(0.01)
@@ -86,11 +96,30 @@ print(json.dumps([session - began, first_row - began]))
 """
 
 
-def measure(settings: dict[str, str]) -> list[float]:
+def measure(settings: dict[str, str], **env: str) -> list[float]:
     """Seconds to the session, and to the first row."""
     command = [sys.executable, "-c", MEASURED, json.dumps(settings)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    env = {**os.environ, **env}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=env)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def from_python(rounds: int) -> list[Series]:
+    """A home that is named is left as it is: that brings the zip back."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "lines.txt").write_text("a line\n" * 100)
+        settings = {"start_spark": "yes", "folder": folder}
+        home = str(Path(pyspark.__file__).parent)
+        runs = {
+            FROM_ZIP: partial(measure, settings, SPARK_HOME=home),
+            START_SPARK: partial(measure, settings),
+        }
+        found = in_turns(runs, rounds)
+    rows = {name: [row for _, row in pairs] for name, pairs in found.items()}
+    return [
+        Series(FROM_PYTHON, FROM_ZIP, 1, rows[FROM_ZIP]),
+        Series(FROM_PYTHON, START_SPARK, 1, rows[START_SPARK], FROM_ZIP),
+    ]
 
 
 def measure_all(chosen: dict[str, dict[str, str]], rounds: int) -> list[Series]:
@@ -113,7 +142,7 @@ def main() -> None:
     make_archive()
     chosen = {n: v for n, v in variants().items() if given.all or n in (AS_IT_COMES, START_SPARK)}
     with Watch("start-up") as watch:
-        series = measure_all(chosen, given.rounds)
+        series = measure_all(chosen, given.rounds) + from_python(given.rounds)
     finish(given, Result("Start-up", series), watch)
 
 
