@@ -40,7 +40,8 @@ notebook the report is a table. A sink, here Spark's own parquet:
 another parallelism, what is not claimed. `examine_source(…, only=["restart"])` tries one promise;
 `for promise in SOURCE_PROMISES: print(promise.name, promise.how)` shows all of them.
 
-From a shell: `python -m tutorial_pkg examine my_module:my_source`. Under pytest, where a fixture
+From a shell: `python -m tutorial_pkg examine my_module:my_source`; it prints each verdict as soon
+as there is one, and takes a minute or two. Under pytest, where a fixture
 `spark` gives a session, each promise is a test:
 
     from tutorial_pkg.testing.classes import StreamSourceTests  # and StreamSinkTests

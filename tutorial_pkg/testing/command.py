@@ -18,7 +18,7 @@ from tutorial_pkg.testing.described import (
     StreamSource,
 )
 from tutorial_pkg.testing.examination import examine_sink, examine_source
-from tutorial_pkg.testing.report import Report
+from tutorial_pkg.testing.report import Report, Verdict
 
 Describe = Callable[[Path], StreamSource | StreamSink]
 
@@ -46,13 +46,19 @@ def report_on(
     without: Collection[str] = (),
     only: Collection[str] = (),
 ) -> int:
-    """Examine, and print the report; 1 when a promise is broken, 2 for a mistake in the call."""
+    """Examine, and print each verdict as soon as there is one.
+
+    1 when a promise is broken, 2 for a mistake in the call, 130 when it is interrupted.
+    """
     try:
         report = _examined(describe, spark, without, only)
+    except KeyboardInterrupt:
+        print("examine: interrupted; the rest was not tried", file=sys.stderr)
+        return 130
     except (TypeError, ValueError) as error:
         print(f"examine: {error}", file=sys.stderr)
         return 2
-    print(report)
+    print(f"{report.summary()} ({report.seconds:.0f} s)")
     return 1 if report.broken else 0
 
 
@@ -66,5 +72,9 @@ def _examined(
             raise TypeError(f"it must return a StreamSource or a StreamSink, not {described!r}")
         described.close()
     if isinstance(described, StreamSource):
-        return examine_source(cast(DescribeSource, describe), spark, without, only)
-    return examine_sink(cast(DescribeSink, describe), spark, without, only)
+        return examine_source(cast(DescribeSource, describe), spark, without, only, _print)
+    return examine_sink(cast(DescribeSink, describe), spark, without, only, _print)
+
+
+def _print(verdict: Verdict) -> None:
+    print(verdict, flush=True)

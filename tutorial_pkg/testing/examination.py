@@ -107,6 +107,13 @@ class Examination(Generic[T]):
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+Told = Callable[[Verdict], object]
+
+
+def silent(_: Verdict) -> None:
+    """Who is told nothing meanwhile gets all in the report."""
+
+
 def source_examination(spark: SparkSession, describe: DescribeSource) -> Examination[SourceTrial]:
     """An examination of the source that `describe(folder)` returns."""
     return Examination(
@@ -124,16 +131,18 @@ def examine_source(
     spark: SparkSession | None = None,
     without: Collection[str] = (),
     only: Collection[str] = (),
+    told: Told = silent,
 ) -> Report:
     """Try the promises of a streaming source: all, those in `only`, or all but those in `without`.
 
     `describe(folder)` returns a `StreamSource`; it is called anew for each trial, with a folder
-    of its own. `spark` is the active session when it is not given. `SOURCE_PROMISES` has the
-    promises, each with its name and sentence, `how` it is tried, and the `remedy`.
+    of its own. `spark` is the active session when it is not given. `told` gets each verdict as
+    soon as there is one (`told=print`): all of them take a minute or more. `SOURCE_PROMISES` has
+    the promises, each with its name and sentence, `how` it is tried, and the `remedy`.
 
     Raises `ValueError` without a session, and for a name that no promise has.
     """
-    return _examine(source_examination(_session(spark), describe), without, only)
+    return _examine(source_examination(_session(spark), describe), without, only, told)
 
 
 def examine_sink(
@@ -141,13 +150,14 @@ def examine_sink(
     spark: SparkSession | None = None,
     without: Collection[str] = (),
     only: Collection[str] = (),
+    told: Told = silent,
 ) -> Report:
     """Try the promises of a streaming sink: all, those in `only`, or all but those in `without`.
 
     `describe(folder)` returns a `StreamSink`; the rest is as with `examine_source`, and the
     promises are in `SINK_PROMISES`.
     """
-    return _examine(sink_examination(_session(spark), describe), without, only)
+    return _examine(sink_examination(_session(spark), describe), without, only, told)
 
 
 def _session(spark: SparkSession | None) -> SparkSession:
@@ -158,14 +168,17 @@ def _session(spark: SparkSession | None) -> SparkSession:
 
 
 def _examine(
-    examination: Examination[T], without: Collection[str], only: Collection[str]
+    examination: Examination[T], without: Collection[str], only: Collection[str], told: Told
 ) -> Report:
     began = time.monotonic()
     with examination:
         wanted = chosen(examination.promises, without, only)
         examination.begin(wanted)
         name = _name(examination.described())
-        verdicts = [examination.verdict(promise) for promise in wanted]
+        verdicts = []
+        for promise in wanted:
+            verdicts.append(examination.verdict(promise))
+            told(verdicts[-1])
     return Report(name, verdicts, time.monotonic() - began)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 KEPT, BROKEN, NOT_CLAIMED = "✓", "✗", "–"
@@ -18,6 +17,11 @@ class Verdict:
     mark: str
     seen: str = ""
     remedy: str = ""
+
+    def __str__(self) -> str:
+        told = (self.seen, f"→ {self.remedy}" if self.remedy else "")
+        below = [f"      {text}" for text in told if text]
+        return "\n".join([f"  {self.mark} {self.name}: {self.sentence}", *below])
 
 
 @dataclass(frozen=True)
@@ -34,26 +38,18 @@ class Report:
         return [verdict.name for verdict in self.verdicts if verdict.mark == BROKEN]
 
     def __str__(self) -> str:
-        lines = [line for verdict in self.verdicts for line in _lines(verdict)]
-        return "\n".join([f"{self.subject}: {self._summary()}", *lines])
+        return "\n".join([self.summary(), *map(str, self.verdicts)])
 
     def _repr_html_(self) -> str:
         rows = "".join(_row(verdict) for verdict in self.verdicts)
-        title = html.escape(f"{self.subject}: {self._summary()}")
+        title = html.escape(self.summary())
         return f"<table><caption>{title}</caption>{rows}</table>"
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """The report in a line."""
         marks = [verdict.mark for verdict in self.verdicts]
         counts = (f"{marks.count(KEPT)} kept", f"{marks.count(BROKEN)} broken")
-        return ", ".join([*counts, f"{marks.count(NOT_CLAIMED)} not claimed"])
-
-
-def _lines(verdict: Verdict) -> Iterable[str]:
-    yield f"  {verdict.mark} {verdict.name}: {verdict.sentence}"
-    if verdict.seen:
-        yield f"      {verdict.seen}"
-    if verdict.remedy:
-        yield f"      → {verdict.remedy}"
+        return f"{self.subject}: {', '.join(counts)}, {marks.count(NOT_CLAIMED)} not claimed"
 
 
 def _row(verdict: Verdict) -> str:
