@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,6 +108,7 @@ def _examine(given: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"examine: {error}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind, either
     spark = start_spark("examine")
     try:
         return report_on(describe, spark, given.without, given.only)
