@@ -65,7 +65,7 @@ def write(folder: Path, rows: DataFrame) -> None:
 
 def stream(folder: str, name: str, time_column: str, count: int) -> DataFrame:
     # A batch of all that there is would leave nothing for the next driver, where starts are slow.
-    few = spark.readStream.format(name).options(count=count, maxRowsPerTrigger=100)
+    few = spark.readStream.format(name).options(count=count, maxRowsPerTrigger=250)
     rows = few.load(folder)
     return rows.withWatermark(time_column, "5 seconds")
 
