@@ -54,7 +54,7 @@ bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/R
 bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (an hour)
 	$(BIN)/python benchmarks/run.py --peers
 
-conformance: $(READY) ## examine formats, ours, Spark's and others', and write docs/conformance.md (10 minutes)
+conformance: $(READY) ## examine formats, ours, Spark's and others', and write docs/conformance.md (a quarter of an hour)
 	PYTHONPATH=. $(BIN)/python docs/conformance.py
 
 book: $(READY) ## the notebooks as a static book in .work/book

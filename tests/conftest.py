@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
+from tutorial_pkg.core.query_process import still_running
 from tutorial_pkg.testing import trial
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
@@ -92,5 +93,4 @@ def pytest_testnodedown(node) -> None:
 
 
 def processes_left() -> list[str]:
-    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=10)
-    return list(map(str, left))
+    return list(map(str, still_running(psutil.Process().children(recursive=True), 10)))

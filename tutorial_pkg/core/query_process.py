@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -32,6 +32,20 @@ def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
             return value
         time.sleep(0.05)
     raise TimeoutError(f"{what} did not happen within {seconds:g} s")
+
+
+def still_running(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Wait until all have ended; which have not within `seconds`.
+
+    A zombie has ended. `psutil.wait_procs` would wait for process 1 to collect it, which takes
+    process 1 as long as it likes; in a container without an init, for ever.
+    """
+    end = time.monotonic() + seconds
+    left = [process for process in processes if _runs(process)]
+    while left and time.monotonic() < end:
+        time.sleep(0.01)
+        left = [process for process in left if _runs(process)]
+    return left
 
 
 class QueryProcess:
@@ -94,7 +108,7 @@ class QueryProcess:
             self.kill()
         for process in family:
             _kill(process)
-        psutil.wait_procs(family, timeout=10)
+        still_running(family, 10)
         if self._python.stdin:
             self._python.stdin.close()
         QueryProcess._open.discard(self)
@@ -110,7 +124,7 @@ class QueryProcess:
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._python.pid).children(recursive=True):
                 self._started.setdefault(process.pid, process)
-        return [process for process in self._started.values() if process.is_running()]
+        return [process for process in self._started.values() if _runs(process)]
 
 
 def end_with_parent() -> None:
@@ -123,6 +137,12 @@ def _wait_for_end_of_input() -> None:
     for process in psutil.Process().children(recursive=True):
         _kill(process)
     os._exit(1)
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def _name(process: psutil.Process) -> str:

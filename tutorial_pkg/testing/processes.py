@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import psutil
 from pyspark.sql import SparkSession
 
+from tutorial_pkg.core.query_process import still_running
+
 ENDING = 5.0  # seconds that a process has to end after its query
 
 Found = TypeVar("Found")
@@ -86,7 +88,7 @@ DAEMON = "pyspark.daemon"  # which forks the workers of tasks, and keeps them fo
 def end_survivors(started: set[psutil.Process]) -> list[str]:
     """End what does not end within some seconds, and describe it; Spark's own may go on."""
     ending = [process for process in started if not _is_of(process, DAEMON)]
-    left: list[psutil.Process] = psutil.wait_procs(ending, timeout=ENDING)[1]
+    left = still_running(ending, ENDING)
     described = [_described(process) for process in left]
     for process in left:
         if not _is_of(process, "pyspark"):  # it may be another query's

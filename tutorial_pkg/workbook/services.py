@@ -67,6 +67,7 @@ class Service:
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+        # PostgreSQL does not start again as long as there is its number, even a zombie's.
         _, left = psutil.wait_procs(family, timeout=END_SECONDS)
         if left:
             raise TimeoutError(f"killed, but not gone after {END_SECONDS} s: {left}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tutorial_pkg.core.query_process import still_running
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 SLEEPER = """
@@ -70,3 +71,16 @@ def test_closed_twice(script: Path, tmp_path: Path) -> None:
         pid_in(tmp_path / "ready")
         process.close()
     assert not process.running
+
+
+def test_a_zombie_has_ended_and_a_sleeper_has_not() -> None:
+    """Nobody asks for a zombie's end: process 1 may do so late, or never, where it is no init."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(sleep) as killed, subprocess.Popen(sleep) as sleeper:
+        processes = [psutil.Process(each.pid) for each in (killed, sleeper)]
+        try:
+            killed.kill()  # and not waited for: a zombie from now on
+            assert still_running(processes, 0.5) == [processes[1]]
+            assert processes[0].status() == psutil.STATUS_ZOMBIE
+        finally:
+            sleeper.kill()
