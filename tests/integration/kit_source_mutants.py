@@ -133,6 +133,14 @@ class flaky(Numbers):
             return super().read(partition)
 
 
+class restless(Numbers):
+    class stream_reader(Reader):
+        """Its offset rises with each look, whether or not anything came."""
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            return super().latestOffset(start, limit) | {"look": start.get("look", 0) + 1}
+
+
 class rows_fit_schema(Numbers):
     def schema(self) -> str:
         return f"{super().schema()}, size LONG"

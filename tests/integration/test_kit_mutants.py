@@ -117,6 +117,13 @@ def test_a_source_that_fails_once_is_not_asked_again_until_it_does_not(spark: Sp
     assert verdict.seen == "the query failed: LookupError: once is enough"
 
 
+def test_a_source_that_never_comes_to_rest_is_not_waited_for(spark: SparkSession) -> None:
+    restless = fed_by_files(kit_source_mutants.restless)
+    [verdict] = examine_source(restless, spark, only=["every_row_once"]).verdicts
+    assert verdict.seen == "no row was missing, yet the query went on for 20 batches"
+    assert verdict.remedy == "As long as nothing comes, `latestOffset` returns the same."
+
+
 def test_a_sink_that_says_it_repeats(spark: SparkSession) -> None:
     """It may; a row that is missing is broken all the same."""
 

@@ -62,25 +62,26 @@ class Examination(Generic[T]):
         reason = promise.why_not(described, described.not_claimed)
         if reason:
             return Verdict(promise.name, promise.sentence, NOT_CLAIMED, reason)
-        seen = self._seen(promise)
+        broken = self._broken(promise)
         if not described.restarts:
             self._end_life()
-        if seen is None:
+        if broken is None:
             return Verdict(promise.name, promise.sentence, KEPT)
-        return Verdict(promise.name, promise.sentence, BROKEN, seen, promise.remedy)
+        remedy = broken.remedy or promise.remedy
+        return Verdict(promise.name, promise.sentence, BROKEN, str(broken), remedy)
 
-    def _seen(self, promise: Promise[T], again: int = 2) -> str | None:
+    def _broken(self, promise: Promise[T], again: int = 2) -> Broken | None:
         """What breaks it; None when it is kept. A machine too slow for Spark is tried again."""
         try:
             promise.try_it(self._life())
         except (Broken, TimeoutError) as broken:
             self._end_life()
-            return str(broken)
+            return broken if isinstance(broken, Broken) else Broken(str(broken))
         except MachineTooSlow:
             self._end_life()
             if not again:
                 raise
-            return self._seen(promise, again - 1)
+            return self._broken(promise, again - 1)
         except Exception:  # an error of whoever describes, perhaps; the next promise begins anew
             self._end_life()
             raise

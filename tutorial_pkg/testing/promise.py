@@ -14,7 +14,14 @@ _SHOWN = 5
 
 
 class Broken(Exception):
-    """A promise is broken; the message is what was seen."""
+    """A promise is broken; the message is what was seen.
+
+    `remedy` says what to do, where that is not what the promise says about itself.
+    """
+
+    def __init__(self, seen: str, remedy: str = "") -> None:
+        super().__init__(seen)
+        self.remedy = remedy
 
 
 class MachineTooSlow(Exception):

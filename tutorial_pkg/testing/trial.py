@@ -23,6 +23,7 @@ from tutorial_pkg.testing.promise import Broken, MachineTooSlow, failure
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 
 SECONDS = 120  # until something that must happen counts as not happening
+RESTLESS = 20  # batches that begin though all rows are there
 QUIET = 2.0  # when Spark has nothing to do for so long, what has not come will not come
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
 
@@ -79,20 +80,27 @@ class Trial:
         deadline = time.monotonic() + SECONDS
         batch = None
         while True:
-            self._rest(deadline)
+            self._rest(deadline, done)
             before, batch = batch, self._last_batch()
             if done() or batch == before:
                 break
             self.wait(done, QUIET)
         self.raise_failure()
 
-    def _rest(self, deadline: float) -> None:
+    def _rest(self, deadline: float, done: Callable[[], bool]) -> None:
         """Wait until the query has nothing to do."""
         idle = threading.Thread(target=_until_idle, args=(self.query,), daemon=True)
         idle.start()
-        idle.join(max(0.0, deadline - time.monotonic()))
-        if idle.is_alive():
-            raise Broken(f"the query had not come to rest after {SECONDS} s")
+        batch_when_done = None
+        while idle.is_alive():
+            if batch_when_done is None and done():
+                batch_when_done = self._last_batch()
+            if batch_when_done is not None and self._last_batch() > batch_when_done + RESTLESS:
+                seen = f"no row was missing, yet the query went on for {RESTLESS} batches"
+                raise Broken(seen, "As long as nothing comes, `latestOffset` returns the same.")
+            if time.monotonic() > deadline:
+                raise Broken(f"the query had not come to rest after {SECONDS} s")
+            idle.join(0.05)
 
     def _last_batch(self) -> int:
         """The number of the last one that was finished."""
