@@ -209,6 +209,48 @@ def test_deleted_messages(streams: Streams, name: str, caplog: Any) -> None:
     assert ends == [end, end]
 
 
+def test_messages_deleted_after_a_batch_was_planned(
+    streams: Streams, name: str, caplog: Any
+) -> None:
+    """Spark repeats a batch without asking the driver's side how far the stream goes."""
+    streams.send(f"{name}.a", range(10))
+    planning = reader(streams, name)
+    start = planning.initialOffset()
+    end = planning.latestOffset(start, ALL)
+    [part] = planning.partitions(start, end)
+    streams.forget(name, below=5)
+    text = f"stream `{name}`: it begins at 5, and 1 was next: messages may be lost"
+    with pytest.raises(Exception, match=re.escape(text)):
+        list(reader(streams, name).read(part))
+    caplog.set_level(logging.WARNING)
+    batches = list(reader(streams, name, failOnDataLoss="false").read(part))
+    assert column(batches, "data") == [b"%d" % number for number in range(4, 10)]
+    assert text in caplog.text
+
+
+def test_a_stream_made_again_after_a_batch_was_planned(streams: Streams, name: str) -> None:
+    """The rows of the new one are not the old batch's."""
+    streams.send(f"{name}.a", range(3))
+    planning = reader(streams, name)
+    start = planning.initialOffset()
+    [part] = planning.partitions(start, planning.latestOffset(start, ALL))
+    streams.delete(name)
+    streams.make(name)
+    streams.send(f"{name}.a", range(7))
+    with pytest.raises(Exception, match=f"stream `{name}`: it was deleted and made again: mess"):
+        list(reader(streams, name).read(part))
+    assert list(reader(streams, name, failOnDataLoss="false").read(part)) == []
+
+
+def test_a_header_called_status_is_a_message_s_own(streams: Streams, name: str) -> None:
+    """The server's answers have such a header, too."""
+    for number in range(3):
+        streams.send(f"{name}.a", [number], Status="404")
+    stream = reader(streams, name)
+    batches, _ = read_all(stream, stream.initialOffset())
+    assert column(batches, "data") == [b"0", b"1", b"2"]
+
+
 def test_a_stream_made_again(streams: Streams, name: str) -> None:
     """Also when it has grown past the old place since."""
     streams.send(f"{name}.a", range(3))
@@ -270,6 +312,17 @@ def test_what_comes_again_is_known(streams: Streams, name: str, tmp_path: Path) 
     streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
     send_numbered(streams, name, [10])
     with working(streams, name, tmp_path / "log", offset=offset) as run:
+        assert numbers_of(run, 1) == [10]
+
+
+def test_a_consumer_that_is_deleted_meanwhile_is_made_anew(
+    streams: Streams, name: str, tmp_path: Path
+) -> None:
+    with working(streams, name, tmp_path / "log") as run:
+        send_numbered(streams, name, range(10))
+        assert numbers_of(run, 10) == list(range(10))
+        streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
+        send_numbered(streams, name, [10])
         assert numbers_of(run, 1) == [10]
 
 

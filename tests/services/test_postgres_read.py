@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tutorial_pkg.builder import FunctionError
-from tutorial_pkg.connectors.postgres import PostgresDataSource
+from tutorial_pkg.connectors.postgres import PostgresDataSource, inserted
 from tutorial_pkg.workbook.services import Postgres
 
 Database = psycopg.Connection[Any]
@@ -179,8 +179,50 @@ def test_two_writers_one_of_them_late(url: str, database: Database) -> None:
             found = stream.rows()
             late.commit()
         database.execute("INSERT INTO t (who) VALUES ('later')")
-        found += stream.rows()
+        found += stream.rows() + stream.rows()  # what waited for the late one; then what is new
         assert [row["who"] for row in found] == expected
+
+
+def test_writers_who_relieve_each_other_are_not_waited_for_for_ever(
+    url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is never a moment in which nobody writes, and yet each of them ends."""
+    monkeypatch.setattr(inserted, "LOOK_SECONDS", 0.1)
+    database.execute("CREATE TABLE t (id serial PRIMARY KEY, n int)")
+    stream = Stream(url, key="id", awaitWriters="true")
+    found: list[dict[str, Any]] = []
+    writers = [psycopg.connect(url)]
+    try:
+        for number in range(4):
+            writers[-1].execute("INSERT INTO t (n) VALUES (%s)", [number])
+            found += stream.rows()
+            writers.append(psycopg.connect(url))
+            writers[-1].execute("INSERT INTO t (n) VALUES (%s)", [-1])
+            writers[-2].commit()
+            found += stream.rows()
+        assert [row["n"] for row in found if row["n"] >= 0][:2] == [0, 1]
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def test_a_writer_to_a_partition_is_waited_for(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id serial, n int) PARTITION BY RANGE (n)")
+    database.execute("CREATE TABLE leaf PARTITION OF t FOR VALUES FROM (0) TO (100)")
+    stream = Stream(url, key="id", awaitWriters="true")
+    with psycopg.connect(url) as late:
+        late.execute("INSERT INTO leaf (id, n) VALUES (nextval('t_id_seq'), 1)")
+        database.execute("INSERT INTO t (n) VALUES (2)")
+        assert stream.rows() == []
+        late.commit()
+    assert [row["n"] for row in stream.rows()] == [1, 2]
+
+
+def test_nobody_sees_who_writes_to_a_view(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE base (id serial PRIMARY KEY)")
+    database.execute("CREATE VIEW t AS SELECT * FROM base")
+    with pytest.raises(FunctionError, match="`table` must be a table, no view"):
+        Stream(url, key="id", awaitWriters="true").rows()
 
 
 def test_a_limit_counts_rows_whatever_the_gaps(url: str, database: Database) -> None:
@@ -307,6 +349,28 @@ def wait_for(database: Database, count: int) -> None:
     while database.execute("SELECT FROM t").rowcount < count:
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_task_waits_for_a_slot_that_somebody_else_still_reads(
+    url: str, database: Database
+) -> None:
+    """A driver that was killed is noticed by its server only a moment later."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    name = "s9_" + url[-8:]
+    stream = Stream(url, slot=name)
+    database.execute("INSERT INTO t VALUES (1)")
+    start = stream.offset
+    end = stream.reader.latestOffset(start, ALL)
+    other = psycopg.connect(url, autocommit=True, replication="database")
+    names = f"(proto_version '1', publication_names '{name}')"
+    text = f"START_REPLICATION SLOT {name} LOGICAL 0/0 {names}"
+    assert other.pgconn.exec_(text.encode()).status == psycopg.pq.ExecStatus.COPY_BOTH
+    leaving = threading.Timer(1, other.close)
+    leaving.start()
+    try:
+        assert [row["operation"] for row in stream.read(start, end)] == ["insert"]
+    finally:
+        leaving.join()
 
 
 def test_a_slot_that_was_dropped_is_an_error(url: str, database: Database) -> None:

@@ -190,8 +190,9 @@ class Event:
 class Played:
     """A consumer that plays what brokers say; `places` is where it was told to read."""
 
-    def __init__(self, *heard: list[Event]) -> None:
+    def __init__(self, *heard: list[Event], holds: tuple[int, int] = (7, 10)) -> None:
         self.heard, self.places = list(heard), list[int]()
+        self.holds = holds
 
     def assign(self, places: Any) -> None:
         self.places += [place.offset for place in places]
@@ -200,7 +201,7 @@ class Played:
         return self.heard.pop(0)
 
     def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
-        return 7, 10
+        return self.holds
 
     def close(self) -> None:
         self.heard.append([])
@@ -234,6 +235,15 @@ def test_offsets_deleted_since_the_batch_was_planned(
     assert read(monkeypatch, played, "false") == [7, 8, 9]
     assert played.places == [3, 7]
     assert "begins at 7 now" in caplog.text
+
+
+def test_a_log_that_was_cut_before_the_place_to_read_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the election of a leader that had not all of it."""
+    with pytest.raises(LookupError, match="from offset 3, but it ends at 2 now"):
+        read(monkeypatch, Played(GONE, holds=(0, 2)))
+    assert read(monkeypatch, Played(GONE, holds=(0, 2)), "false") == []
 
 
 def test_a_partition_that_ends_before_the_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,11 +113,14 @@ class Records:
 
     def _deleted(self) -> None:
         place = library().TopicPartition(self._partition.topic, self._partition.number)
-        first, _ = self._troubles.patiently(
+        first, end = self._troubles.patiently(
             lambda: self._consumer.get_watermark_offsets(place, timeout=self._troubles.ask_seconds),
             lambda: None,
         )
-        self._lost(f"it begins at {first} now", min(max(first, self._position), self._end))
+        if first > self._position:
+            self._lost(f"it begins at {first} now", min(first, self._end))
+        else:  # a log that was cut, by the election of a leader that had not all of it
+            self._lost(f"it ends at {end} now", self._end)
         self._go_to(self._position)
 
     def _lost(self, what: str, go_on: int) -> None:

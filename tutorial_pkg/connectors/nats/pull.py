@@ -10,7 +10,10 @@ import asyncio
 import json
 from typing import Any
 
-_STATUS = "Status"  # in the header of what is no message: none left, or the request has expired
+from tutorial_pkg.connectors.nats.client import library
+
+_STATUS = "Status"  # in the header of an answer that is no message
+_NONE_NOW = ("404", "408")  # none left, or the request has expired
 _NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 
 
@@ -22,6 +25,7 @@ class Pull:
         self._inbox = client.new_inbox()
         self._found: list[Any] = []
         self._count = 0
+        self._status = ""
         self._complete = asyncio.Event()
 
     async def start(self) -> None:
@@ -30,16 +34,22 @@ class Pull:
         await self._client.subscribe(self._inbox, cb=self._take, **limits)
 
     async def fetch(self, count: int) -> list[Any]:
-        """Up to `count` messages that there are now."""
-        self._found, self._count = [], count
+        """Up to `count` messages that there are now.
+
+        Raises the client's `NoRespondersError` when the consumer is gone: it is to be made again.
+        """
+        self._found, self._count, self._status = [], count, ""
         self._complete.clear()
         request = json.dumps({"batch": count, "no_wait": True}).encode()
         await self._client.publish(self._subject, request, reply=self._inbox)
         await self._complete.wait()
+        if self._status and self._status not in _NONE_NOW:
+            raise library().errors.NoRespondersError
         return self._found
 
     async def _take(self, message: Any) -> None:
-        if not message.reply or (message.headers and _STATUS in message.headers):
+        if not message.reply:  # a message has one, to acknowledge it, and may have any header
+            self._status = (message.headers or {}).get(_STATUS, "")
             self._complete.set()
             return
         self._found.append(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -99,7 +100,7 @@ def _lose(stream: Stream, options: OptionValues, what: str) -> None:
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """The messages of a range, in order."""
-    reading = Reading(context.connection, context.options, start, end)
+    reading = Reading(context.connection, context.options, split, start, end)
     while reading.position < end:
         batch = reading.advance(context.connection.ask(reading.fetch))
         if batch is not None:
@@ -110,8 +111,10 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
 class Reading:
     """A consumer that the server makes for one task; made again on a new connection."""
 
-    def __init__(self, stream: Stream, options: OptionValues, start: int, end: int) -> None:
-        self._stream, self._options = stream, options
+    def __init__(
+        self, stream: Stream, options: OptionValues, split: str, start: int, end: int
+    ) -> None:
+        self._stream, self._options, self._split = stream, options, split
         self.position, self._end = start, end
         self._broker: Any = None
         self._pending = 0
@@ -121,6 +124,7 @@ class Reading:
         """Some of the next messages; none when there is none left of the wanted subject."""
         if self._broker is not broker:
             await self._begin(broker)
+            await self._check_there(broker)
         count = min(self._count, self._pending, self._end - self.position)
         return await self._pull.fetch(count) if count else []
 
@@ -139,10 +143,25 @@ class Reading:
         await self._pull.start()
         self._broker, self._name, self._pending = broker, made.name, made.num_pending
 
+    async def _check_there(self, broker: Any) -> None:
+        """A batch that is repeated may find less than the driver has planned, or another stream.
+
+        Looked at when the consumer is there: what it finds, this look finds as well.
+        """
+        info = await _info(broker, self._options.stream)
+        first = max(1, info.state.first_seq)
+        if not self._split.endswith(f"@{info.created.isoformat()}"):
+            _lose(self._stream, self._options, "it was deleted and made again")
+            self.position, self._pending = self._end, 0
+        elif first > self.position:
+            what = f"it begins at {first}, and {self.position} was next"
+            _lose(self._stream, self._options, what)
+
     async def done(self, broker: Any) -> None:
-        """Have the server forget the consumer; that of a broken connection it forgets by itself."""
+        """Have the server forget the consumer; an idle or disconnected one it forgets by itself."""
         if self._broker is broker:
-            await broker.delete_consumer(self._options.stream, self._name)
+            with contextlib.suppress(library().js.errors.NotFoundError):
+                await broker.delete_consumer(self._options.stream, self._name)
 
     def advance(self, found: list[Any]) -> pa.RecordBatch | None:
         """What is before the end, as a record batch; the position is behind it then."""

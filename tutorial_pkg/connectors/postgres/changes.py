@@ -214,7 +214,9 @@ class RowMaker:
         if not isinstance(value, bytes):
             raise ValueError(
                 f"column `{name}` of an UPDATE of `{self._table}` was left alone, and is too large "
-                "to be in the log all the same: ALTER TABLE … REPLICA IDENTITY FULL puts it there"
+                "to be in the log all the same. ALTER TABLE … REPLICA IDENTITY FULL puts it there "
+                "for later UPDATEs; to get past this one, begin with a new checkpoint and a new "
+                "slot, with `snapshot`"
             )
         try:
             return load(value)

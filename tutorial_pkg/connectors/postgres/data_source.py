@@ -36,8 +36,8 @@ class PostgresDataSource(DataSource):
     commits: with two writers, 8 may be there before 7, and then **7 is never read**. With one
     writer, or `awaitWriters`, nothing is missing: a look then takes nothing until all transactions
     that were writing to the table have ended. It costs as much delay as the longest of them, and
-    holds up no writer. It wants keys from a sequence (`serial`, `identity`) without `CACHE`, taken
-    in the INSERT itself. The key needs an index.
+    holds up no writer. It wants a table, no view, on the primary server, and keys from a sequence
+    (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The key needs an index.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot` first the rows that are there, exactly those that the

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from psycopg import sql
-from pyspark.sql.types import IntegralType
+from pyspark.sql.types import IntegralType, StructType
 
 from tutorial_pkg.builder import SourceBuilder
 from tutorial_pkg.builder.context import OptionValues, SplitContext
@@ -42,10 +42,12 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
 
 
 def _latest(database: Connection, options: OptionValues, start: int) -> int:
-    end = newest(database, options) if options.until is None else options.until
-    if options.awaitWriters and not _all_written(database, options):
-        return _not_yet(options, start)
-    return _limited(database, options, start, end)
+    end = (_end_of_written if options.awaitWriters else _end)(database, options)
+    return _not_yet(options, start) if end is None else _limited(database, options, start, end)
+
+
+def _end(database: Connection, options: OptionValues) -> int:
+    return newest(database, options) if options.until is None else int(options.until)
 
 
 def newest(database: Connection, options: OptionValues) -> int:
@@ -66,19 +68,25 @@ def _limited(database: Connection, options: OptionValues, start: int, end: int) 
     return next((int(value) for (value,) in found), end)
 
 
-def _all_written(database: Connection, options: OptionValues) -> bool:
-    """Whether all transactions that are writing to the table now have come to their end.
+def _end_of_written(database: Connection, options: OptionValues) -> int | None:
+    """The position behind the newest key, when all who may write a smaller one have ended.
 
-    Called after the newest key was looked up: who has taken a smaller one holds the table's lock
-    for writers, from before it took the key until its end. Later ones take larger keys. `CREATE
-    INDEX CONCURRENTLY` waits for writers in the same way; nobody waits for us.
+    Who was writing after that key was looked up may have taken a smaller one: it holds the table's
+    lock for writers, from before it took the key until its end. Later ones take larger keys, so a
+    look that runs out of patience (None) is gone on with by the next one, and not begun anew.
+    `CREATE INDEX CONCURRENTLY` waits for writers in the same way; nobody waits for us.
     """
+    if options.looked is None:
+        _check_writers_are_seen(database, options)
+        options.looked = _end(database, options), _writers(database, options)
+    end, writers = options.looked
     patience = LOOK_SECONDS if options.until is None else options.waitSeconds
-    writers, end = _writers(database, options), time.monotonic() + patience
-    while writers and time.monotonic() < end:
+    deadline = time.monotonic() + patience
+    while writers and time.monotonic() < deadline:
         time.sleep(PAUSE_SECONDS)
         writers &= _writers(database, options)
-    return not writers
+    options.looked = (end, writers) if writers else None
+    return None if writers else int(end)
 
 
 def _not_yet(options: OptionValues, start: int) -> int:
@@ -93,10 +101,24 @@ def _not_yet(options: OptionValues, start: int) -> int:
 
 
 def _writers(database: Connection, options: OptionValues) -> set[str]:
-    text = """SELECT virtualtransaction FROM pg_locks WHERE relation = %s::regclass AND granted
+    """The transactions that write to the table, or to a partition of it."""
+    text = """SELECT virtualtransaction FROM pg_locks WHERE granted AND (relation = %s::regclass
+            OR relation IN (SELECT relid FROM pg_partition_tree(%s::regclass)))
         AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid()"""
     name = table_of(options.table).sql.as_string()
-    return {transaction for (transaction,) in database.execute(text, [name])}
+    return {transaction for (transaction,) in database.execute(text, [name, name])}
+
+
+def _check_writers_are_seen(database: Connection, options: OptionValues) -> None:
+    """Raises `ValueError` where locks say nothing about who writes: rows would be lost."""
+    text = """SELECT relkind IN ('r', 'p'), pg_is_in_recovery() FROM pg_class
+        WHERE oid = %s::regclass"""
+    found = database.execute(text, [table_of(options.table).sql.as_string()]).fetchone()
+    if found != (True, False):
+        raise ValueError(
+            f"format `{FORMAT}`: with `awaitWriters`, `table` must be a table, no view, and `url` "
+            "the primary server, no standby: nobody can see elsewhere who is still writing"
+        )
 
 
 def _between(options: OptionValues, start: int, end: int) -> sql.Composable:
@@ -120,6 +142,10 @@ class InsertedReader(BoundedReader):
     """One task for a batch; the table is the log."""
 
     source = InsertedSource
+
+    def __init__(self, schema: StructType, options: OptionValues) -> None:
+        options.looked = None  # a look with `awaitWriters` that has not come to its end
+        super().__init__(schema, options)
 
     def initialOffset(self) -> Any:
         check_inserted(self._options)

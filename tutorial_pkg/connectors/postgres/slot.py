@@ -7,6 +7,7 @@ rows of the snapshot, a copy of the table as it was where the slot's log begins:
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ NUMBER = "spark_number"  # the snapshot's own column
 MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise
 IDLE_BYTES = 16 << 20  # so much log of other tables makes an empty batch, to let go of it
 BUSY_SECONDS = 30
+FIRST_MESSAGES = 100
 PLUGIN = "pgoutput"
 Result = TypeVar("Result")
 
@@ -174,11 +176,24 @@ def _uncommitted(database: Connection, options: OptionValues, start: int) -> int
 
 def messages(database: Connection, options: OptionValues, end: int) -> Iterator[bytes]:
     """What the decoder says of all transactions from the slot's position to `end`."""
-    with database.transaction(), database.cursor(name="changes") as cursor:
-        text = f"SELECT data FROM {PEEK}"
-        when_free(lambda: cursor.execute(text, _peeked(options, end, None), binary=True))
-        for (data,) in cursor:
+    with contextlib.ExitStack() as ending:
+        first, cursor = when_free(lambda: _peeking(database, options, end, ending))
+        for (data,) in itertools.chain(first, cursor):
             yield data
+
+
+def _peeking(
+    database: Connection, options: OptionValues, end: int, ending: contextlib.ExitStack
+) -> tuple[list[Any], Any]:
+    """The first messages, and a cursor for the others: the server takes the slot at the first."""
+    with contextlib.ExitStack() as failing:
+        failing.enter_context(database.transaction())
+        cursor = failing.enter_context(database.cursor(name="changes"))
+        text = f"SELECT data FROM {PEEK}"
+        cursor.execute(text, _peeked(options, end, None), binary=True)
+        first = cursor.fetchmany(FIRST_MESSAGES)
+        ending.push(failing.pop_all())
+    return first, cursor
 
 
 def let_go(database: Connection, options: OptionValues, position: int) -> None:
