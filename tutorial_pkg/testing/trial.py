@@ -91,11 +91,12 @@ class Trial:
         """Wait until the query has nothing to do."""
         idle = threading.Thread(target=_until_idle, args=(self.query,), daemon=True)
         idle.start()
-        batch_when_done = None
+        batch_when_done = -1
         while idle.is_alive():
-            if batch_when_done is None and done():
-                batch_when_done = self._last_batch()
-            if batch_when_done is not None and self._last_batch() > batch_when_done + RESTLESS:
+            batch = self._last_batch()
+            if batch_when_done < 0 and done():
+                batch_when_done = batch  # -1 as long as a query that was restarted has none
+            if batch > batch_when_done + RESTLESS and batch_when_done >= 0:
                 seen = f"no row was missing, yet the query went on for {RESTLESS} batches"
                 raise Broken(seen, "As long as nothing comes, `latestOffset` returns the same.")
             if time.monotonic() > deadline:
