@@ -54,6 +54,12 @@ def values(url: str, table: str) -> Counter[str]:
         return Counter(v for (v,) in database.execute(f"SELECT value FROM {table}".encode()))
 
 
+def has_slot(url: str, name: str) -> bool:
+    with psycopg.connect(url) as database:
+        look = "SELECT FROM pg_replication_slots WHERE slot_name = %s"
+        return database.execute(look, [name]).rowcount == 1
+
+
 def test_a_killed_server_loses_nothing_and_repeats_nothing(
     spark: SparkSession, postgres: Postgres, tmp_path: Path
 ) -> None:
@@ -76,6 +82,8 @@ def test_a_killed_server_loses_nothing_and_repeats_nothing(
         write("first", lambda: spark.readStream.format("file_lines").load(str(lines))),
         write("second", lambda: reader.load().select("after.value")),
     ]
+    # The query's first batch makes the slot, and what was written before is no change.
+    wait_until(lambda: has_slot(url, "killed"), SECONDS, "the slot")
     sent: list[str] = []
 
     def send(count: int) -> None:
