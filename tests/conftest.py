@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -12,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
-from tutorial_pkg.core.query_process import still_running
+from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.core.query_process import wait_for_end
 from tutorial_pkg.testing import trial
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
@@ -59,18 +59,9 @@ def first_of_free_ports(count: int = 1) -> int:
     """Below the ports that the system gives to clients, so that none of those takes it later."""
     for _ in range(100):
         first = random.randint(12_000, 32_000)
-        if all(_is_free(first + i) for i in range(count)):
+        if all(is_free(first + i) for i in range(count)):
             return first
     raise RuntimeError(f"no {count} consecutive free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 left_behind: list[str] = []
@@ -93,4 +84,4 @@ def pytest_testnodedown(node) -> None:
 
 
 def processes_left() -> list[str]:
-    return list(map(str, still_running(psutil.Process().children(recursive=True), 10)))
+    return list(map(str, wait_for_end(psutil.Process().children(recursive=True), 10)))

@@ -7,13 +7,13 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 
 from tutorial_pkg.core.places import project_dir, work_dir
+from tutorial_pkg.core.ports import is_free
 from tutorial_pkg.java import JavaNotFoundError, find_java
 
 PORTS = range(11000, 11004)
@@ -92,7 +92,7 @@ def _disk() -> str:
 
 
 def _ports() -> str:
-    taken = [port for port in PORTS if not _is_free(port)]
+    taken = [port for port in PORTS if not is_free(port)]
     if taken:
         ports = ", ".join(map(str, taken))
         raise Unwell(
@@ -100,16 +100,6 @@ def _ports() -> str:
             "The notebooks take other ports meanwhile."
         )
     return f"ports {PORTS[0]}–{PORTS[-1]} are free"
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def _stream() -> str:

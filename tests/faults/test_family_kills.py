@@ -20,7 +20,7 @@ import pytest
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.network_queries import HOST
 from tutorial_pkg import send_lines
-from tutorial_pkg.core.query_process import still_running
+from tutorial_pkg.core.query_process import wait_for_end
 from tutorial_pkg.workbook.drills import wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
@@ -66,7 +66,7 @@ class Service:
 
     def _end(self) -> None:
         """What a killed process has left behind ends by itself, or here."""
-        for process in still_running(self._seen, 10):
+        for process in wait_for_end(self._seen, 10):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 

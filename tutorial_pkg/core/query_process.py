@@ -34,8 +34,8 @@ def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     raise TimeoutError(f"{what} did not happen within {seconds:g} s")
 
 
-def still_running(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Wait until all have ended; which have not within `seconds`.
+def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Wait until all have ended; returns those that have not within `seconds`.
 
     A zombie has ended. `psutil.wait_procs` would wait for process 1 to collect it, which takes
     process 1 as long as it likes; in a container without an init, for ever.
@@ -108,7 +108,7 @@ class QueryProcess:
             self.kill()
         for process in family:
             _kill(process)
-        still_running(family, 10)
+        wait_for_end(family, 10)
         if self._python.stdin:
             self._python.stdin.close()
         QueryProcess._open.discard(self)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import psutil
 from pyspark.sql import SparkSession
 
-from tutorial_pkg.core.query_process import still_running
+from tutorial_pkg.core.query_process import wait_for_end
 
 ENDING = 5.0  # seconds that a process has to end after its query
 
@@ -88,7 +88,7 @@ DAEMON = "pyspark.daemon"  # which forks the workers of tasks, and keeps them fo
 def end_survivors(started: set[psutil.Process]) -> list[str]:
     """End what does not end within some seconds, and describe it; Spark's own may go on."""
     ending = [process for process in started if not _is_of(process, DAEMON)]
-    left = still_running(ending, ENDING)
+    left = wait_for_end(ending, ENDING)
     described = [_described(process) for process in left]
     for process in left:
         if not _is_of(process, "pyspark"):  # it may be another query's

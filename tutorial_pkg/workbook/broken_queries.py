@@ -72,7 +72,7 @@ def _second(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
     timed = lines.withWatermark("event_time", "10 seconds")
     query = _started(timed.groupBy(F.window("event_time", "10 seconds")).count(), folder, name)
     for each in (port, port + 1):
-        wait_for_listener(each)
+        wait_for_listener(each, query)
     return BrokenQuery(query, lambda: _send_to_both(port))
 
 

@@ -6,10 +6,13 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from IPython.display import DisplayHandle
 
 from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.errors import last_error
 from tutorial_pkg.workbook.drills import wait_until
 
 HOST = "127.0.0.1"
@@ -29,7 +32,7 @@ def free_ports(count: int = 1) -> int:
     same time never send to each other's queries. Raises `OSError` when there are none.
     """
     for first in range(USUAL_PORT, LAST_PORT - count, count):
-        if all(_reserve(port) and _is_free(port) for port in range(first, first + count)):
+        if all(_reserve(port) and is_free(port) for port in range(first, first + count)):
             return first
     raise OSError(f"no {count} consecutive free ports from {USUAL_PORT} to {LAST_PORT}")
 
@@ -47,20 +50,18 @@ def _reserve(port: int) -> bool:
     return True
 
 
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server((HOST, port)).close()
-    except OSError:
-        return False
-    return True
-
-
-def wait_for_listener(port: int, seconds: float = 60) -> None:
+def wait_for_listener(port: int, query: Any = None, seconds: float = 60) -> None:
     """Wait until something listens on `port`, without connecting to it.
 
-    Raises `TimeoutError`.
+    Raises `TimeoutError`, or `RuntimeError` when `query`, which was to listen, has ended.
     """
-    wait_until(lambda: not _is_free(port), seconds, f"somebody listening on port {port}")
+
+    def listens() -> bool:
+        if is_free(port) and query is not None and not query.isActive:
+            raise RuntimeError(f"the query ended before it listened: {last_error(query)}")
+        return not is_free(port)
+
+    wait_until(listens, seconds, f"somebody listening on port {port}")
 
 
 def play(lines: Path | Sequence[str | bytes], port: int, rate: float | None = None) -> Sending:

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Self
 import psutil
 
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.core.ports import is_free
 from tutorial_pkg.core.query_process import wait_until
 from tutorial_pkg.workbook.senders import HOST
 
@@ -269,8 +270,7 @@ def _free_port() -> int:
     """
     for _ in range(100):
         port = random.randint(12_000, 32_000)
-        with contextlib.suppress(OSError):
-            socket.create_server((HOST, port)).close()
+        if is_free(port):
             return port
     raise OSError("no free port between 12000 and 32000")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tutorial_pkg.core.query_process import still_running
+from tutorial_pkg.core.query_process import wait_for_end
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 SLEEPER = """
@@ -80,7 +80,7 @@ def test_a_zombie_has_ended_and_a_sleeper_has_not() -> None:
         processes = [psutil.Process(each.pid) for each in (killed, sleeper)]
         try:
             killed.kill()  # and not waited for: a zombie from now on
-            assert still_running(processes, 0.5) == [processes[1]]
+            assert wait_for_end(processes, 0.5) == [processes[1]]
             assert processes[0].status() == psutil.STATUS_ZOMBIE
         finally:
             sleeper.kill()

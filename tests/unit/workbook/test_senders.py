@@ -93,12 +93,12 @@ def test_free_ports_are_free_and_the_usual_one_is_preferred(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(senders, "_reserve", lambda port: True)
-    monkeypatch.setattr(senders, "_is_free", lambda port: True)
+    monkeypatch.setattr(senders, "is_free", lambda port: True)
     assert free_ports(3) == 11000
-    monkeypatch.setattr(senders, "_is_free", lambda port: port != 11001)
+    monkeypatch.setattr(senders, "is_free", lambda port: port != 11001)
     assert free_ports(1) == 11000
     assert free_ports(2) == 11002
-    monkeypatch.setattr(senders, "_is_free", lambda port: False)
+    monkeypatch.setattr(senders, "is_free", lambda port: False)
     with pytest.raises(OSError, match="no 2 consecutive free ports from 11000"):
         free_ports(2)
 
@@ -118,3 +118,18 @@ def test_a_port_that_is_taken_is_not_free() -> None:
         wait_for_listener(port, seconds=5)
     with pytest.raises(TimeoutError, match=f"somebody listening on port {port} did not happen"):
         wait_for_listener(port, seconds=0.1)
+
+
+class EndedQuery:
+    isActive = False
+
+    def exception(self) -> Exception:
+        return OSError("no such address")
+
+
+def test_a_query_that_has_ended_is_not_waited_for() -> None:
+    port = free_ports()
+    with pytest.raises(RuntimeError, match="before it listened: OSError: no such address"):
+        wait_for_listener(port, EndedQuery())
+    with socket.create_server(("127.0.0.1", port)):
+        wait_for_listener(port, EndedQuery())

@@ -1,0 +1,19 @@
+"""Is a port of this machine's loopback free?"""
+
+from __future__ import annotations
+
+import socket
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens there.
+
+    Looks without listening, so that a server that starts at the same moment gets its port.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
