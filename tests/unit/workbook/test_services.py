@@ -82,7 +82,10 @@ def test_a_server_goes_with_the_process_that_started_it(
     wait_until(lambda: not lives(number), 20, "the end of the server")
 
 
-def test_a_lesson_that_begins_again_finds_an_empty_database(database_folder: Path) -> None:
+def test_a_lesson_that_begins_again_finds_an_empty_database(
+    database_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "_open", [])  # the other tests' server is not closed
     first = Postgres(database_folder)
     with psycopg.connect(first.uri) as database:
         database.execute("CREATE TABLE left_over (number INT)")
