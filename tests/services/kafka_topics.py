@@ -21,7 +21,6 @@ from pyspark.sql.types import (
 from tutorial_pkg.workbook.drills import wait_until
 
 SECONDS = 20
-AWAY = ("_TRANSPORT", "_ALL_BROKERS_DOWN")  # told by a client that goes on by itself
 SCHEMA = (
     StructType()
     .add("key", BinaryType())
@@ -34,11 +33,6 @@ SCHEMA = (
 )
 _HEADER = StructType().add("key", StringType()).add("value", BinaryType())
 SCHEMA_WITH_HEADERS = StructType(list(SCHEMA.fields)).add("headers", ArrayType(_HEADER))
-
-
-def name_of(event: Any) -> str:
-    """The name of its error; a record has none."""
-    return event.error().name() if event.error() else ""
 
 
 class Topics:
@@ -86,11 +80,12 @@ class Topics:
 
             def at_the_ends() -> bool:
                 found.extend(consumer.consume(10_000, timeout=0.05))
-                ended = {each.partition() for each in found if name_of(each) == "_PARTITION_EOF"}
+                ended = {event.partition() for event in found if event.error() is not None}
                 return ended == set(numbers)
 
             wait_until(at_the_ends, SECONDS, f"the ends of {topic}")
-        assert {name_of(event) for event in found} <= {"", "_PARTITION_EOF", *AWAY}
+        errors = {event.error().name() for event in found if event.error() is not None}
+        assert errors == {"_PARTITION_EOF"}
         return [event for event in found if event.error() is None]
 
     def values(self, topic: str) -> list[str | None]:

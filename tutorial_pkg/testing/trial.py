@@ -91,14 +91,14 @@ class Trial:
         """Wait until the query has nothing to do."""
         idle = threading.Thread(target=_until_idle, args=(self.query,), daemon=True)
         idle.start()
-        batch_when_done = -1
+        asked, was_done = self._last_batch(), False
         while idle.is_alive():
             batch = self._last_batch()
-            if batch_when_done < 0 and done():
-                batch_when_done = batch  # -1 as long as a query that was restarted has none
-            if batch > batch_when_done + RESTLESS and batch_when_done >= 0:
-                seen = f"no row was missing, yet the query went on for {RESTLESS} batches"
-                raise Broken(seen, "As long as nothing comes, `latestOffset` returns the same.")
+            if batch >= asked + RESTLESS:
+                if was_done:
+                    seen = f"no row was missing, yet the query went on for {RESTLESS} batches"
+                    raise Broken(seen, "As long as nothing comes, `latestOffset` returns the same.")
+                asked, was_done = batch, done()
             if time.monotonic() > deadline:
                 raise Broken(f"the query had not come to rest after {SECONDS} s")
             idle.join(0.05)

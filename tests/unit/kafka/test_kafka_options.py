@@ -246,6 +246,14 @@ def test_a_log_that_was_cut_before_the_place_to_read_is_not_waited_for(
     assert read(monkeypatch, Played(GONE, holds=(0, 2)), "false") == []
 
 
+def test_what_is_there_is_read_though_the_broker_refused_it_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = Played(GONE, [Event(3), Event(9)], holds=(0, 10))
+    assert read(monkeypatch, played) == [3, 9]
+    assert played.places == [3, 3]
+
+
 def test_a_partition_that_ends_before_the_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_off = [Event(3)], [Event(4, "_PARTITION_EOF")]
     with pytest.raises(LookupError, match="from offset 4, but it ends at 4 now"):

@@ -119,7 +119,7 @@ class Records:
         )
         if first > self._position:
             self._lost(f"it begins at {first} now", min(first, self._end))
-        else:  # a log that was cut, by the election of a leader that had not all of it
+        elif end < self._position:  # cut, by the election of a leader that had not all of it
             self._lost(f"it ends at {end} now", self._end)
         self._go_to(self._position)
 

@@ -17,6 +17,7 @@ from tutorial_pkg.connectors.nats.pull import Pull
 from tutorial_pkg.core.options import integer, taking
 
 EARLIEST, LATEST = "earliest", "latest"
+MADE_AGAIN = "it was deleted and made again"
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_MESSAGES, MOST_MESSAGES = 50, 5_000
 IDLE_SECONDS = 60.0  # then the server forgets a task's consumer
@@ -34,7 +35,7 @@ class Stream(Connection):
     """The connection of the driver, with what it has seen of the stream; and that of a task."""
 
     first = end = 1
-    created = ""
+    split = ""
     warned = ""
 
     def look(self, name: str) -> None:
@@ -45,8 +46,11 @@ class Stream(Connection):
                 f"stream `{name}` is a work queue, whose messages go to one reader: read it with "
                 "the option `mode` queue"
             )
+        self.note(info)
+
+    def note(self, info: Any) -> None:
         self.first, self.end = max(1, info.state.first_seq), info.state.last_seq + 1
-        self.created = info.created.isoformat()
+        self.split = f"{info.config.name}@{info.created.isoformat()}"  # made again: another one
 
 
 async def _info(broker: Any, name: str) -> Any:
@@ -63,23 +67,26 @@ def splits(context: SplitContext) -> dict[str, int | str]:
     """The stream, if it is the one that the query knows, and where to begin."""
     options, stream = context.options, context.connection
     stream.look(options.stream)
-    name = f"{options.stream}@{stream.created}"  # who makes it again makes another one
     if context.offset is not None:
-        if name not in context.offset:
-            _lose(stream, options, "it was deleted and made again")
-        return {name: stream.first}
+        if stream.split not in context.offset:
+            _lose(stream, options, MADE_AGAIN)
+        return {stream.split: stream.first}
     begins = {EARLIEST: stream.first, LATEST: stream.end}
-    return {name: begins.get(options.startingSequence, options.startingSequence)}
+    return {stream.split: begins.get(options.startingSequence, options.startingSequence)}
 
 
 def latest(context: SplitContext, split: str, start: int) -> int:
     """The sequence number that the stream gives next, as `splits` has just seen it."""
     stream: Stream = context.connection
-    if start < stream.first:
-        _lose(stream, context.options, f"it begins at {stream.first}, and {start} was next")
+    _check_first(stream, context.options, start)
     if start > stream.end:
         _lose(stream, context.options, f"it ends before {stream.end}, and {start} was next")
     return stream.end
+
+
+def _check_first(stream: Stream, options: OptionValues, position: int) -> None:
+    if position < stream.first:
+        _lose(stream, options, f"it begins at {stream.first}, and {position} was next")
 
 
 def _lose(stream: Stream, options: OptionValues, what: str) -> None:
@@ -148,14 +155,12 @@ class Reading:
 
         Looked at when the consumer is there: what it finds, this look finds as well.
         """
-        info = await _info(broker, self._options.stream)
-        first = max(1, info.state.first_seq)
-        if not self._split.endswith(f"@{info.created.isoformat()}"):
-            _lose(self._stream, self._options, "it was deleted and made again")
+        self._stream.note(await _info(broker, self._options.stream))
+        if self._split == self._stream.split:
+            _check_first(self._stream, self._options, self.position)
+        else:
+            _lose(self._stream, self._options, MADE_AGAIN)
             self.position, self._pending = self._end, 0
-        elif first > self.position:
-            what = f"it begins at {first}, and {self.position} was next"
-            _lose(self._stream, self._options, what)
 
     async def done(self, broker: Any) -> None:
         """Have the server forget the consumer; an idle or disconnected one it forgets by itself."""

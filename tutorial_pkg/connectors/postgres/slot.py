@@ -24,7 +24,7 @@ NUMBER = "spark_number"  # the snapshot's own column
 MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise
 IDLE_BYTES = 16 << 20  # so much log of other tables makes an empty batch, to let go of it
 BUSY_SECONDS = 30
-FIRST_MESSAGES = 100
+FIRST_MESSAGES = 100  # enough to see that nobody else has the slot
 PLUGIN = "pgoutput"
 Result = TypeVar("Result")
 
