@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 )
 
 _QUOTED = 80
+_WHOLE = {int, type(None)}  # a column of these alone goes to Arrow without a Python loop
 _NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 Convert = Callable[[Any], Any]
@@ -44,6 +45,7 @@ class RowPacker:
         self.schema = schema
         self.arrow_schema = to_arrow_schema(schema, timezone="UTC")
         self._names = schema.fieldNames()
+        self._known = frozenset(self._names)
         self._converts = [_convert_of(field.dataType) for field in schema]
 
     def pack(self, rows: Sequence[Any]) -> pa.RecordBatch:
@@ -73,12 +75,13 @@ class RowPacker:
         return zip(*rows, strict=True)
 
     def _values(self, row: Any) -> tuple[Any, ...]:
-        if isinstance(row, Row) and hasattr(row, "__fields__"):
-            row = row.asDict()
-        elif dataclasses.is_dataclass(row) and not isinstance(row, type):
-            row = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
         if isinstance(row, dict):
             return self._by_name(row)
+        if isinstance(row, Row) and hasattr(row, "__fields__"):
+            return self._by_name(row.asDict())
+        if dataclasses.is_dataclass(row) and not isinstance(row, type):
+            fields = dataclasses.fields(row)
+            return self._by_name({field.name: getattr(row, field.name) for field in fields})
         if not isinstance(row, tuple) and len(self._names) == 1:
             row = (row,)
         if not isinstance(row, tuple) or len(row) != len(self._names):
@@ -90,11 +93,9 @@ class RowPacker:
 
     def _by_name(self, row: dict[str, Any]) -> tuple[Any, ...]:
         """A column that is not in the dict is null."""
-        unknown = row.keys() - set(self._names)
-        if unknown:
-            raise ValueError(
-                f"row {_quoted(row)} has {sorted(unknown)}, but the columns are {self._names}"
-            )
+        if not row.keys() <= self._known:
+            unknown = sorted(row.keys() - self._known)
+            raise ValueError(f"row {_quoted(row)} has {unknown}, but the columns are {self._names}")
         return tuple(map(row.get, self._names))
 
     def _array(self, index: int, values: Sequence[Any]) -> pa.Array:
@@ -128,7 +129,7 @@ class RowPacker:
 
 
 def _to_arrow(values: Sequence[Any], kind: pa.DataType, convert: Convert | None) -> pa.Array:
-    if convert:
+    if convert and not (convert is _whole and set(map(type, values)) <= _WHOLE):
         values = [None if value is None else convert(value) for value in values]
     return pa.array(values, type=kind)
 
