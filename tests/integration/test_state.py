@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.state import drop_mark, is_late, rolling, sliding, use_rocksdb
 from tutorial_pkg.workbook.batches import post, run, stream_of, total
 from tutorial_pkg.workbook.drills import wait_until
@@ -86,8 +88,10 @@ def test_sliding_windows_by_frames(spark: SparkSession, tmp_path: Path) -> None:
     rows = told(3000)
     # A pause that is longer than a window: its windows must be empty, and leave nothing behind.
     rows = [row for row in rows if not 12 <= row.time.second < 21]
-    post_in(tmp_path / "in", 7, rows)
+    post_in(tmp_path / "in", 7, [*rows[:900], rows[0]._replace(time=None), *rows[900:]])
     stream = stream_of(spark, tmp_path / "in", SCHEMA).withWatermark("time", "6 seconds")
+    log = work_dir("logs") / f"spark-{os.getpid()}.log"
+    said_before = log.stat().st_size
     query = run(sliding(stream, "ticker", Totals(), "time", 6 * SECOND, 2 * SECOND), "by_frames")
     found = {
         (row.ticker, row.end.astimezone(UTC)): (row.trades, row.shares)
@@ -100,6 +104,7 @@ def test_sliding_windows_by_frames(spark: SparkSession, tmp_path: Path) -> None:
         inside = [r for r in rows if r.ticker == ticker and end - 6 * SECOND <= r.time < end]
         assert shares == sum(row.quantity for row in inside)
     assert total(query, "numRowsDroppedByWatermark") == 0
+    assert b"Failed to register timer" not in log.read_bytes()[said_before:]
 
 
 @pytest.mark.parametrize(("window", "slide"), [(5, 2), (0, 1), (4, 0), (4, 8)])

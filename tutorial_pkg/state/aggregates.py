@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
@@ -47,14 +48,16 @@ def rolling(
     _require_protobuf()
     result = _schema(rows.schema[key], operation.result)
     return rows.groupBy(key).transformWithState(
-        _Rolling(operation, result.names, forget_after),
+        Rolling(operation, result.names, forget_after),
         outputStructType=result,
         outputMode="update",
         timeMode="processingTime" if forget_after else "none",
     )
 
 
-class _Rolling(StatefulProcessor):
+class Rolling(StatefulProcessor):
+    """What Spark calls for each key of a batch."""
+
     def __init__(
         self, operation: AggregateOperation, names: list[str], forget_after: timedelta | None
     ) -> None:
@@ -90,7 +93,7 @@ def sliding(
     frame closes it is combined into the window, and the one that has left the window is deducted:
     two steps for each result, however many rows and however long the window. The output mode is
     `append`; the column `end` is the window's end. Rows behind the watermark are dropped, also
-    those whose window is still open.
+    those whose window is still open; and rows without a time, as `F.window` does.
 
     Args:
         rows: a streaming DataFrame with a watermark on `time`.
@@ -105,15 +108,19 @@ def sliding(
         )
     _require_protobuf()
     result = _schema(rows.schema[key], f"end TIMESTAMP, {operation.result}")
-    return rows.groupBy(key).transformWithState(
-        _Sliding(operation, result.names, time, window, slide),
-        outputStructType=result,
-        outputMode="append",
-        timeMode="eventTime",
+    return (
+        rows.where(F.col(time).isNotNull())
+        .groupBy(key)
+        .transformWithState(
+            Sliding(operation, result.names, time, window, slide),
+            outputStructType=result,
+            outputMode="append",
+            timeMode="eventTime",
+        )
     )
 
 
-class _Sliding(StatefulProcessor):
+class Sliding(StatefulProcessor):
     """Frames are named by their end, in milliseconds."""
 
     def __init__(
@@ -135,15 +142,25 @@ class _Sliding(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         frames: dict[int, Accumulator] = {}
+        new: list[int] = []
         for row in rows:
             end = (_epoch_millis(row[self._time]) // self._slide + 1) * self._slide
-            before = frames.get(end) or self._frame(end) or self._operation.create()
+            before = frames.get(end) or self._frame(end)
+            if before is None:
+                new.append(end)
+                before = self._operation.create()
             frames[end] = self._operation.accumulate(before, row)
         for end, accumulator in frames.items():
             self._frames.updateValue((end,), accumulator)
-            for at in range(end, end + self._window + 1, self._slide):
-                self._handle.registerTimer(at)
+        self._set_timers(new)
         yield from ()
+
+    def _set_timers(self, ends: list[int]) -> None:
+        """For each window that a new frame is in, and for when it leaves the last one."""
+        wanted = {at for end in ends for at in range(end, end + self._window + 1, self._slide)}
+        known = set(self._handle.listTimers()) if wanted else set()
+        for at in sorted(wanted - known):  # Spark warns of each that it has already
+            self._handle.registerTimer(at)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
@@ -195,7 +212,7 @@ def _millis(length: timedelta) -> int:
 
 
 def _epoch_millis(time: datetime) -> int:
-    """Rows have times of this process's zone, without saying so."""
+    """A time that does not say its zone is one of this process's."""
     return _millis(time.astimezone(UTC) - datetime.fromtimestamp(0, UTC))
 
 

@@ -44,13 +44,13 @@ def flow(way: str, here: str = "") -> SVG:
     # A white card, so that the lines can be seen on a dark page as well.
     return SVG(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 24:.0f}" height="{height + 8}" '
-        f'viewBox="-12 -4 {width + 24:.0f} {height + 8}" style="{STYLE}">{_HEAD}'
+        f'viewBox="-12 -4 {width + 24:.0f} {height + 8}" style="{STYLE}">{HEAD}'
         f'<rect x="-12" y="-4" width="{width + 24:.0f}" height="{height + 8}" rx="8" fill="white"/>'
         f"{''.join(shapes)}</svg>"
     )
 
 
-_HEAD = (
+HEAD = (
     '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
     f'orient="auto"><path d="M0 0 8 4 0 8z" fill="{LINE}"/></marker></defs>'
 )

@@ -15,7 +15,7 @@ from IPython.display import SVG
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.workbook.diagrams import INK, LETTER, LINE, PLAIN, STYLE
+from tutorial_pkg.workbook.diagrams import HEAD, INK, LETTER, LINE, PLAIN, STYLE
 
 # ---- Operators and shuffles ----------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ def plan_graph(plan: Any) -> SVG:
     card = f'<rect x="{left - 12:.0f}" y="-12" width="100%" height="100%" rx="8" fill="white"/>'
     return SVG(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{24 - left:.0f}" '
-        f'height="{height + 24:.0f}" viewBox="{view}" style="{STYLE}">{card}{shapes}</svg>'
+        f'height="{height + 24:.0f}" viewBox="{view}" style="{STYLE}">{HEAD}{card}{shapes}</svg>'
     )
 
 
@@ -189,7 +189,7 @@ def _arrow(arrow: _Arrow) -> str:
     dashes = ' stroke-dasharray="5 4"' if arrow.move == "broadcast" else ""
     return (
         f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="{LINE}" '
-        f'stroke-width="1.5"{dashes}/>'
+        f'stroke-width="1.5" marker-end="url(#head)"{dashes}/>'
         f'<text x="{(x + to_x) / 2:.1f}" y="{(y + to_y) / 2 - 5:.1f}" text-anchor="middle" '
         f'fill="{INK}" font-size="11">{arrow.move}</text>'
     )

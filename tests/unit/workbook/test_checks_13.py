@@ -149,7 +149,8 @@ def test_13_3_right() -> None:
         (by_lag, "it needs no arrival"),
         (lambda seen, now: now - BEHIND, "the data count"),
         (lambda seen, now: top(seen) - LAG if seen else now - BEHIND, "behind the clock"),
-        (lambda seen, now: max(now - BEHIND, seen[-1][1] - LAG) if seen else 5, "highest"),
+        (lambda seen, now: max([now - BEHIND, *(time - LAG for _, time in seen[-1:])]), "highest"),
+        (lambda seen, now: max(now - BEHIND, 0), "below zero"),
     ],
 )
 def test_13_3_wrong(answer: Any, hint: str) -> None:
@@ -229,6 +230,19 @@ class Raises(SharePrice):
         return accumulator[0] + row.amount, 1
 
 
+class Rounds(SharePrice):
+    def finish(self, accumulator: Any) -> Any:
+        return (round(accumulator[0] / accumulator[1], 2),)
+
+
+class NoTypes(SharePrice):
+    accumulator = "cents, shares"
+
+
+class SmallTypes(SharePrice):
+    accumulator = "cents INT, shares INT"
+
+
 def test_13_4_right() -> None:
     assert check_13_4(SharePrice).passed
 
@@ -249,6 +263,9 @@ def test_13_4_right() -> None:
         (OneColumn, "names 1 column(s), `create` returns 2"),
         (NoTuple, "must return (275.75,), yours returned 275.75. It is a tuple also for one"),
         (Raises, "raised AttributeError"),
+        (Rounds, "do not round"),
+        (NoTypes, "a name and a type for each column"),
+        (SmallTypes, "`LONG` or `DOUBLE`"),
     ],
 )
 def test_13_4_wrong(answer: Any, hint: str) -> None:

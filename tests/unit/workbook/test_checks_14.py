@@ -20,26 +20,47 @@ def asked(batch: Any, connection: Any) -> dict[str, str]:
     return dict(connection.execute(f"{QUESTION} WHERE ticker IN ({marks})", keys))
 
 
-def added(batch: Any, sectors: list[Any], name: str = "sector") -> Any:
-    return batch.append_column(name, pa.array(sectors, pa.string()))
+def added(batch: Any, sectors: list[Any], known: Any = None) -> Any:
+    """`known` is where there is a sector, unless told."""
+    known = [sector is not None for sector in sectors] if known is None else known
+    found = batch.append_column("sector", pa.array(sectors, pa.string()))
+    return found.append_column("known", pa.array(known, pa.bool_()))
+
+
+def in_table(batch: Any, sector_of: dict[str, str], missing: Any = None) -> Any:
+    tickers = batch["ticker"].to_pylist()
+    sectors = [sector_of.get(ticker, missing) for ticker in tickers]
+    return added(batch, sectors, [ticker in sector_of for ticker in tickers])
 
 
 def with_sector(batch: Any, connection: Any) -> Any:
+    return in_table(batch, asked(batch, connection))
+
+
+def by_sector_alone(batch: Any, connection: Any) -> Any:
     known = asked(batch, connection)
     return added(batch, [known.get(ticker) for ticker in batch["ticker"].to_pylist()])
 
 
+def untyped(batch: Any, connection: Any) -> Any:
+    found = with_sector(batch, connection)
+    arrays = [pa.array(column.to_pylist()) for column in found.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=found.schema.names)
+
+
 def one_by_one(batch: Any, connection: Any) -> Any:
-    found = []
+    found = {}
     for ticker in batch["ticker"].to_pylist():
-        row = connection.execute(f"{QUESTION} WHERE ticker = ?", [ticker]).fetchone()
-        found.append(row and row[1])
-    return added(batch, found)
+        found.update(connection.execute(f"{QUESTION} WHERE ticker = ?", [ticker]).fetchall())
+    return in_table(batch, found)
 
 
 def whole_table(batch: Any, connection: Any) -> Any:
-    known = dict(connection.execute(QUESTION))
-    return added(batch, [known.get(ticker) for ticker in batch["ticker"].to_pylist()])
+    return in_table(batch, dict(connection.execute(QUESTION)))
+
+
+def whole_table_in_disguise(batch: Any, connection: Any) -> Any:
+    return in_table(batch, dict(connection.execute(f"{QUESTION} WHERE ticker IS NOT NULL")))
 
 
 def strict(batch: Any, connection: Any) -> Any:
@@ -49,7 +70,7 @@ def strict(batch: Any, connection: Any) -> Any:
 
 def only_known(batch: Any, connection: Any) -> Any:
     found = with_sector(batch, connection)
-    return found.filter(pc.is_valid(found["sector"]))
+    return found.filter(found["known"])
 
 
 def pasted(batch: Any, connection: Any) -> Any:
@@ -58,8 +79,7 @@ def pasted(batch: Any, connection: Any) -> Any:
 
 
 def empty_for_unknown(batch: Any, connection: Any) -> Any:
-    known = asked(batch, connection)
-    return added(batch, [known.get(ticker, "") for ticker in batch["ticker"].to_pylist()])
+    return in_table(batch, asked(batch, connection), missing="")
 
 
 def test_14_1_right() -> None:
@@ -73,11 +93,14 @@ def test_14_1_right() -> None:
         ("SELECT", "A function is wanted"),
         (asked, "must return a pyarrow.RecordBatch, yours is a dict"),
         (lambda batch, connection: 1 / 0, "raised ZeroDivisionError: division by zero."),
-        (lambda batch, connection: batch, "The columns must be ticker, price, sector"),
-        (one_by_one, "5 statements for one batch"),
+        (lambda batch, connection: batch, "The columns must be ticker, price, sector, known"),
+        (by_sector_alone, "the table has LAMP, whose sector is null"),
+        (untyped, "the types must be string and bool all the same, yours are null, bool"),
+        (one_by_one, "statements for two batches"),
         (whole_table, "It read the whole table"),
+        (whole_table_in_disguise, "It read the whole table"),
         (strict, "raised KeyError: 'GONE'. Use `.get`"),
-        (only_known, "4 rows came out of 5"),
+        (only_known, "5 rows came out of 6"),
         (pasted, "Use `?` for each ticker"),
         (empty_for_unknown, "The sectors must be"),
     ],
@@ -138,6 +161,20 @@ def paid_before(orders: Any, payments: Any, within: Any, watermark: Any) -> list
     ]
 
 
+def after(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    when = {payment.order: payment.paid for payment in payments}
+    return [
+        o.id
+        for o in orders
+        if o.time + within < watermark
+        and not (o.id in when and o.time < when[o.id] <= o.time + within)
+    ]
+
+
+def ten_seconds(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    return unpaid(orders, payments, timedelta(seconds=10), watermark)
+
+
 def test_14_2_right() -> None:
     assert check_14_2(unpaid).passed
 
@@ -154,6 +191,8 @@ def test_14_2_right() -> None:
         (strictly_within, "is within 10 seconds"),
         (at_the_watermark, "when the watermark is *at* 11"),
         (paid_before, "a payment before it is not its"),
+        (after, "in the very second of the order"),
+        (ten_seconds, "`within` is 3 seconds here"),
         (lambda orders, payments, within, watermark: orders[9], "raised IndexError"),
     ],
 )

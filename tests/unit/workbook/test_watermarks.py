@@ -10,10 +10,10 @@ from tutorial_pkg.workbook.watermarks import (
     LAG,
     Arrival,
     arrivals,
+    behind,
     by_frame,
     draw_policies,
     followed,
-    late,
     least,
 )
 
@@ -43,8 +43,9 @@ def test_one_watermark_for_each_frame() -> None:
     assert by_frame([None, 1, 2, 9.9, 10, 14, 35], frame=10) == [1, 10, 35]
 
 
-def test_late_is_behind_the_watermark_of_before() -> None:
-    assert late(followed(lag, [(1.0, 10.0), (2.0, 5.9), (3.0, 6.1)]), [(2.0, 5.9), (3.0, 6.1)]) == 1
+def test_behind_the_watermark_of_before() -> None:
+    marks = followed(lag, [(1.0, 10.0), (2.0, 5.9), (3.0, 6.1)])
+    assert behind(marks, [(2.0, 5.9), (3.0, 6.1)]) == 1
 
 
 @pytest.mark.parametrize("exchange", [0, 1])

@@ -87,6 +87,8 @@ _LAG_AND_LULL: list[Case] = [
 
 _WALL_CLOCK: list[Case] = [
     ([], 15, 15 - BEHIND, "it needs no arrival: the clock alone tells the limit."),
+    ([], 5, 5 - BEHIND, "nothing came yet, and the clock is young: the limit is below zero."),
+    ([(1, 1)], 2, 1 - LAG, "also below zero the data count where they give more."),
     ([(1, 1)], 30, 30 - BEHIND, f"it must not be more than {BEHIND} s behind the clock."),
     ([(29, 29)], 30, 29 - LAG, "where the data give more than the clock, the data count."),
     ([(28, 29), (29, 3)], 30, 29 - LAG, _HIGHEST),
@@ -134,6 +136,7 @@ _ROWS = [
     SimpleNamespace(price=price, quantity=quantity)
     for price, quantity in ((200, 10), (301, 30), (250, 1), (100, 7))
 ]
+_SUMS = ("long", "bigint", "double")
 _PARTS = ("accumulator", "result", "create", "accumulate", "combine", "deduct", "finish")
 
 
@@ -155,10 +158,16 @@ def _judged(operation: Any) -> Verdict:
     accumulator = operation.create()
     if not isinstance(accumulator, tuple):
         return not_yet("`create` must return a tuple, one value for each column of `accumulator`.")
-    columns = operation.accumulator.count(",") + 1
-    if len(accumulator) != columns:
+    columns = [part.replace(":", " ").lower().split() for part in operation.accumulator.split(",")]
+    if len(accumulator) != len(columns):
         return not_yet(
-            f"`accumulator` names {columns} column(s), `create` returns {len(accumulator)} value(s)"
+            f"`accumulator` names {len(columns)} column(s), `create` returns {len(accumulator)} "
+            "value(s)"
+        )
+    if not all(len(column) == 2 and column[1] in _SUMS for column in columns):
+        return not_yet(
+            "`accumulator` is a name and a type for each column, and sums grow: `LONG` or `DOUBLE`;"
+            f" yours is {operation.accumulator!r}."
         )
     if operation.result.replace(":", " ").lower().split() != ["cents", "double"]:
         return not_yet(f"`result` must be 'cents DOUBLE', yours is {operation.result!r}.")
@@ -168,14 +177,24 @@ def _judged(operation: Any) -> Verdict:
 
 
 def _result(operation: Any) -> Verdict:
-    accumulator = operation.create()
-    for row in _ROWS[:2]:
-        accumulator = operation.accumulate(accumulator, row)
-    found = operation.finish(accumulator)
+    found = _of(operation, _ROWS[:2])
     if found != (275.75,):
         wanted = "10 shares at 200 and 30 at 301: `finish` must return (275.75,)"
         return not_yet(f"{wanted}, yours returned {found!r}. {_hint(found)}")
+    found = _of(operation, _ROWS)
+    if found != (11980 / 48,):
+        return not_yet(
+            f"`finish` must return ({11980 / 48},) for 48 shares and 11,980 cents in all, "
+            f"yours returned {found!r}: do not round, whoever shows the price does."
+        )
     return right("All laws hold: Spark may cut, combine and deduct it as it likes.")
+
+
+def _of(operation: Any, rows: list[SimpleNamespace]) -> Any:
+    accumulator = operation.create()
+    for row in rows:
+        accumulator = operation.accumulate(accumulator, row)
+    return operation.finish(accumulator)
 
 
 def _hint(found: Any) -> str:
