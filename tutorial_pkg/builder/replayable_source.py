@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -46,6 +47,9 @@ PARALLELISM = Option(
     "1 or more",
     "so many tasks at least, while each has 1,000 rows: what is new is cut",
 )
+
+BEGAN = ""  # no split's name: in the first batch's end, where the splits began, as JSON
+NOT_BEGUN: Positions = {BEGAN: ""}
 
 # ---- What is built -------------------------------------------------------------------------------
 
@@ -100,19 +104,23 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     """All progress is in the offset: an entry for each split that there ever was.
 
     A new split enters the offset at its first position, and is read from the next batch on: so
-    the start of every range is in the checkpoint before it is read.
+    the start of every range is in the checkpoint before it is read. The first batch's is in its
+    end: Spark asks for the initial offset again until that batch is through, and by then the
+    splits may begin elsewhere.
     """
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
         self._calls = SplitCalls(parts.functions, SplitContext(options))
         self._schema, self._tasks = schema, parts.tasks(options)
         self._max_rows: int = options[parts.limit]
+        self._begins: Positions | None = None
         self._newest: Positions | None = None
         self._draining = False
         self._patience = Patience()
 
     def initialOffset(self) -> Positions:
-        return self._calls.firsts()
+        self._begins = self._calls.firsts()
+        return NOT_BEGUN
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
@@ -121,6 +129,14 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._draining = True
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
+        if start == NOT_BEGUN:
+            begins = self._calls.firsts() if self._begins is None else self._begins
+            return self._end(begins, limit) | {BEGAN: json.dumps(begins)}
+        begins = {split: position for split, position in start.items() if split != BEGAN}
+        end = self._end(begins, limit)
+        return start if end == begins else end  # the same offset: no batch
+
+    def _end(self, start: Positions, limit: ReadLimit) -> Positions:
         if self._newest is None or not self._draining:
             self._patience.wait()
             self._newest = self._calls.newest(start)
@@ -135,6 +151,8 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._newest
 
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
+        if start == NOT_BEGUN:
+            start = json.loads(str(end[BEGAN])) if BEGAN in end else self._calls.firsts()
         return pieces(start, end, self._tasks)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:

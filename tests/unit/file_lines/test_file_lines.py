@@ -241,6 +241,7 @@ def test_a_file_that_does_not_exist_yet_is_waited_for(tmp_path):
 def test_latest_starts_behind_what_is_there_but_reads_new_files_whole(tmp_path):
     (tmp_path / "old").write_text("skipped\nha")
     tailing = Tailing(tmp_path, startFrom="latest")
+    assert tailing.batch() == []
     append(tmp_path / "old", "lf")
     append(tmp_path / "new", "new")
     assert sorted(tailing.batch()) == ["half", "new"]
@@ -452,6 +453,37 @@ def test_reading_all_ignores_the_limits(tmp_path):
     assert reader.getDefaultReadLimit() == ReadMaxRows(2)
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert len(rows(reader, reader.partitions(reader.initialOffset(), end))) == 10
+
+
+def test_from_latest_a_repeated_first_batch_has_nothing_of_before(tmp_path):
+    """Spark asks for the initial offset again until it is through; a file may be gone by then."""
+    for name in ("a", "b"):
+        append(tmp_path / name, f"old {name}")
+
+    def reader():
+        source = FileLinesDataSource({"path": str(tmp_path), "startFrom": "latest"})
+        return source.streamReader(None)
+
+    first = reader()
+    end = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    assert first.partitions(first.initialOffset(), end) == []
+    for name in ("a", "b"):
+        append(tmp_path / name, f"new {name}")
+    (tmp_path / min(("a", "b"), key=lambda name: (tmp_path / name).stat().st_ino)).unlink()
+    repeated = reader()
+    assert repeated.partitions(repeated.initialOffset(), end) == []
+    later = repeated.latestOffset(end, ReadAllAvailable())
+    [row] = rows(repeated, repeated.partitions(end, later))
+    assert row.startswith("new")
+
+
+def test_from_latest_of_an_empty_folder_all_is_new(tmp_path):
+    source = FileLinesDataSource({"path": str(tmp_path), "startFrom": "latest"})
+    reader = source.streamReader(None)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    append(tmp_path / "log", *numbers(1, 3))
+    later = reader.latestOffset(end, ReadAllAvailable())
+    assert rows(reader, reader.partitions(end, later)) == numbers(1, 3)
 
 
 def test_the_default_limit(tmp_path):

@@ -62,6 +62,7 @@ def new_or_old_directory(text: str) -> str:
     return str(path)
 
 
+LATEST = {"latest": True}  # of an initial offset: begin where the files end at the first look
 FILE_OPTIONS = (
     Option("path", not_empty, REQUIRED, "a file, directory or glob", "the files to read"),
     Option(
@@ -244,10 +245,9 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._patience = Patience()
 
     def initialOffset(self) -> dict[str, Any]:
-        nothing_read = FileOffset({})
-        if self.options.startFrom == "earliest":
-            return nothing_read.to_json()
-        return self._tail.taken(self._tail.look(nothing_read), None).to_json()
+        """The same whenever Spark asks, which it does until the first batch is through."""
+        nothing_read = FileOffset({}).to_json()
+        return nothing_read if self.options.startFrom == "earliest" else nothing_read | LATEST
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return read_limit(self.options)
@@ -256,6 +256,9 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._tail.stop_at(sizes_now(self.options.path))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if LATEST.items() <= start.items():  # this batch only notes where the files end
+            self._available = self._tail.look(FileOffset({}))
+            return self._tail.taken(self._available, None).to_json()
         begin = FileOffset.from_json(start)
         self._check_path(begin)
         self._patience.wait()
@@ -274,6 +277,8 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._available.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FilePartition]:
+        if LATEST.items() <= start.items():
+            return []
         begin, target = FileOffset.from_json(start), FileOffset.from_json(end)
         files = self._folded.changed(begin, target).items()
         planned = (_planned(self._folded.find(begin, number), file) for number, file in files)
