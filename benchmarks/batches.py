@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg import last_error
 from tutorial_pkg.core.places import work_dir
@@ -15,16 +18,29 @@ MOST_SECONDS = 300
 
 def seconds_of_a_batch(writer: DataStreamWriter, **options: object) -> float:
     """Of the second one: the first begins with Spark's own preparations."""
+    with running(writer, **options) as query:
+        return seconds_of(query, lambda batch: batch.batchId == 1)
+
+
+@contextmanager
+def running(writer: DataStreamWriter, **options: object) -> Iterator[StreamingQuery]:
+    """A query on a checkpoint of its own, that makes batches without a pause."""
     with tempfile.TemporaryDirectory(dir=work_dir("bench")) as checkpoint:
         given = {"checkpointLocation": checkpoint, **options}
         query = writer.options(**given).trigger(processingTime="0 seconds").start()
-        wait_until(lambda: _ended(query, 2), MOST_SECONDS, "two batches")
-        query.stop()
-    progress = next(each for each in query.recentProgress if each.batchId == 1)
+        try:
+            yield query
+        finally:
+            query.stop()
+
+
+def seconds_of(query: StreamingQuery, wanted: Callable[[StreamingQueryProgress], bool]) -> float:
+    """Wait for such a batch."""
+
+    def found() -> StreamingQueryProgress | None:
+        if query.exception():
+            raise RuntimeError(last_error(query))
+        return next(filter(wanted, query.recentProgress), None)
+
+    progress = wait_until(found, MOST_SECONDS, "the batch to measure")
     return progress.durationMs["triggerExecution"] / 1000
-
-
-def _ended(query: StreamingQuery, batches: int) -> bool:
-    if query.exception():
-        raise RuntimeError(last_error(query))
-    return bool(query.lastProgress) and query.lastProgress.batchId >= batches - 1

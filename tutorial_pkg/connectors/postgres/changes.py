@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -42,7 +43,9 @@ from tutorial_pkg.connectors.postgres.pgoutput import (
 from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
 
 Load = Callable[[bytes], Any]
+Row = tuple[Any, ...] | None
 TEXT_ARRAY = 1009  # the type `text[]`
+PACKED = 10_000  # changes in a record batch, at most
 
 # ---- What a row of this stream looks like --------------------------------------------------------
 
@@ -124,13 +127,14 @@ def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _changes(options: OptionValues, start: int, end: int) -> Iterator[dict[str, Any]]:
-    rows = RowMaker(options)
+def _changes(options: OptionValues, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    packer = ChangePacker(options)
     with connected(options) as database:
         _check_there(database, options, start)
-        for transaction, change in Decoder().changes(slot.messages(database, options, end)):
-            if start <= transaction.position < end:
-                yield rows.row(transaction, change)
+        decoded = Decoder().changes(slot.messages(database, options, end))
+        changes = (each for each in decoded if start <= each[0].position < end)
+        while some := list(itertools.islice(changes, PACKED)):
+            yield packer.pack(some)
 
 
 def _check_there(database: Connection, options: OptionValues, start: int) -> None:
@@ -146,31 +150,41 @@ def _check_there(database: Connection, options: OptionValues, start: int) -> Non
 # ---- Values --------------------------------------------------------------------------------------
 
 
-class RowMaker:
-    """Makes rows of this stream: texts of the log to Python's values, by the column's type."""
+class ChangePacker:
+    """Makes record batches of this stream: texts of the log to values, by the column's type."""
 
     def __init__(self, options: OptionValues) -> None:
+        columns, key = options.schema["after"].dataType, options.schema["key"].dataType
+        self._schema = RowPacker(options.schema).arrow_schema
+        self._columns, self._key = RowPacker(columns), RowPacker(key)
         self._table = options.table
-        self._kinds = {field.name: field.dataType for field in options.schema["after"].dataType}
-        self._keys = options.schema["key"].dataType.names
+        self._kinds = {field.name: field.dataType for field in columns}
+        self._key_places = [columns.names.index(name) for name in key.names]
         self._transformer = Transformer()
         self._relation: Relation | None = None
         self._loads: list[tuple[str, int, Load]] = []
 
-    def row(self, transaction: Transaction, change: Change) -> dict[str, Any]:
-        self._learn(change.relation)
-        before = self._values(change.before)
-        after = self._values(change.after, change.before)
-        named = after or before
-        return {
-            "operation": change.operation,
-            "key": named and {name: named[name] for name in self._keys},
-            "before": before,
-            "after": after,
-            "position": transaction.position,
-            "transaction": transaction.id,
-            "committed": transaction.committed,
+    def pack(self, changes: Sequence[tuple[Transaction, Change]]) -> pa.RecordBatch:
+        """Column by column. Raises `ValueError` that names the column of what does not fit."""
+        rows = [self._rows(change) for _, change in changes]
+        known = {
+            "operation": [change.operation for _, change in changes],
+            "key": _structs(self._key, [self._key_of(after or before) for before, after in rows]),
+            "before": _structs(self._columns, [before for before, _ in rows]),
+            "after": _structs(self._columns, [after for _, after in rows]),
+            "position": [transaction.position for transaction, _ in changes],
+            "transaction": [transaction.id for transaction, _ in changes],
+            "committed": [transaction.committed for transaction, _ in changes],
         }
+        arrays = [pa.array(known[field.name], field.type) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _rows(self, change: Change) -> tuple[Row, Row]:
+        self._learn(change.relation)
+        return self._values(change.before), self._values(change.after, change.before)
+
+    def _key_of(self, row: Row) -> Row:
+        return row and tuple(row[place] for place in self._key_places)
 
     def _learn(self, relation: Relation) -> None:
         """Where this stream's columns are in the table, which may have been altered."""
@@ -198,19 +212,18 @@ class RowMaker:
             oid = TEXT_ARRAY
         return self._transformer.get_loader(oid, Format.TEXT).load
 
-    def _values(self, values: Tuple | None, older: Tuple | None = None) -> dict[str, Any] | None:
+    def _values(self, values: Tuple | None, older: Tuple | None = None) -> Row:
         if values is None:
             return None
-        return {
-            name: self._value(name, load, values[place], None if older is None else older[place])
+        if older and Unchanged in values:
+            pairs = zip(values, older, strict=True)
+            values = [old if new is Unchanged and old is not None else new for new, old in pairs]
+        return tuple(
+            None if values[place] is None else self._value(name, load, values[place])
             for name, place, load in self._loads
-        }
+        )
 
-    def _value(self, name: str, load: Load, value: Value, older: Value) -> Any:
-        if value is Unchanged and older is not None:
-            value = older
-        if value is None:
-            return None
+    def _value(self, name: str, load: Load, value: Value) -> Any:
         if not isinstance(value, bytes):
             raise ValueError(
                 f"column `{name}` of an UPDATE of `{self._table}` was left alone, and is too large "
@@ -222,6 +235,14 @@ class RowMaker:
             return load(value)
         except (ArithmeticError, ValueError, psycopg.DataError) as error:
             raise ValueError(f"column `{name}` cannot hold {value.decode()!r}: {error}") from error
+
+
+def _structs(packer: RowPacker, rows: Sequence[Row]) -> pa.StructArray:
+    """What is None becomes null, and not a row of nulls."""
+    nulls = (None,) * len(packer.schema)
+    batch = packer.pack([nulls if row is None else row for row in rows])
+    missing = pa.array([row is None for row in rows])
+    return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema), mask=missing)
 
 
 # ---- The reader ----------------------------------------------------------------------------------
