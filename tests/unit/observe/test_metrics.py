@@ -108,6 +108,13 @@ def test_a_source_that_tells_no_newest_offset_has_no_lag(told: str | None) -> No
     assert BatchMetrics.of(report).lag is None
 
 
+@pytest.mark.parametrize("unread", [0, 12])
+def test_a_source_may_tell_its_lag_itself(unread: int) -> None:
+    report = progress()
+    report.sources[0]["latestOffset"] = f'{{"unread": {unread}}}'
+    assert BatchMetrics.of(report).lag == unread
+
+
 def test_the_last_batches_are_kept_and_all_are_counted() -> None:
     metrics = QueryMetrics(keep=3)
     metrics.onQueryStarted(event())
