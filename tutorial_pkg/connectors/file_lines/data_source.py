@@ -50,6 +50,7 @@ from tutorial_pkg.core.options import (
 )
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import read_limit
+from tutorial_pkg.core.worker import outlive_ctrl_c
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -235,6 +236,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     """Tails the files: all progress is in the offset, and nothing is open between two calls."""
 
     def __init__(self, options: SimpleNamespace, to_batch: ToBatch) -> None:
+        outlive_ctrl_c()
         self.options = options
         self.to_batch = to_batch
         self._folded = FoldedFiles(notes_directory(options))
