@@ -28,6 +28,10 @@ def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
     stopped, so that a restart has not to repeat it. It works in a script, in the main thread, with
     `python` as with `spark-submit`: there it is the JVM that a signal is sent to.
 
+    Ctrl-C goes to all processes of the job; this package's sources leave it to the driver. SIGTERM
+    must go to the process that was started, and no other: it ends Spark's Python processes, and
+    with them the batch. So a systemd unit needs `KillMode=mixed`, and `kill` no process group.
+
     Raises what ended the query.
     """
     asked = threading.Event()

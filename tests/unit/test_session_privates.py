@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import socketserver
+from importlib import import_module
 
 from pyspark import SparkContext, accumulators
 from pyspark.errors.exceptions import base
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+
+from tutorial_pkg.core.worker import SOURCE_RUNNER
 
 
 def test_the_gateway_can_be_launched_with_its_output_elsewhere() -> None:
@@ -32,6 +35,10 @@ def test_the_loggers_that_print_stack_traces_have_the_names_we_quiet() -> None:
 def test_the_context_has_its_java_side_and_the_workers_environment() -> None:
     assert "_jsc" in SparkContext.__annotations__ or "_jsc" in inspect.getsource(SparkContext)
     assert "self.environment" in inspect.getsource(SparkContext)
+
+
+def test_the_process_that_asks_sources_has_its_name() -> None:
+    assert "_streamReader(" in inspect.getsource(import_module(SOURCE_RUNNER).main)
 
 
 def test_the_jvm_can_call_back() -> None:

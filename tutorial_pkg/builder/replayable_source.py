@@ -31,7 +31,7 @@ from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, limited, pieces
 from tutorial_pkg.core.options import Option, integer
 from tutorial_pkg.core.patience import Patience
-from tutorial_pkg.core.worker import settle
+from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 
 LIMIT = Option(
     "maxRowsPerTrigger",
@@ -110,6 +110,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     """
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
+        outlive_ctrl_c()
         self._calls = SplitCalls(parts.functions, SplitContext(options))
         self._schema, self._tasks = schema, parts.tasks(options)
         self._max_rows: int = options[parts.limit]

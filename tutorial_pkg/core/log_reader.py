@@ -26,7 +26,7 @@ from tutorial_pkg.core.options import REQUIRED, Option, integer, local_directory
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import read_limit
 from tutorial_pkg.core.segment_log import Frame, read_frames
-from tutorial_pkg.core.worker import settle
+from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 
 BATCH_BYTES = 1024 * 1024
 
@@ -58,6 +58,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: SimpleNamespace, numbers: Sequence[int], noun: str) -> None:
+        outlive_ctrl_c()
         self.options = options
         self._numbers, self._noun = numbers, noun
         self._opened: LogGroup | None = None

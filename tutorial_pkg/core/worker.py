@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
 from functools import cache
 
 from pyspark import TaskContext
 
 CORES = "TUTORIAL_PKG_CORES"  # in the environment: what `cores` returns
+SOURCE_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 def this_task() -> TaskContext:
@@ -37,6 +40,18 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def outlive_ctrl_c() -> None:
+    """Called by each stream reader's `__init__`: leave it to the driver to end the query.
+
+    A terminal sends Ctrl-C to all processes of a job, also to the one in which Spark asks a source
+    what is new. An interrupt there fails the query before the driver can stop it after its batch.
+    That process ends anyway when its query does. Anywhere else this does nothing.
+    """
+    spec = sys.modules["__main__"].__spec__
+    if spec and spec.name == SOURCE_RUNNER:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def cores() -> int:

@@ -66,22 +66,29 @@ def lag(progress: StreamingQueryProgress) -> float | None:
     """How far the batch's end was behind the newest offsets that its sources reported.
 
     None when no source reports any. Offsets are JSON of the source's making: the numbers in it
-    count, whatever holds them.
+    count, whatever holds them. A source whose offsets cannot be compared so reports the distance
+    itself, as `{"unread": 5}`.
     """
-    pairs = [
-        (_position(source.latestOffset), _position(source.endOffset)) for source in progress.sources
-    ]
-    known = [latest - end for latest, end in pairs if latest is not None and end is not None]
-    return sum(max(0.0, behind) for behind in known) if known else None
+    distances = [_distance(source.latestOffset, source.endOffset) for source in progress.sources]
+    known = [distance for distance in distances if distance is not None]
+    return sum(max(0.0, distance) for distance in known) if known else None
 
 
-def _position(offset: str | None) -> float | None:
+def _distance(latest: str | None, end: str | None) -> float | None:
+    newest, reached = _value(latest), _value(end)
+    if isinstance(newest, dict) and newest.keys() == {"unread"}:
+        return _sum_of_numbers(newest)
+    if newest is None or reached is None:
+        return None
+    return _sum_of_numbers(newest) - _sum_of_numbers(reached)
+
+
+def _value(offset: str | None) -> Any:
     """None for an offset that is none; PySpark says "None" for a source that does not report."""
     try:
-        value = json.loads(offset or "null")
+        return json.loads(offset or "null")
     except ValueError:
         return None
-    return None if value is None else _sum_of_numbers(value)
 
 
 def _sum_of_numbers(value: Any) -> float:

@@ -26,7 +26,7 @@ class QueryRecord:
 
     `name` is the query's, or its id where it has none. `state` is `running`, `stopped` or `failed`,
     and `error` what it failed with, as Spark tells it. `batches` are the latest ones, oldest first;
-    the totals are those of all of them.
+    the totals are those of all of them, `rows_out_total` None as long as the sink counted none.
     """
 
     name: str
@@ -37,7 +37,7 @@ class QueryRecord:
     batches: list[BatchMetrics] = field(default_factory=list)
     batches_total: int = 0
     rows_in_total: int = 0
-    rows_out_total: int = 0
+    rows_out_total: int | None = None
     late_rows_total: int = 0
 
     @property
@@ -56,7 +56,8 @@ class _Run:
         self._batches.append(batch)
         self.record.batches_total += 1
         self.record.rows_in_total += batch.rows_in
-        self.record.rows_out_total += batch.rows_out or 0
+        if batch.rows_out is not None:
+            self.record.rows_out_total = (self.record.rows_out_total or 0) + batch.rows_out
         self.record.late_rows_total += batch.late_rows
 
     def snapshot(self) -> QueryRecord:

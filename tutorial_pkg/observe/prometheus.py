@@ -33,17 +33,22 @@ Sample = tuple[str, dict[str, str], float]  # a metric's name, labels, the value
 
 
 def prometheus_text(queries: Iterable[QueryRecord], now: datetime | None = None) -> str:
-    """The queries that run, in Prometheus' text format: all samples of a metric in one block."""
+    """The queries that run, in Prometheus' text format: all samples of a metric in one block.
+
+    Of a name only the latest run counts: Spark tells of a start at once, of an end later.
+    """
     now = now or datetime.now(UTC)
-    running = [query for query in queries if query.state == "running"]
-    samples = [sample for query in running for sample in _samples(query, now)]
+    running = {query.name: query for query in queries if query.state == "running"}
+    samples = [sample for query in running.values() for sample in _samples(query, now)]
     return "".join(_block(name, samples) for name in METRICS)
 
 
 def _samples(query: QueryRecord, now: datetime) -> Iterator[Sample]:
     labels = {"query": query.name}
-    for total in ("batches_total", "rows_in_total", "rows_out_total", "late_rows_total"):
+    for total in ("batches_total", "rows_in_total", "late_rows_total"):
         yield total, labels, getattr(query, total)
+    if query.rows_out_total is not None:  # a 0 from a sink that does not count would be a lie
+        yield "rows_out_total", labels, query.rows_out_total
     if query.last is None:
         return
     for gauge in ("in_per_second", "done_per_second", "state_rows", "state_bytes"):

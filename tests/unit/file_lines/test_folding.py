@@ -7,13 +7,14 @@ import os
 import random
 import shutil
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from tests.unit.file_lines.driving import Tailing, append, numbers
 from tutorial_pkg.connectors.file_lines import folding, watch
 from tutorial_pkg.connectors.file_lines.offset import FileOffset
+from tutorial_pkg.observe.batch import lag
 
 RESTARTS = pytest.mark.parametrize("restarts", [True, False])
 MANY = 200
@@ -117,6 +118,35 @@ def test_a_folded_file_that_is_deleted_is_forgotten(folder, restarts):
         FileOffset.from_json(tailing.offset)
     )
     assert len(known) == MANY - MANY // 2 + 1
+
+
+def test_what_was_read_and_folded_is_no_lag(folder):
+    tailing = Tailing(folder, restarts=False)
+    assert sorted(tailing.batch()) == old_lines()
+    assert tailing.offset["folded"]
+    assert lag_of(tailing) == 0
+    append(folder / "old.7", "more")
+    for batch in ["more"], []:
+        assert tailing.batch() == batch
+        assert lag_of(tailing) == 0
+
+
+def test_the_lag_is_the_bytes_that_a_limit_leaves(folder, everything_rests):
+    left = sum(len(line) + 1 for line in old_lines())
+    tailing = Tailing(folder, restarts=False, maxBytesPerTrigger=500)
+    while left:
+        left -= sum(len(line) + 1 for line in tailing.batch())
+        assert lag_of(tailing) == left
+    assert tailing.offset["folded"]
+    assert tailing.batch() == []
+    assert lag_of(tailing) == 0
+
+
+def lag_of(tailing: Tailing) -> float | None:
+    """As a query's progress tells it after the batch."""
+    latest = json.dumps(tailing.reader().reportLatestOffset())
+    source = SimpleNamespace(endOffset=json.dumps(tailing.offset), latestOffset=latest)
+    return lag(SimpleNamespace(sources=[source]))
 
 
 def test_an_old_checkpoint_finds_its_notes(folder, everything_rests):

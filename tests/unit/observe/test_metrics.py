@@ -108,6 +108,13 @@ def test_a_source_that_tells_no_newest_offset_has_no_lag(told: str | None) -> No
     assert BatchMetrics.of(report).lag is None
 
 
+@pytest.mark.parametrize("unread", [0, 12])
+def test_a_source_may_tell_its_lag_itself(unread: int) -> None:
+    report = progress()
+    report.sources[0]["latestOffset"] = f'{{"unread": {unread}}}'
+    assert BatchMetrics.of(report).lag == unread
+
+
 def test_the_last_batches_are_kept_and_all_are_counted() -> None:
     metrics = QueryMetrics(keep=3)
     metrics.onQueryStarted(event())
@@ -170,6 +177,30 @@ def test_prometheus_reads_the_queries_that_run() -> None:
         f"spark_query_late_rows_total{{{name}}} 5",
     ):
         assert line in text.splitlines(), line
+
+
+def test_prometheus_is_not_told_rows_that_nobody_counted() -> None:
+    metrics = QueryMetrics()
+    uncounted = {"description": "a sink", "numOutputRows": -1, "metrics": {}}
+    for batch in range(2):
+        metrics.onQueryProgress(SimpleNamespace(progress=progress(batch, sink=uncounted)))
+    assert metrics.query("lines").rows_out_total is None
+    assert "rows_out" not in metrics.prometheus()
+    metrics.onQueryProgress(SimpleNamespace(progress=progress(2)))
+    assert 'spark_query_rows_out_total{query="lines"} 3' in metrics.prometheus().splitlines()
+
+
+def test_prometheus_reads_the_later_of_two_runs_when_the_end_of_one_is_not_told_yet() -> None:
+    metrics = QueryMetrics()
+    for run in (2, 3):
+        metrics.onQueryStarted(event(run))
+        told = progress(run, runId=str(uuid.UUID(int=run)), numInputRows=100 * run)
+        metrics.onQueryProgress(SimpleNamespace(progress=told))
+    assert [query.state for query in metrics.queries()] == ["running", "running"]
+    samples = [line.rsplit(" ", 1) for line in metrics.prometheus().splitlines() if line[0] != "#"]
+    names = [name for name, _ in samples]
+    assert len(set(names)) == len(names)
+    assert ['spark_query_rows_in_total{query="lines"}', "300"] in samples
 
 
 def test_the_server_answers_on_loopback_until_it_is_closed() -> None:

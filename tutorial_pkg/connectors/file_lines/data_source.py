@@ -50,6 +50,7 @@ from tutorial_pkg.core.options import (
 )
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import read_limit
+from tutorial_pkg.core.worker import outlive_ctrl_c
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -118,7 +119,6 @@ FILE_OPTIONS = (
         "`path` names",
     ),
 )
-MOST_REPORTED = 1000  # files, in the offset that Spark shows in a query's progress
 OPTIONS = Options("file_lines", (*FILE_OPTIONS, EVENT_TIME, MODE))
 
 
@@ -237,11 +237,12 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     """Tails the files: all progress is in the offset, and nothing is open between two calls."""
 
     def __init__(self, options: SimpleNamespace, to_batch: ToBatch) -> None:
+        outlive_ctrl_c()
         self.options = options
         self.to_batch = to_batch
         self._folded = FoldedFiles(notes_directory(options))
         self._tail = Tail(options, self._folded)
-        self._available: FileOffset | None = None
+        self._unread: int | None = None
         self._patience = Patience()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -262,19 +263,23 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         begin = FileOffset.from_json(start)
         self._check_path(begin)
         self._patience.wait()
-        self._available = self._tail.look(begin)
-        self._patience.answer(self._available is not begin)
-        if self._available is begin:
+        available = self._tail.look(begin)
+        self._patience.answer(available is not begin)
+        if available is begin:
+            self._unread = 0
             return start
         limits = Limits(self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger)
         unlimited = isinstance(limit, ReadAllAvailable)
-        return self._tail.taken(self._available, None if unlimited else limits).to_json()
+        end = self._tail.taken(available, None if unlimited else limits)
+        self._unread = self._tail.unread
+        return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the query's progress, which is no place for very many files."""
-        if self._available is None or len(self._available.files) > MOST_REPORTED:
-            return None
-        return self._available.to_json()
+        """The bytes behind the last `latestOffset`, for the query's progress.
+
+        Two offsets would not tell: a file at rest is in one, and in a note of the other.
+        """
+        return None if self._unread is None else {"unread": self._unread}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FilePartition]:
         if LATEST.items() <= start.items():

@@ -34,6 +34,7 @@ class Tail:
     """
 
     def __init__(self, options: SimpleNamespace, folded: FoldedFiles) -> None:
+        self.unread = 0  # bytes that the last batch left, of what could be read
         self._options = options
         self._folded = folded
         self._long_lines = LongLines(options.maxLineBytes)
@@ -61,9 +62,11 @@ class Tail:
 
     def taken(self, available: FileOffset, limits: Limits | None) -> FileOffset:
         """What a batch takes of it, with files at rest folded; the next look goes on from there."""
+        self.unread = 0
         if limits:
             whole = {number: file for number, file in self._ahead.items() if file}
             some = limited(whole, self._before, limits, self._options.maxLineBytes)
+            self.unread = sum(file.next - some[number].next for number, file in whole.items())
             available = replace(available, files={**available.files, **some})
         at_rest = [n for n, file in available.files.items() if not file or self._rests(file)]
         self._end = self._folded.folded(available, at_rest)
