@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import psutil
 from pyspark import SparkConf, SparkContext, accumulators
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -51,6 +53,7 @@ from tutorial_pkg.spark_settings import (
 )
 
 KEPT_LOGS = 20
+TROUBLE = re.compile(r"error|exception|invalid|unrecognized|not found|no such", re.IGNORECASE)
 FORMATS = (
     CpuLogDataSource,
     FileLinesDataSource,
@@ -79,7 +82,8 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
     not reach a driver on loopback, `ConnectionError` where no standalone master answers,
     `JavaNotFoundError` without Java 17 or 21, and `RuntimeError` where a session with another
-    master runs, or where PySpark is set to Spark Connect, which has no driver here to start.
+    master runs, where Spark's JVM does not start, or where PySpark is set to Spark Connect, which
+    has no driver here to start.
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
@@ -172,7 +176,22 @@ def _launch(settings: Settings, log: Path) -> Any:
     # Where the driver is on loopback, the JVM's UI listens there only, too.
     wanted = {"SPARK_LOCAL_IP": settings.get(DRIVER_HOST), "SPARK_HOME": spark_home()}
     with open(log, "ab") as output, _environment(wanted):
-        return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+        before = log.stat().st_size  # what an earlier session in this process has said
+        try:
+            return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+        except PySparkRuntimeError:  # it only tells that the JVM is gone
+            why = _telling_lines(log.read_bytes()[before:].decode(errors="replace"))
+            raise RuntimeError(
+                f"Spark's JVM did not start: {why}. All it said: {os.path.relpath(log)}"
+            ) from None
+
+
+def _telling_lines(text: str, most: int = 3) -> str:
+    """From the first line that names trouble, without stack traces; else the last lines."""
+    lines = [line.rstrip(". ") for line in text.splitlines() if line[:1].strip()]
+    named = [number for number, line in enumerate(lines) if TROUBLE.search(line)]
+    told = lines[named[0] :][:most] if named else lines[-most:]
+    return "; ".join(told) or "it said nothing"
 
 
 @contextlib.contextmanager
