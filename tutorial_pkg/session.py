@@ -48,6 +48,7 @@ from tutorial_pkg.spark_settings import (
     from_files_and_environment,
     is_local,
     is_submitted,
+    of_the_jvm,
     settings_for,
     submitted,
 )
@@ -76,7 +77,9 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
     "false"; what it is made of (pyspark, pyarrow, pandas, psutil, isal, tqdm) they must have.
 
-    Called again, it returns the session that runs. What Spark and its JVM print goes to a log
+    Called again, it returns the session that runs; after `spark.stop()`, a new one. That one gets
+    a new JVM, too, where the settings are others: what was made in the old one, as columns,
+    functions and listeners are, has to be made again. What Spark and its JVM print goes to a log
     file, which is named once, together with the address of the Spark UI.
 
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
@@ -102,15 +105,15 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
 
 def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSession:
     _prepare_python()
-    gateway, log = SparkContext._gateway, None
+    log = None
     if is_submitted():
-        gateway = gateway or launch_gateway()  # connects to the JVM that runs already
+        gateway = SparkContext._gateway or launch_gateway()  # connects to the JVM that runs already
         settings = settings_for(app_name, cores, submitted(gateway.jvm), given)
     else:
         settings = settings_for(app_name, cores, from_files_and_environment(), given)
         check_master(settings[MASTER])
         log = _open_log()
-        gateway = gateway or _launch(settings, log)
+        gateway = _gateway_for(settings, log)
     shipping = ships(settings.get(SHIP, "true"))
     context = SparkContext(gateway=gateway, conf=_spark_conf(settings))
     if not is_local(settings[MASTER]):
@@ -140,8 +143,12 @@ def _spark_conf(settings: Settings) -> SparkConf:
 
 def stop_spark(spark: SparkSession) -> None:
     """Stop the session and its JVM, and wait until both are gone."""
-    gateway: Any = SparkContext._gateway
     spark.stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    gateway: Any = SparkContext._gateway
     gateway.shutdown()
     if gateway.proc is not None:
         gateway.proc.stdin.close()
@@ -164,6 +171,22 @@ def _java_options(java: Java) -> str:
     if archive.is_file():
         options.append(f'-XX:SharedArchiveFile="{archive}"')
     return " ".join(options)
+
+
+def _gateway_for(settings: Settings, log: Path) -> Any:
+    """The JVM that an ended session has left, unless we have started it for other settings.
+
+    Such a one may listen on loopback only, where the workers of a cluster never reach it.
+    """
+    left: Any = SparkContext._gateway
+    wanted = of_the_jvm(settings)
+    if left and getattr(left, "started_for", wanted) != wanted:
+        _end_jvm()
+        left = None
+    if not left:
+        left = _launch(settings, log)
+        left.started_for = wanted
+    return left
 
 
 def _launch(settings: Settings, log: Path) -> Any:

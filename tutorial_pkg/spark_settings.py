@@ -29,6 +29,9 @@ MASTER, DRIVER_HOST = "spark.master", "spark.driver.host"
 BIND_ADDRESS = "spark.driver.bindAddress"
 DEPLOY_MODE, PY_FILES = "spark.submit.deployMode", "spark.submit.pyFiles"
 
+OF_A_SESSION = ("spark.app.", "spark.sql.", "spark.tutorial_pkg.", "spark.ui.")
+OF_THE_LAUNCH = ("PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_LOCAL_IP")
+
 
 def settings_for(app_name: str | None, cores: int, outside: Settings, given: Settings) -> Settings:
     """All settings of a new session; `outside` is what `spark-submit` or a file says.
@@ -64,6 +67,17 @@ def is_here(master: str) -> bool:
 
 def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def of_the_jvm(settings: Settings) -> Settings:
+    """What a JVM is started for: a session that wants another of these needs another JVM.
+
+    The number of cores here is none of them, nor is what `OF_A_SESSION` names.
+    """
+    wanted = {key: value for key, value in settings.items() if not key.startswith(OF_A_SESSION)}
+    if is_local(wanted[MASTER]):
+        del wanted[MASTER]
+    return wanted | {name: os.environ.get(name, "") for name in OF_THE_LAUNCH}
 
 
 def _refuse_loopback(master: str, chosen: Settings) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
-from tutorial_pkg import session
+from tutorial_pkg import session, start_spark
 
 TRACE = """\
 WARNING: Using incubator modules: jdk.incubator.vector
@@ -58,3 +59,83 @@ def test_a_jvm_that_does_not_start_says_why(spark_submit: Path, tmp_path: Path) 
 )
 def test_the_lines_that_tell_the_most(said: str, told: str) -> None:
     assert session._telling_lines(said) == told
+
+
+class Gateway:
+    """As much of PySpark's as is needed to end its JVM."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+        stdin = SimpleNamespace(close=lambda: self.ended.append("stdin closed"))
+        self.proc = SimpleNamespace(stdin=stdin, wait=lambda timeout: self.ended.append("waited"))
+
+    def shutdown(self) -> None:
+        self.ended.append("shut down")
+
+
+class Context:
+    """A SparkContext that has been stopped as soon as it is there; its gateway stays."""
+
+    _active_spark_context = None
+    _gateway: ClassVar[Any] = None
+    _jvm: ClassVar[Any] = None
+
+    def __init__(self, gateway: Gateway, conf: object) -> None:
+        Context._gateway = Context._gateway or gateway
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[Gateway]:
+    """The gateways that start_spark has launched; all that would need a real one is left out."""
+    gateways: list[Gateway] = []
+
+    def launch(*_: object) -> Gateway:
+        gateways.append(Gateway())
+        return gateways[-1]
+
+    for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_LOCAL_IP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Context, "_gateway", None)
+    monkeypatch.setattr(session, "SparkContext", Context)
+    monkeypatch.setattr(session, "_launch", launch)
+    left_out = "SparkSession _greet _prepare_python await_workers check_master register ship"
+    for name in left_out.split():
+        monkeypatch.setattr(session, name, lambda *_: None)
+    return gateways
+
+
+def test_a_session_after_another_takes_its_jvm(launched: list[Gateway]) -> None:
+    start_spark("one")
+    start_spark("two", cores=3, **{"spark.ui.enabled": "false"})
+    assert [gateway.ended for gateway in launched] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("spark.master", "spark://node1:7077"), ("spark.driver.memory", "3g")],
+)
+def test_but_not_one_that_was_started_for_other_settings(
+    launched: list[Gateway], name: str, value: str
+) -> None:
+    """On loopback for a cluster's workers, for example: the first job would wait for ever."""
+    start_spark()
+    start_spark(**{name: value})
+    assert [gateway.ended for gateway in launched] == [["shut down", "stdin closed", "waited"], []]
+    assert Context._gateway is launched[1]
+    start_spark(**{name: value})
+    assert len(launched) == 2
+
+
+def test_nor_one_that_the_environment_has_shaped_otherwise(
+    launched: list[Gateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_spark()
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars a.jar pyspark-shell")
+    start_spark()
+    assert len(launched) == 2
+
+
+def test_a_jvm_that_someone_else_has_started_stays(launched: list[Gateway]) -> None:
+    Context._gateway = theirs = Gateway()
+    start_spark()
+    assert (launched, theirs.ended) == ([], [])
