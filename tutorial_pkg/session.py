@@ -44,12 +44,15 @@ from tutorial_pkg.spark_home import spark_home
 from tutorial_pkg.spark_settings import (
     DRIVER_HOST,
     MASTER,
+    SHELL,
+    SUBMIT_ARGS,
     Settings,
     from_files_and_environment,
     is_local,
     is_submitted,
     of_the_jvm,
     settings_for,
+    submit_words,
     submitted,
 )
 
@@ -195,13 +198,14 @@ def _launch(settings: Settings, log: Path) -> Any:
     os.environ["JAVA_HOME"] = str(java.home)
     # A small JVM works out the command line of the large one: let it not warm up.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    conf = _spark_conf({"spark.driver.extraJavaOptions": _java_options(java), **settings})
+    all_settings = {"spark.driver.extraJavaOptions": _java_options(java), **settings}
+    words = submit_words(os.environ.get(SUBMIT_ARGS, SHELL), all_settings)
     # Where the driver is on loopback, the JVM's UI listens there only, too.
     wanted = {"SPARK_LOCAL_IP": settings.get(DRIVER_HOST), "SPARK_HOME": spark_home()}
-    with open(log, "ab") as output, _environment(wanted):
+    with open(log, "ab") as output, _environment(wanted, {SUBMIT_ARGS: words}):
         before = log.stat().st_size  # what an earlier session in this process has said
         try:
-            return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+            return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
         except PySparkRuntimeError:  # it only tells that the JVM is gone
             why = _telling_lines(log.read_bytes()[before:].decode(errors="replace"))
             raise RuntimeError(
@@ -218,15 +222,24 @@ def _telling_lines(text: str, most: int = 3) -> str:
 
 
 @contextlib.contextmanager
-def _environment(wanted: Mapping[str, str | Path | None]) -> Iterator[None]:
-    """Set what is not set yet, and only for a while: a later session may be on a cluster."""
+def _environment(
+    wanted: Mapping[str, str | Path | None], replaced: Mapping[str, str]
+) -> Iterator[None]:
+    """Set what is not set yet, and what is to be `replaced`; only for a while.
+
+    A later session may be on a cluster.
+    """
     ours = {key: str(value) for key, value in wanted.items() if value and key not in os.environ}
-    os.environ.update(ours)
+    before = {key: os.environ.get(key) for key in (*ours, *replaced)}
+    os.environ.update({**ours, **replaced})
     try:
         yield
     finally:
-        for key in ours:
-            del os.environ[key]
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
 
 
 def _prepare_python() -> None:

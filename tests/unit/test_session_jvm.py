@@ -61,6 +61,24 @@ def test_the_lines_that_tell_the_most(said: str, told: str) -> None:
     assert session._telling_lines(said) == told
 
 
+def test_the_jvm_hears_the_caller_last_and_the_environment_stays(
+    spark_submit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark_submit.write_text('#!/bin/sh\necho "$@"\nexit 1\n')
+    for said, kept in (("--driver-memory 2g pyspark-shell", True), ("", False)):
+        if kept:
+            monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", said)
+        else:
+            monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")
+        before = dict(os.environ)
+        with pytest.raises(RuntimeError):
+            session._launch({"spark.driver.memory": "8g"}, log := tmp_path / "spark-1.log")
+        words = log.read_text().splitlines()[-1]
+        assert words.endswith("--conf spark.driver.memory=8g pyspark-shell")
+        assert words.startswith("--driver-memory 2g") is kept
+        assert dict(os.environ) == before
+
+
 class Gateway:
     """As much of PySpark's as is needed to end its JVM."""
 
