@@ -59,13 +59,23 @@ def settings_for(app_name: str | None, cores: int, outside: Settings, given: Set
     else:
         _refuse_loopback(master, chosen)
     if is_local(master):
-        defaults |= _on_one_machine(cores)
+        defaults |= _on_one_machine(_cores_of(master, cores))
     return {**defaults, **chosen}
 
 
 def is_local(master: str) -> bool:
     """Whether Spark's tasks run on this machine: `local[2]`, `local-cluster[2,1,1024]` ..."""
     return master.startswith("local")
+
+
+def _cores_of(master: str, cores: int) -> int:
+    """Those of a `local[8]` that is named elsewhere come before the caller's `cores`."""
+    if master == "local":
+        return 1
+    found = re.match(r"local\[\s*(\d+|\*)\s*[,\]]", master)
+    if not found:
+        return cores
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
 
 
 def is_here(master: str) -> bool:

@@ -48,6 +48,21 @@ def test_the_caller_comes_before_submit_and_submit_before_the_file(
     assert (settings["spark.master"], settings["spark.app.name"]) == ("local[7]", "a job")
 
 
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [(None, 2), ("local", 1), ("local[8]", 8), ("local[8, 3]", 8), ("local[*]", 5)],
+)
+def test_a_shuffle_has_the_cores_of_the_session(
+    master: str | None, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their number stays with a checkpoint, so that it must not be that of another session."""
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    outside = {"spark.master": master} if master else {}
+    assert settings_for(None, 2, outside, {})["spark.sql.shuffle.partitions"] == str(cores)
+    own = {"spark.sql.shuffle.partitions": "7"}
+    assert settings_for(None, 2, outside, own).items() >= own.items()
+
+
 def test_a_name_given_in_the_call_comes_first() -> None:
     outside = {"spark.app.name": "job.py"}
     assert settings_for("report", 2, outside, {})["spark.app.name"] == "report"
