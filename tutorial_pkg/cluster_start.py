@@ -26,8 +26,9 @@ PACKAGE = Path(__file__).parent
 
 def check_master(master: str) -> None:
     """Raises `ConnectionError` where no standalone master answers; Spark would try for a minute."""
-    addresses = re.findall(r"(?:spark://|,)\[?([^,\]]+?)\]?:(\d+)", master)
-    refusals = [text for host, port in addresses if (text := _refusal(host, int(port)))]
+    addresses = re.findall(r"(?:spark://|,)(?:\[([^\]]+)\]|([^,:\[\]]+)):(\d+)", master)
+    tried = [_refusal(six or four, int(port)) for six, four, port in addresses]
+    refusals = [text for text in tried if text]
     if addresses and len(refusals) == len(addresses):
         raise ConnectionError(
             f"no Spark master answers at {master!r} ({refusals[0]}): start it, or correct "

@@ -66,20 +66,33 @@ def _last_batch(query: StreamingQuery) -> int | None:
 @contextmanager
 def _signals_set(asked: threading.Event) -> Iterator[None]:
     """Signals of this process and of its JVM set `asked`, in place of ending them."""
-    mine = [signal.Signals[f"SIG{name}"] for name in SIGNALS]
-    before = [signal.signal(number, lambda *_: asked.set()) for number in mine]
+    before: dict[signal.Signals, Any] = {}
+    with _java_signals_set(asked):  # first: should it fail, Ctrl-C still means what it did
+        try:
+            for name in SIGNALS:
+                number = signal.Signals[f"SIG{name}"]
+                before[number] = signal.signal(number, lambda *_: asked.set())
+            yield
+        finally:
+            for number, former in before.items():
+                signal.signal(number, former)
+
+
+@contextmanager
+def _java_signals_set(asked: threading.Event) -> Iterator[None]:
     java: Any = SparkContext._jvm
+    if java is None:  # with Spark Connect it is a server's, and our signals never reach it
+        yield
+        return
     ensure_callback_server_started(SparkContext._gateway)
     handler = _JavaHandler(asked)
     signals = [java.sun.misc.Signal(name) for name in SIGNALS]
-    java_before = [java.sun.misc.Signal.handle(each, handler) for each in signals]
+    before = [java.sun.misc.Signal.handle(each, handler) for each in signals]
     try:
         yield
     finally:
-        for each, old in zip(signals, java_before, strict=True):
+        for each, old in zip(signals, before, strict=True):
             java.sun.misc.Signal.handle(each, old)
-        for number, former in zip(mine, before, strict=True):
-            signal.signal(number, former)
 
 
 class _JavaHandler:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import psutil
 from pyspark import SparkConf, SparkContext, accumulators
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -42,15 +44,20 @@ from tutorial_pkg.spark_home import spark_home
 from tutorial_pkg.spark_settings import (
     DRIVER_HOST,
     MASTER,
+    SHELL,
+    SUBMIT_ARGS,
     Settings,
     from_files_and_environment,
     is_local,
     is_submitted,
+    of_the_jvm,
     settings_for,
+    submit_words,
     submitted,
 )
 
 KEPT_LOGS = 20
+TROUBLE = re.compile(r"error|exception|invalid|unrecognized|not found|no such", re.IGNORECASE)
 FORMATS = (
     CpuLogDataSource,
     FileLinesDataSource,
@@ -73,13 +80,16 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
     "false"; what it is made of (pyspark, pyarrow, pandas, psutil, isal, tqdm) they must have.
 
-    Called again, it returns the session that runs. What Spark and its JVM print goes to a log
+    Called again, it returns the session that runs; after `spark.stop()`, a new one. That one gets
+    a new JVM, too, where the settings are others: what was made in the old one, as columns,
+    functions and listeners are, has to be made again. What Spark and its JVM print goes to a log
     file, which is named once, together with the address of the Spark UI.
 
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
     not reach a driver on loopback, `ConnectionError` where no standalone master answers,
     `JavaNotFoundError` without Java 17 or 21, and `RuntimeError` where a session with another
-    master runs, or where PySpark is set to Spark Connect, which has no driver here to start.
+    master runs, where Spark's JVM does not start, or where PySpark is set to Spark Connect, which
+    has no driver here to start.
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
@@ -98,15 +108,15 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
 
 def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSession:
     _prepare_python()
-    gateway, log = SparkContext._gateway, None
+    log = None
     if is_submitted():
-        gateway = gateway or launch_gateway()  # connects to the JVM that runs already
+        gateway = SparkContext._gateway or launch_gateway()  # connects to the JVM that runs already
         settings = settings_for(app_name, cores, submitted(gateway.jvm), given)
     else:
         settings = settings_for(app_name, cores, from_files_and_environment(), given)
         check_master(settings[MASTER])
         log = _open_log()
-        gateway = gateway or _launch(settings, log)
+        gateway = _gateway_for(settings, log)
     shipping = ships(settings.get(SHIP, "true"))
     context = SparkContext(gateway=gateway, conf=_spark_conf(settings))
     if not is_local(settings[MASTER]):
@@ -136,8 +146,12 @@ def _spark_conf(settings: Settings) -> SparkConf:
 
 def stop_spark(spark: SparkSession) -> None:
     """Stop the session and its JVM, and wait until both are gone."""
-    gateway: Any = SparkContext._gateway
     spark.stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    gateway: Any = SparkContext._gateway
     gateway.shutdown()
     if gateway.proc is not None:
         gateway.proc.stdin.close()
@@ -162,29 +176,70 @@ def _java_options(java: Java) -> str:
     return " ".join(options)
 
 
+def _gateway_for(settings: Settings, log: Path) -> Any:
+    """The JVM that an ended session has left, unless we have started it for other settings.
+
+    Such a one may listen on loopback only, where the workers of a cluster never reach it.
+    """
+    left: Any = SparkContext._gateway
+    wanted = of_the_jvm(settings)
+    if left and getattr(left, "started_for", wanted) != wanted:
+        _end_jvm()
+        left = None
+    if not left:
+        left = _launch(settings, log)
+        left.started_for = wanted
+    return left
+
+
 def _launch(settings: Settings, log: Path) -> Any:
     """Start the JVM with its output in `log`, so that it never reaches a notebook's cell."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     # A small JVM works out the command line of the large one: let it not warm up.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    conf = _spark_conf({"spark.driver.extraJavaOptions": _java_options(java), **settings})
+    all_settings = {"spark.driver.extraJavaOptions": _java_options(java), **settings}
+    words = submit_words(os.environ.get(SUBMIT_ARGS, SHELL), all_settings)
     # Where the driver is on loopback, the JVM's UI listens there only, too.
     wanted = {"SPARK_LOCAL_IP": settings.get(DRIVER_HOST), "SPARK_HOME": spark_home()}
-    with open(log, "ab") as output, _environment(wanted):
-        return launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+    with open(log, "ab") as output, _environment(wanted, {SUBMIT_ARGS: words}):
+        before = log.stat().st_size  # what an earlier session in this process has said
+        try:
+            return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
+        except PySparkRuntimeError:  # it only tells that the JVM is gone
+            why = _telling_lines(log.read_bytes()[before:].decode(errors="replace"))
+            raise RuntimeError(
+                f"Spark's JVM did not start: {why}. All it said: {os.path.relpath(log)}"
+            ) from None
+
+
+def _telling_lines(text: str, most: int = 3) -> str:
+    """From the first line that names trouble, without stack traces; else the last lines."""
+    lines = [line.rstrip(". ") for line in text.splitlines() if line[:1].strip()]
+    named = [number for number, line in enumerate(lines) if TROUBLE.search(line)]
+    told = lines[named[0] :][:most] if named else lines[-most:]
+    return "; ".join(told) or "it said nothing"
 
 
 @contextlib.contextmanager
-def _environment(wanted: Mapping[str, str | Path | None]) -> Iterator[None]:
-    """Set what is not set yet, and only for a while: a later session may be on a cluster."""
+def _environment(
+    wanted: Mapping[str, str | Path | None], replaced: Mapping[str, str]
+) -> Iterator[None]:
+    """Set what is not set yet, and what is to be `replaced`; only for a while.
+
+    A later session may be on a cluster.
+    """
     ours = {key: str(value) for key, value in wanted.items() if value and key not in os.environ}
-    os.environ.update(ours)
+    before = {key: os.environ.get(key) for key in (*ours, *replaced)}
+    os.environ.update({**ours, **replaced})
     try:
         yield
     finally:
-        for key in ours:
-            del os.environ[key]
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
 
 
 def _prepare_python() -> None:

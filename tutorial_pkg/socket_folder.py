@@ -7,7 +7,9 @@ Spark removes most of its sockets itself, but not all: the folder of a process t
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
+import platform
 import shutil
 import socket
 import tempfile
@@ -18,7 +20,9 @@ import psutil
 
 from tutorial_pkg.core.places import work_dir
 
-PREFIX = "sockets-"
+# On a folder that machines or containers share, the same pid may be alive on another one.
+# Six digits, for the path of a socket may not be long.
+PREFIX = f"sockets-{hashlib.sha1(platform.node().encode()).hexdigest()[:6]}-"
 
 
 def socket_folder() -> Path | None:
@@ -53,7 +57,10 @@ def takes_sockets(place: Path, longer: int = 0) -> bool:
 
 
 def remove_of_ended(place: Path) -> None:
-    """Remove what killed processes have left in `place`; other users' folders stay."""
+    """Remove what killed processes of this machine have left in `place`.
+
+    Those of other users and of other machines stay.
+    """
     for folder in place.glob(f"{PREFIX}*"):
         pid = folder.name.removeprefix(PREFIX)
         if pid.isdigit() and not psutil.pid_exists(int(pid)):

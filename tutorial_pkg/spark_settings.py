@@ -1,16 +1,15 @@
 """The settings that a session starts with, and who has the last word on each.
 
 Spark's own order, with this package's defaults below it: what the caller gives, then `spark-submit`
-or `PYSPARK_SUBMIT_ARGS`, then `spark-defaults.conf`, then what is written here.
+or `PYSPARK_SUBMIT_ARGS`, then `spark-defaults.conf` (or what `--properties-file` names in its
+place), then what is written here.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,19 @@ CHECKPOINT_FILES = (
 MASTER, DRIVER_HOST = "spark.master", "spark.driver.host"
 BIND_ADDRESS = "spark.driver.bindAddress"
 DEPLOY_MODE, PY_FILES = "spark.submit.deployMode", "spark.submit.pyFiles"
+
+OF_A_SESSION = ("spark.app.", "spark.sql.", "spark.tutorial_pkg.", "spark.ui.")
+SUBMIT_ARGS, SHELL = "PYSPARK_SUBMIT_ARGS", "pyspark-shell"
+OF_THE_LAUNCH = ("PYSPARK_PYTHON", SUBMIT_ARGS, "SPARK_HOME", "SPARK_LOCAL_IP")
+STAND_FOR = {
+    "--master": MASTER,
+    "--name": "spark.app.name",
+    "--driver-memory": "spark.driver.memory",
+    "--driver-java-options": "spark.driver.extraJavaOptions",
+    "--driver-class-path": "spark.driver.extraClassPath",
+    "--driver-library-path": "spark.driver.extraLibraryPath",
+}
+WITH_VALUE = ("--conf", "-c", "--properties-file", *STAND_FOR)
 
 
 def settings_for(app_name: str | None, cores: int, outside: Settings, given: Settings) -> Settings:
@@ -47,13 +59,23 @@ def settings_for(app_name: str | None, cores: int, outside: Settings, given: Set
     else:
         _refuse_loopback(master, chosen)
     if is_local(master):
-        defaults |= _on_one_machine(cores)
+        defaults |= _on_one_machine(_cores_of(master, cores))
     return {**defaults, **chosen}
 
 
 def is_local(master: str) -> bool:
     """Whether Spark's tasks run on this machine: `local[2]`, `local-cluster[2,1,1024]` ..."""
     return master.startswith("local")
+
+
+def _cores_of(master: str, cores: int) -> int:
+    """Those of a `local[8]` that is named elsewhere come before the caller's `cores`."""
+    if master == "local":
+        return 1
+    found = re.match(r"local\[\s*(\d+|\*)\s*[,\]]", master)
+    if not found:
+        return cores
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
 
 
 def is_here(master: str) -> bool:
@@ -64,6 +86,17 @@ def is_here(master: str) -> bool:
 
 def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def of_the_jvm(settings: Settings) -> Settings:
+    """What a JVM is started for: a session that wants another of these needs another JVM.
+
+    The number of cores here is none of them, nor is what `OF_A_SESSION` names.
+    """
+    wanted = {key: value for key, value in settings.items() if not key.startswith(OF_A_SESSION)}
+    if is_local(wanted[MASTER]):
+        del wanted[MASTER]
+    return wanted | {name: os.environ.get(name, "") for name in OF_THE_LAUNCH}
 
 
 def _refuse_loopback(master: str, chosen: Settings) -> None:
@@ -140,13 +173,22 @@ def submitted(jvm: Any) -> Settings:
 
 def from_files_and_environment() -> Settings:
     """What `spark-submit` would read if it were started now."""
-    return {**_defaults_file(), **_submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))}
+    options = _submit_options(os.environ.get(SUBMIT_ARGS, ""))
+    files = [Path(value) for option, value in options if option == "--properties-file"][-1:]
+    if not files or ("--load-spark-defaults", "") in options:
+        files.insert(0, _usual_file())
+    found = {name: value for file in files for name, value in _settings_in(file).items()}
+    return found | _submit_settings(options)
 
 
-def _defaults_file() -> Settings:
+def _usual_file() -> Path:
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
-    file = folder / "spark-defaults.conf"
+    return folder / "spark-defaults.conf"
+
+
+def _settings_in(file: Path) -> Settings:
+    """Spark itself complains of one that is named and not there."""
     return parse_defaults(file.read_text()) if file.is_file() else {}
 
 
@@ -157,12 +199,34 @@ def parse_defaults(text: str) -> Settings:
     return {name: "".join(value) for name, *value in pairs if name.startswith("spark.")}
 
 
-def _submit_arguments(text: str) -> Settings:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--master")
-    parser.add_argument("--name")
-    parser.add_argument("--conf", "-c", action="append", default=[])
-    found, _ = parser.parse_known_args(shlex.split(text))
-    settings = dict(pair.split("=", 1) for pair in found.conf)
-    options: Mapping[str, str | None] = {MASTER: found.master, "spark.app.name": found.name}
-    return settings | {name: value for name, value in options.items() if value}
+def _submit_options(text: str) -> list[tuple[str, str]]:
+    """Those that say something of settings, read as Spark does: a value may begin with `-`."""
+    words = iter(shlex.split(text))
+    found = []
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in WITH_VALUE:
+            found.append((option, value if equals else next(words, "")))
+        elif option == "--load-spark-defaults":
+            found.append((option, ""))
+    return found
+
+
+def _submit_settings(options: list[tuple[str, str]]) -> Settings:
+    """An option of its own comes before a `--conf` of the same meaning."""
+    pairs = [value.split("=", 1) for option, value in options if option in ("--conf", "-c")]
+    named = {STAND_FOR[option]: value for option, value in options if option in STAND_FOR}
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2} | named
+
+
+def submit_words(text: str, settings: Settings) -> str:
+    """What `PYSPARK_SUBMIT_ARGS` says, with `settings` after it: of two, Spark takes the last.
+
+    They go before `pyspark-shell`, which ends the options.
+    """
+    words = shlex.split(text)
+    end = [SHELL] if words[-1:] == [SHELL] else []
+    ours = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    if MASTER in settings:  # `--master` beats a setting, be it the last
+        ours += ["--master", settings[MASTER]]
+    return shlex.join([*words[: len(words) - len(end)], *ours, *end])

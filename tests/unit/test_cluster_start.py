@@ -40,6 +40,25 @@ def test_one_of_several_masters_is_enough() -> None:
     check_master("yarn")  # finds its own way
 
 
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_a_master_at_an_address_of_ipv6_is_found() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        dead, port = first_of_free_ports(), server.getsockname()[1]
+        check_master(f"spark://[::1]:{port}")
+        check_master(f"spark://[::1]:{port},127.0.0.1:{dead}")
+        check_master(f"spark://127.0.0.1:{dead},[::1]:{port}")
+        with pytest.raises(ConnectionError, match="Connection refused"):
+            check_master(f"spark://[::1]:{dead}")
+
+
 @pytest.mark.parametrize(("setting", "meant"), [("true", True), ("False", False)])
 def test_shipping_can_be_left_out(setting: str, meant: bool) -> None:
     assert ships(setting) is meant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 
 from tutorial_pkg.socket_folder import remove_of_ended, socket_folder, takes_sockets
 
-NAME = f"sockets-{os.getpid()}"
+HERE = hashlib.sha1(os.uname().nodename.encode()).hexdigest()[:6]
+NAME = f"sockets-{HERE}-{os.getpid()}"
 
 
 @pytest.fixture
@@ -48,7 +50,9 @@ def test_the_folder_of_an_ended_process_goes_and_those_in_use_stay(tmp_path: Pat
         text=True,
         check=True,
     ).stdout.strip()
-    names = (f"sockets-{ended}", NAME, "sockets-mine")
+    elsewhere = hashlib.sha1(b"another machine").hexdigest()[:6]
+    of_others = f"sockets-{elsewhere}-{ended}"  # on a shared folder: it may be alive there
+    names = (f"sockets-{HERE}-{ended}", NAME, of_others, f"sockets-{ended}", "sockets-mine")
     for name in names:
         (tmp_path / name).mkdir()
     remove_of_ended(tmp_path)

@@ -11,6 +11,7 @@ from tutorial_pkg.spark_settings import (
     from_files_and_environment,
     parse_defaults,
     settings_for,
+    submit_words,
 )
 
 ON_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -47,6 +48,21 @@ def test_the_caller_comes_before_submit_and_submit_before_the_file(
     assert (settings["spark.master"], settings["spark.app.name"]) == ("local[7]", "a job")
 
 
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [(None, 2), ("local", 1), ("local[8]", 8), ("local[8, 3]", 8), ("local[*]", 5)],
+)
+def test_a_shuffle_has_the_cores_of_the_session(
+    master: str | None, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their number stays with a checkpoint, so that it must not be that of another session."""
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    outside = {"spark.master": master} if master else {}
+    assert settings_for(None, 2, outside, {})["spark.sql.shuffle.partitions"] == str(cores)
+    own = {"spark.sql.shuffle.partitions": "7"}
+    assert settings_for(None, 2, outside, own).items() >= own.items()
+
+
 def test_a_name_given_in_the_call_comes_first() -> None:
     outside = {"spark.app.name": "job.py"}
     assert settings_for("report", 2, outside, {})["spark.app.name"] == "report"
@@ -54,6 +70,52 @@ def test_a_name_given_in_the_call_comes_first() -> None:
 
 def test_a_line_of_the_file_without_a_value_and_one_of_others_do_no_harm() -> None:
     assert parse_defaults("spark.a\nother.b 1\n\n! old\n") == {"spark.a": ""}
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "value"),
+    [
+        ("--driver-memory", "spark.driver.memory", "3g"),
+        ("--driver-java-options", "spark.driver.extraJavaOptions", "-Da=1"),
+        ("--driver-class-path", "spark.driver.extraClassPath", "a.jar:b.jar"),
+        ("--driver-library-path", "spark.driver.extraLibraryPath", "/opt/lib"),
+    ],
+)
+def test_an_option_of_submit_is_the_setting_that_it_stands_for(
+    option: str, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for form in (f"{option} {value}", f"{option}={value}", f"--conf {name}=x {option} {value}"):
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--jars c.jar {form} pyspark-shell")
+        assert from_files_and_environment() == {name: value}
+
+
+def test_a_file_of_properties_takes_the_place_of_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.a usual\nspark.b usual\n")
+    (file := tmp_path / "mine").write_text("spark.a mine\nspark.master local[5]\n")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--properties-file '{file}' pyspark-shell")
+    mine = {"spark.a": "mine", "spark.master": "local[5]"}
+    assert from_files_and_environment() == mine
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS", f"--load-spark-defaults --properties-file='{file}' pyspark-shell"
+    )
+    assert from_files_and_environment() == {**mine, "spark.b": "usual"}
+
+
+def test_what_spark_refuses_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("--conf", "--conf spark.a pyspark-shell", "--properties-file no pyspark-shell"):
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", text)
+        assert from_files_and_environment() == {}
+
+
+def test_what_a_session_decides_is_the_last_word_to_the_jvm() -> None:
+    settings = {"spark.driver.memory": "8g", "spark.master": "local[2]", "spark.a": "b c"}
+    assert submit_words("--driver-memory 2g --jars 'a b.jar' pyspark-shell", settings) == (
+        "--driver-memory 2g --jars 'a b.jar' --conf spark.driver.memory=8g "
+        "--conf 'spark.master=local[2]' --conf 'spark.a=b c' --master 'local[2]' pyspark-shell"
+    )
+    assert submit_words("--name x", {}) == "--name x", "Spark says what is missing"
 
 
 def test_a_cluster_keeps_its_own_settings() -> None:
