@@ -258,8 +258,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if LATEST.items() <= start.items():  # this batch only notes where the files end
-            self._available = self._tail.look(FileOffset({}))
-            return self._tail.taken(self._available, None).to_json()
+            return self._tail.taken(self._tail.look(FileOffset({})), None).to_json()
         begin = FileOffset.from_json(start)
         self._check_path(begin)
         self._patience.wait()
