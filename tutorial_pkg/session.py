@@ -1,7 +1,7 @@
 """start_spark(): a Spark session that starts fast and leaves the console to the learner.
 
-Three names that PySpark does not call public are used, here and nowhere else:
-`java_gateway.launch_gateway`, `SparkContext._gateway` and the accumulator servers.
+Some names that PySpark does not call public are used: `java_gateway.launch_gateway`,
+`SparkContext._gateway`, the accumulator servers, and what a listener keeps of its Java side.
 `tests/unit/test_session_privates.py` notices when they change.
 """
 
@@ -81,8 +81,8 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     "false"; what it is made of (pyspark, pyarrow, pandas, psutil, isal, tqdm) they must have.
 
     Called again, it returns the session that runs; after `spark.stop()`, a new one. That one gets
-    a new JVM, too, where the settings are others: what was made in the old one, as columns,
-    functions and listeners are, has to be made again. What Spark and its JVM print goes to a log
+    a new JVM, too, where the settings are others: what was made in the old one, as columns and
+    functions are, has to be made again. What Spark and its JVM print goes to a log
     file, which is named once, together with the address of the Spark UI.
 
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
@@ -152,11 +152,22 @@ def stop_spark(spark: SparkSession) -> None:
 
 def _end_jvm() -> None:
     gateway: Any = SparkContext._gateway
+    _part_from_listeners(gateway)
     gateway.shutdown()
     if gateway.proc is not None:
         gateway.proc.stdin.close()
         gateway.proc.wait(timeout=60)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+def _part_from_listeners(gateway: Any) -> None:
+    """A listener keeps its Java side; without, it makes a new one where it is added next.
+
+    The old one would be null to another JVM, and break each query that starts there.
+    """
+    for proxy in list(gateway.gateway_property.pool.dict.values()):
+        if listener := getattr(proxy, "pylistener", None):
+            vars(listener).pop("_jlistenerobj", None)
 
 
 def register(spark: SparkSession) -> None:

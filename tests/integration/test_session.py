@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -122,6 +123,65 @@ def test_stopping_queries_in_mid_batch_leaves_no_byte_on_stderr(tmp_path: Path) 
     log = tmp_path / first.split("Log: ")[1]
     assert log.is_file(), "what the JVM prints went nowhere"
     assert not list(tmp_path.glob(".work/spark/sockets-*"))
+
+
+def test_a_jvm_that_does_not_start_says_why(tmp_path: Path) -> None:
+    """The words of Spark's own launcher, which `pyspark-shell` is missing for."""
+    done = run_python("start_spark()", tmp_path, "--conf spark.x=1")
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith("RuntimeError: Spark's JVM did not start: ")
+    assert "Missing application resource" in error
+    log = tmp_path / error.split("All it said: ")[1]
+    assert "Missing application resource" in log.read_text()
+
+
+MEMORY = "print(spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() >> 20)"
+
+
+TWO_SESSIONS = f"""
+from pyspark.sql.streaming import StreamingQueryListener
+
+class Starts(StreamingQueryListener):
+    seen = 0
+    def onQueryStarted(self, event):
+        self.seen += 1
+    def onQueryProgress(self, event):
+        pass
+    onQueryIdle = onQueryTerminated = onQueryProgress
+
+starts = Starts()
+for settings in ({{}}, {{"spark.driver.memory": "700m"}}):
+    spark = start_spark(**settings)
+    {MEMORY}
+    spark.streams.addListener(starts)
+    spark.readStream.format("rate").load().writeStream.format("noop").start().stop()
+    spark.stop()
+print(starts.seen)
+"""
+
+
+def test_the_caller_comes_before_the_environment_in_the_jvm_too(tmp_path: Path) -> None:
+    """And a session that wants another memory than the one before gets another JVM.
+
+    There a listener of the first session goes on.
+    """
+    done = run_python(TWO_SESSIONS, tmp_path, "--driver-memory 600m pyspark-shell")
+    assert (done.returncode, done.stderr) == (0, "")
+    _, first, _, second, seen = done.stdout.splitlines()
+    assert 500 < int(first) <= 600 < int(second) <= 700
+    assert seen == "2"
+
+
+def run_python(code: str, folder: Path, submit: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, with `submit` for PYSPARK_SUBMIT_ARGS."""
+    return subprocess.run(
+        [sys.executable, "-c", f"from tutorial_pkg import start_spark\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=folder,
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit},
+    )
 
 
 def test_the_error_of_a_failed_query_is_one_line(spark: SparkSession) -> None:

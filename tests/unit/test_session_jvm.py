@@ -84,6 +84,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self.ended: list[str] = []
+        self.gateway_property = SimpleNamespace(pool=SimpleNamespace(dict={}))
         stdin = SimpleNamespace(close=lambda: self.ended.append("stdin closed"))
         self.proc = SimpleNamespace(stdin=stdin, wait=lambda timeout: self.ended.append("waited"))
 
@@ -142,6 +143,17 @@ def test_but_not_one_that_was_started_for_other_settings(
     assert Context._gateway is launched[1]
     start_spark(**{name: value})
     assert len(launched) == 2
+
+
+def test_a_listener_does_not_keep_its_side_in_a_jvm_that_has_ended(
+    launched: list[Gateway],
+) -> None:
+    start_spark()
+    listener = SimpleNamespace(_jlistenerobj="in the first JVM", mine=1)
+    called = {"p0": SimpleNamespace(pylistener=listener), "p1": object()}
+    launched[0].gateway_property.pool.dict = called
+    start_spark(**{"spark.driver.memory": "3g"})
+    assert vars(listener) == {"mine": 1}
 
 
 def test_nor_one_that_the_environment_has_shaped_otherwise(

@@ -6,9 +6,13 @@ import inspect
 import socketserver
 from importlib import import_module
 
+from py4j.java_gateway import JavaGateway, PythonProxyPool
 from pyspark import SparkContext, accumulators
 from pyspark.errors.exceptions import base
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
+
+from tutorial_pkg import QueryMetrics
 
 from tutorial_pkg.core.worker import SOURCE_RUNNER
 
@@ -24,6 +28,17 @@ def test_the_accumulator_servers_can_be_quieted() -> None:
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
         assert issubclass(server, socketserver.BaseServer)
         assert callable(server.handle_error)
+
+
+def test_a_listener_can_be_parted_from_its_java_side() -> None:
+    """It is found among what the JVM can call, and has a name for what it keeps."""
+    listener = QueryMetrics()
+    assert JStreamingQueryListener(listener).pylistener is listener
+    assert 'hasattr(self, "_jlistenerobj")' in inspect.getsource(StreamingQueryListener)
+    pool = PythonProxyPool()
+    pool.put(listener)
+    assert list(pool.dict.values()) == [listener]
+    assert "self.gateway_property" in inspect.getsource(JavaGateway)
 
 
 def test_the_loggers_that_print_stack_traces_have_the_names_we_quiet() -> None:
