@@ -88,7 +88,7 @@ class Instance(threading.Thread):
             self.status.running = False
 
     def abandon(self) -> None:
-        """Append no more: a function has not come back, and the log is about to be closed."""
+        """Append and acknowledge no more: a function has not come back, and the log closes now."""
         with self._appending:
             self._abandoned = True
 
@@ -132,22 +132,24 @@ class Instance(threading.Thread):
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
         rows = batches or self._heartbeat_if_due()
-        if rows:
-            self._append(rows)
+        if rows and not self._append(rows):
+            return False  # they are not in the log, so their tokens must never be acknowledged
         self._expect(tokens)
         return bool(batches or tokens)
 
-    def _append(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """The rows and the snapshot behind them, as one frame."""
+    def _append(self, batches: Sequence[pa.RecordBatch]) -> bool:
+        """The rows and the snapshot behind them, as one frame; False for one that was abandoned."""
         rows, head = sum(batch.num_rows for batch in batches), self._head()
         with self._blamed("fill"):
             payload = encode(batches, head)
         with self._appending:
-            if not self._abandoned:
-                self._log.append(payload, rows, time.time_ns() // 1_000)
+            if self._abandoned:
+                return False
+            self._log.append(payload, rows, time.time_ns() // 1_000)
         self.added_at = time.time()
         self.status.rows += rows
         self.status.bytes += len(payload)
+        return True
 
     def _head(self) -> str:
         """The snapshot, if there is one, as JSON."""
@@ -180,7 +182,7 @@ class Instance(threading.Thread):
 
     def _acknowledge(self) -> None:
         """Tell the source what is on disk; when it fails, again later, with what came meanwhile."""
-        if not self._tokens:
+        if self._abandoned or not self._tokens:
             return
         self._log.sync()
         try:
