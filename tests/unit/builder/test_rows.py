@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -193,6 +195,31 @@ def test_buffer_keeps_the_order_of_rows_and_batches() -> None:
     assert [row["number"] for batch in batches for row in batch.to_pylist()] == [1, 2, 3, 4, 5]
     assert tokens == ["one", "three and four"]
     assert buffer.take() == ([], [])
+
+
+def test_a_wrong_row_cannot_be_skipped_by_catching_its_error() -> None:
+    """It comes when thousands of rows are packed; who goes on without them would lose them."""
+    buffer = Buffer(RowPacker(NUMBER))
+    for row in [*range(60_000), "wrong", *range(10_000)]:
+        with suppress(ValueError):
+            buffer.add(row, token=row)
+    fitting = pa.RecordBatch.from_pydict({"number": [1]})
+    again: list[Callable[[], Any]] = [
+        lambda: buffer.add(1),
+        lambda: buffer.add_batch(fitting),
+        buffer.take,
+    ]
+    for call in again:
+        with pytest.raises(ValueError, match=r"^column `number` BIGINT cannot hold 'wrong': "):
+            call()
+
+
+def test_a_wrong_record_batch_cannot_be_skipped_either() -> None:
+    buffer = Buffer(RowPacker(NUMBER))
+    with suppress(ValueError):
+        buffer.add_batch(pa.RecordBatch.from_pydict({"nummer": [1]}), token="lost")
+    with pytest.raises(ValueError, match="a record batch has the columns \\['nummer'\\], but"):
+        buffer.take()
 
 
 def test_many_rows_are_packed_on_the_way() -> None:
