@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from typing import Any
 from pyspark import cloudpickle
 
 Function = Callable[..., Any]
+
+_log = logging.getLogger(__name__)
 
 
 class FunctionError(Exception):
@@ -50,6 +53,23 @@ class Functions:
     def failure(self, name: str, who: str, error: BaseException) -> FunctionError:
         what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
         return FunctionError(f"format `{self.format}`: `{name}` of {who} failed: {what}")
+
+
+@contextmanager
+def closing_with(close: Callable[[], object]) -> Iterator[None]:
+    """Call `close` behind the block, and after an error in it.
+
+    What failed first is what the query tells; then an error of `close` goes to Spark's log.
+    """
+    try:
+        yield
+    except BaseException:
+        try:
+            close()
+        except FunctionError as second:
+            _log.warning("after another error: %s", second)
+        raise
+    close()
 
 
 def checked(name: str, function: Function, *parameters: str) -> Function:

@@ -7,7 +7,6 @@ frame in the log, and at the end `destroy`. Nothing of a `fill` that fails is in
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ import pyarrow as pa
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import OptionValues, SourceContext
 from tutorial_pkg.builder.frames import encode
-from tutorial_pkg.builder.functions import FunctionError, Functions
+from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.status import InstanceStatus
 from tutorial_pkg.core.log_group import Backlog
@@ -29,8 +28,6 @@ from tutorial_pkg.core.log_group import Backlog
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
 RETRY_SECONDS = 0.5
 GIVE_UP_SECONDS = 30.0  # then the query ends; what was not acknowledged comes again
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -94,14 +91,10 @@ class Instance(threading.Thread):
 
     def _live(self) -> None:
         self._state = self._call("create", self._context)
-        try:
+        with closing_with(self._destroy):
             self._take_up()
             self._fill_until_stopped()
             self._acknowledge()
-        except Exception:
-            self._destroy_after_failure()
-            raise
-        self._destroy()
 
     def _take_up(self) -> None:
         """Go on where the last run ended."""
@@ -205,13 +198,6 @@ class Instance(threading.Thread):
     def _destroy(self) -> None:
         if "destroy" in self._plan.functions:
             self._call("destroy", self._state)
-
-    def _destroy_after_failure(self) -> None:
-        """What failed first is what the query tells; an error of `destroy` goes to Spark's log."""
-        try:
-            self._destroy()
-        except FunctionError as second:
-            _log.warning("after another error: %s", second)
 
     def _call(self, name: str, *arguments: Any) -> Any:
         self.inside = name, time.monotonic()
