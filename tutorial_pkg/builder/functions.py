@@ -94,7 +94,7 @@ def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
     for name, function in functions.items():
         reason = _why_not(function)
         if reason:
-            captured, value = _culprit(name, function)
+            captured, value = _culprit(name, function, set()) or (name, function)
             raise ValueError(
                 f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
                 f"captures `{captured}`, a {type(value).__name__} ({reason}). Make such things "
@@ -111,12 +111,18 @@ def _why_not(value: Any) -> str | None:
     return None
 
 
-def _culprit(name: str, value: Any) -> tuple[str, Any]:
-    """The innermost thing with a name of its own that keeps `value` from travelling."""
-    for part_name, part in _parts(value):
-        if part is not value and _why_not(part):
-            return _culprit(part_name, part)
-    return name, value
+def _culprit(name: str, value: Any, seen: set[int]) -> tuple[str, Any] | None:
+    """The innermost thing with a name of its own that keeps `value` from travelling.
+
+    None where all that is to blame was `seen`: things may lead back to what captures them, as each
+    method with `super()` does to its class.
+    """
+    seen.add(id(value))
+    blamed = [(part_name, part) for part_name, part in _parts(value) if _why_not(part)]
+    for part_name, part in blamed:
+        if id(part) not in seen and (found := _culprit(part_name, part, seen)):
+            return found
+    return None if blamed else (name, value)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
