@@ -8,6 +8,7 @@ import socketserver
 from pyspark import SparkContext, accumulators
 from pyspark.errors.exceptions import base
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+from pyspark.sql.datasource_internal import _streamReader
 
 
 def test_the_gateway_can_be_launched_with_its_output_elsewhere() -> None:
@@ -36,3 +37,7 @@ def test_the_context_has_its_java_side_and_the_workers_environment() -> None:
 
 def test_the_jvm_can_call_back() -> None:
     assert list(inspect.signature(ensure_callback_server_started).parameters) == ["gw"]
+
+
+def test_a_simple_reader_can_be_wrapped_as_spark_does_it() -> None:
+    assert list(inspect.signature(_streamReader).parameters) == ["datasource", "schema"]
