@@ -23,7 +23,7 @@ from tutorial_pkg.testing import (
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 from tutorial_pkg.testing.command import describe_named, report_on
 from tutorial_pkg.testing.inside import check_rows
-from tutorial_pkg.testing.queries import SourceQuery
+from tutorial_pkg.testing.queries import Ledger, SourceQuery
 
 
 class TestFileLines(StreamSourceTests):
@@ -54,6 +54,27 @@ class TestBuiltSink(StreamSinkTests):
 class TestCpuLogSink(StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         return kit_subjects.cpu_log_sink(folder)
+
+
+# ---- fed through a port ----------------------------------------------------------------------
+
+
+def test_the_batch_that_fails_has_rows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port is open only while a query runs, which has an empty batch before anything comes."""
+    noted: list[list[int]] = []
+    add = Ledger.add
+
+    def noting(ledger: Ledger, batch: int, numbers: list[int]) -> None:
+        noted.append(numbers)
+        add(ledger, batch, numbers)
+
+    monkeypatch.setattr(Ledger, "add", noting)
+    report = examine_source(kit_subjects.network_lines, spark, only=["repeated_batch"])
+    assert report.broken == [], report
+    with_rows = [sorted(numbers) for numbers in noted if numbers]
+    assert with_rows[0] == with_rows[1]
 
 
 # ---- a look inside ---------------------------------------------------------------------------

@@ -130,7 +130,8 @@ class Trial:
         """Wait for the query to fail, as it was told to."""
         assert self.query is not None
         with contextlib.suppress(StreamingQueryException):
-            self.query.awaitTermination(SECONDS)
+            if not self.query.awaitTermination(SECONDS):
+                raise Broken(f"the batch that was made to fail had not come after {SECONDS} s")
         if "ToldToFail" not in (last_error(self.query) or ""):
             self.raise_failure()
         self.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -24,12 +25,14 @@ from tutorial_pkg.testing.processes import open_paths
 from tutorial_pkg.testing.promise import MachineTooSlow, check_names, check_once, failure
 from tutorial_pkg.testing.queries import (
     Ledger,
+    SourceQuery,
     collected_elsewhere,
     forget_last_commit,
     offsets,
 )
 from tutorial_pkg.testing.sink_trial import without_repeats
 from tutorial_pkg.testing.source_promises import went_back
+from tutorial_pkg.testing.trial import Trial
 
 PROMISES = [*SOURCE_PROMISES, *SINK_PROMISES]
 
@@ -133,6 +136,42 @@ def test_a_batch_is_read_again_when_a_worker_was_lost() -> None:
 def test_any_other_error_and_workers_lost_each_time_are_raised(errors: list[str]) -> None:
     with pytest.raises(RuntimeError, match=errors[-1].split("(")[0]):
         collected_elsewhere(Batch(*errors))
+
+
+class Rows(Batch):
+    """Has these numbers."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = numbers
+
+    def collect(self) -> list[Row]:
+        return [Row(number=number) for number in self.numbers]
+
+
+def test_a_batch_without_rows_is_not_the_one_that_fails(tmp_path: Path) -> None:
+    """A new query may begin with an empty one, before anything can be fed."""
+    query = SourceQuery("rate", {}, None, None, tmp_path, tmp_path / "ledger", fails=True)
+    query._note(Rows(), 0)
+    with pytest.raises(queries.ToldToFail):
+        query._note(Rows(1), 1)
+    query._note(Rows(1), 1)
+    assert Ledger(query.ledger).attempts() == {0: [[]], 1: [[1], [1]]}
+
+
+def test_a_batch_that_was_to_fail_and_never_came_is_told() -> None:
+    trial = Mock(query=Mock(awaitTermination=lambda seconds: False))
+    with pytest.raises(Broken, match=r"^the batch that was made to fail had not come after 120 s$"):
+        Trial.failed(trial)
+
+
+def test_rows_must_wait_for_available_now() -> None:
+    [promise] = [promise for promise in SOURCE_PROMISES if promise.name == "available_now"]
+    port = StreamSource("socket", feed=print, feed_when_stopped=False)
+    reason = "it cannot be restarted, nor fed while no query runs: no row can wait"
+    assert promise.why_not(port, {}) is None
+    assert promise.why_not(replace(port, restarts=False), {}) == reason
+    assert promise.why_not(replace(port, restarts=False, feed=None), {}) == reason
+    assert promise.why_not(replace(port, restarts=False, feed_when_stopped=True), {}) is None
 
 
 def test_what_is_not_claimed_and_what_is_not_described_is_not_tried() -> None:
