@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.errors import last_error
 from tutorial_pkg.testing.driver import Driver, Drivers
-from tutorial_pkg.testing.processes import ENDING, SparkProcesses, end_survivors
+from tutorial_pkg.testing.processes import ENDING, SparkProcesses
 from tutorial_pkg.testing.promise import Broken, MachineTooSlow, failure
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 
@@ -70,7 +70,7 @@ class Trial:
         started = self.processes.started() - self._processes_before
         self.query.stop()
         self.query = None
-        self.left_behind += end_survivors(started)
+        self.left_behind += self.processes.end_survivors(started)
 
     def settle(self, done: Callable[[], bool]) -> None:
         """Let the query read all there is; what is not `done` then has a moment to come yet.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -11,6 +14,7 @@ import psutil
 import pytest
 from pyspark.sql import Row
 
+from tutorial_pkg.core.query_process import wait_for_end
 from tutorial_pkg.testing import (
     SINK_PROMISES,
     SOURCE_PROMISES,
@@ -20,8 +24,9 @@ from tutorial_pkg.testing import (
     Verdict,
     queries,
 )
+from tutorial_pkg.testing import processes as processes_module
 from tutorial_pkg.testing.examination import chosen
-from tutorial_pkg.testing.processes import open_paths
+from tutorial_pkg.testing.processes import DAEMON, SparkProcesses, open_paths
 from tutorial_pkg.testing.promise import MachineTooSlow, check_names, check_once, failure
 from tutorial_pkg.testing.queries import (
     Ledger,
@@ -268,3 +273,63 @@ def test_an_open_file_is_seen_also_when_it_was_deleted(tmp_path: Path) -> None:
         (tmp_path / "gone").unlink()
         found = open_paths(psutil.Process())
         assert {"there", "gone"} == {path.name for path in found if path.is_relative_to(tmp_path)}
+
+
+# ---- What a query leaves behind ------------------------------------------------------------------
+
+# It forks one, and that one forks another; each tells its number, and waits.
+FAMILY = """
+import os, time
+for _ in range(2):
+    if os.fork():
+        break
+os.write(1, b"%d\\n" % os.getpid())
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def family() -> Iterator[list[psutil.Process]]:
+    """A daemon of Spark's, a worker of it, and what a task has forked there: all called alike."""
+    command = [sys.executable, "-c", FAMILY, DAEMON]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        numbers = {int(daemon.stdout.readline()) for _ in range(3)}
+        found = [psutil.Process(daemon.pid)]
+        found += found[0].children(recursive=True)
+        assert {process.pid for process in found} == numbers
+        yield found
+        for process in found:
+            if process.is_running():
+                process.kill()
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> SparkProcesses:
+    """Those below this process, as if it were the JVM."""
+    monkeypatch.setattr(processes_module, "ENDING", 0.2)
+    spark = Mock()
+    spark.sparkContext._jvm.ProcessHandle.current().pid.return_value = os.getpid()
+    return SparkProcesses(spark)
+
+
+def test_what_a_task_has_forked_is_left_and_what_spark_has_forked_is_not(
+    family: list[psutil.Process], processes: SparkProcesses
+) -> None:
+    daemon, worker, helper = family
+    [told] = processes.end_survivors(processes.started())
+    assert told.startswith(f"process {helper.pid} (")
+    assert wait_for_end([helper], 5) == []
+    assert wait_for_end([daemon, worker], 0) == [daemon, worker]
+
+
+def test_what_a_task_has_forked_is_left_also_when_its_worker_has_ended(
+    family: list[psutil.Process], processes: SparkProcesses
+) -> None:
+    daemon, worker, helper = family
+    started = processes.started()
+    worker.kill()
+    [told] = processes.end_survivors(started)
+    assert told.startswith(f"process {helper.pid} (")
+    assert wait_for_end([helper], 5) == []
+    assert wait_for_end([daemon], 0) == [daemon]
