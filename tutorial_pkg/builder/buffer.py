@@ -48,6 +48,10 @@ class Buffer:
     def add_batch(self, batch: pa.RecordBatch, token: Any = None) -> None:
         """Add all rows of a `pyarrow.RecordBatch`: many times as fast as row by row.
 
+        Its columns may be of other widths than the schema's (int32 for LONG), not of other kinds:
+        texts are not parsed, and numbers are not taken for times. A TIMESTAMP column needs times
+        with a zone: `pyarrow.compute.assume_timezone` gives them one; TIMESTAMP_NTZ needs none.
+
         Raises `ValueError` for one that does not fit the schema; it cannot be skipped either.
         """
         self._pack()
