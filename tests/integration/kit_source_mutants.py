@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,6 +140,17 @@ class restless(Numbers):
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             return super().latestOffset(start, limit) | {"look": start.get("look", 0) + 1}
+
+
+class forking(Numbers):
+    class stream_reader(Reader):
+        """A task forks a helper, which is called like Spark's own, and forgets it."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            if partition.start == 0 and os.fork() == 0:
+                time.sleep(600)
+                os._exit(0)
+            return super().read(partition)
 
 
 class rows_fit_schema(Numbers):

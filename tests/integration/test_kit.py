@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+from pyspark.sql.types import StructType
 
 from tests.integration import kit_subjects
 from tutorial_pkg.testing import (
+    Broken,
     StreamSink,
     StreamSource,
     examine_sink,
@@ -18,6 +22,8 @@ from tutorial_pkg.testing import (
 )
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 from tutorial_pkg.testing.command import describe_named, report_on
+from tutorial_pkg.testing.inside import check_rows
+from tutorial_pkg.testing.queries import Ledger, SourceQuery
 
 
 class TestFileLines(StreamSourceTests):
@@ -48,6 +54,65 @@ class TestBuiltSink(StreamSinkTests):
 class TestCpuLogSink(StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         return kit_subjects.cpu_log_sink(folder)
+
+
+# ---- fed through a port ----------------------------------------------------------------------
+
+
+def test_the_batch_that_fails_has_rows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port is open only while a query runs, which has an empty batch before anything comes."""
+    noted: list[list[int]] = []
+    add = Ledger.add
+
+    def noting(ledger: Ledger, batch: int, numbers: list[int]) -> None:
+        noted.append(numbers)
+        add(ledger, batch, numbers)
+
+    monkeypatch.setattr(Ledger, "add", noting)
+    report = examine_source(kit_subjects.network_lines, spark, only=["repeated_batch"])
+    assert report.broken == [], report
+    with_rows = [sorted(numbers) for numbers in noted if numbers]
+    assert with_rows[0] == with_rows[1]
+
+
+# ---- a look inside ---------------------------------------------------------------------------
+
+
+class SimpleReader(SimpleDataSourceStreamReader):
+    """The numbers 0, 1, 2 … times `step`, three in each batch."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"n": 0}
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[float]], dict[str, int]]:
+        end = {"n": start["n"] + 3}
+        return self.readBetweenOffsets(start, end), end
+
+    def readBetweenOffsets(self, start: dict, end: dict) -> Iterator[tuple[float]]:
+        return ((self.step * number,) for number in range(start["n"], end["n"]))
+
+
+class SimpleSource(DataSource):
+    def schema(self) -> str:
+        return "value LONG"
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleReader:
+        return SimpleReader(0.5 if "halves" in self.options else 1)
+
+
+def test_a_look_into_a_simple_reader(spark: SparkSession, tmp_path: Path) -> None:
+    def look(options: dict[str, str]) -> None:
+        query = SourceQuery(SimpleSource, options, None, "value", tmp_path, tmp_path)
+        check_rows(spark, query, {"n": 0}, {"n": 3})
+
+    look({})
+    with pytest.raises(Broken, match=r"^a row does not fit the schema: .*field value: .*0\.0"):
+        look({"halves": "yes"})
 
 
 # ---- from a shell ----------------------------------------------------------------------------

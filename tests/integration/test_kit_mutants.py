@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
 from tests.integration import kit_sink_mutants, kit_source_mutants
+from tutorial_pkg.core.query_process import wait_for_end
 from tutorial_pkg.testing import (
     LIMIT,
     SINK_PROMISES,
@@ -122,6 +125,15 @@ def test_a_source_that_never_comes_to_rest_is_not_waited_for(spark: SparkSession
     [verdict] = examine_source(restless, spark, only=["every_row_once"]).verdicts
     assert verdict.seen == "no row was missing, yet the query went on for 20 batches"
     assert verdict.remedy == "As long as nothing comes, `latestOffset` returns the same."
+
+
+def test_a_process_that_a_task_has_forked_is_found_and_ended(spark: SparkSession) -> None:
+    forking = fed_by_files(kit_source_mutants.forking)
+    [verdict] = examine_source(forking, spark, only=["nothing_left"]).verdicts
+    assert verdict.seen.startswith("still there after `stop()`: process "), verdict
+    [left] = re.findall("process ([0-9]+)", verdict.seen)
+    with suppress(psutil.NoSuchProcess):  # else it is a zombie, as the worker does not wait for it
+        assert wait_for_end([psutil.Process(int(left))], 10) == []
 
 
 def test_a_sink_that_says_it_repeats(spark: SparkSession) -> None:

@@ -10,10 +10,10 @@ from py4j.java_gateway import JavaGateway, PythonProxyPool
 from pyspark import SparkContext, accumulators
 from pyspark.errors.exceptions import base
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+from pyspark.sql.datasource_internal import _streamReader
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 
 from tutorial_pkg import QueryMetrics
-
 from tutorial_pkg.core.worker import SOURCE_RUNNER
 
 
@@ -58,3 +58,7 @@ def test_the_process_that_asks_sources_has_its_name() -> None:
 
 def test_the_jvm_can_call_back() -> None:
     assert list(inspect.signature(ensure_callback_server_started).parameters) == ["gw"]
+
+
+def test_a_simple_reader_can_be_wrapped_as_spark_does_it() -> None:
+    assert list(inspect.signature(_streamReader).parameters) == ["datasource", "schema"]

@@ -15,7 +15,7 @@ from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, SourceParts, data_source, schema_text
 from tutorial_pkg.builder.context import OptionValues, SourceContext
 from tutorial_pkg.builder.declaration import InstancesDeclaration
-from tutorial_pkg.builder.functions import Function, Functions
+from tutorial_pkg.builder.functions import Function, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.core.worker import settle
 
@@ -52,11 +52,8 @@ class BuiltBatchReader(DataSourceReader):
         who = f"instance {partition.index}"
         context = SourceContext(partition.index, self._options.parallelism, self._options)
         state = self._functions.call("create", who, context)
-        try:
+        with closing_with(lambda: self._destroy(state, who)):
             yield from self._filled(state, who)
-        finally:
-            if "destroy" in self._functions:
-                self._functions.call("destroy", who, state)
 
     def _filled(self, state: object, who: str) -> Iterator[pa.RecordBatch]:
         """What one `fill` added is on its way before the next one begins: memory stays flat."""
@@ -68,6 +65,10 @@ class BuiltBatchReader(DataSourceReader):
             yield from batches
             if not batches and not buffer.closed:
                 time.sleep(PAUSE_SECONDS)
+
+    def _destroy(self, state: object, who: str) -> None:
+        if "destroy" in self._functions:
+            self._functions.call("destroy", who, state)
 
 
 # ---- The builder ---------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ class Buffer:
         self._rows: list[Any] = []
         self._batches: list[pa.RecordBatch] = []
         self._tokens: list[Any] = []
+        self._wrong: Exception | None = None
         self.closed = False
 
     def add(self, row: Any, token: Any = None) -> None:
@@ -30,9 +33,12 @@ class Buffer:
         time). Texts are not parsed, and numbers are not taken for times.
 
         `token` is handed to `acknowledge` when the row is on disk: what the source needs to
-        confirm it. Raises `ValueError` for a row that does not fit the schema, perhaps only when
-        `fill` has returned.
+        confirm it. Raises `ValueError` for a row that does not fit the schema, perhaps some rows
+        later, or when `fill` has returned: so that row cannot be skipped, and a `fill` that catches
+        the error ends the query all the same. Check what may be wrong before you add it.
         """
+        if self._wrong:
+            self._raise_again()
         self._rows.append(row)
         if token is not None:
             self._tokens.append(token)
@@ -42,10 +48,15 @@ class Buffer:
     def add_batch(self, batch: pa.RecordBatch, token: Any = None) -> None:
         """Add all rows of a `pyarrow.RecordBatch`: many times as fast as row by row.
 
-        Raises `ValueError` for one that does not fit the schema.
+        Its columns may be of other widths than the schema's (int32 for LONG), not of other kinds:
+        texts are not parsed, and numbers are not taken for times. A TIMESTAMP column needs times
+        with a zone: `pyarrow.compute.assume_timezone` gives them one; TIMESTAMP_NTZ needs none.
+
+        Raises `ValueError` for one that does not fit the schema; it cannot be skipped either.
         """
         self._pack()
-        fitting = self._packer.fit(batch)
+        with self._remembered():
+            fitting = self._packer.fit(batch)
         if fitting.num_rows:
             self._batches.append(fitting)
         if token is not None:
@@ -67,6 +78,22 @@ class Buffer:
         return batches
 
     def _pack(self) -> None:
+        if self._wrong:
+            self._raise_again()
         if self._rows:
-            rows, self._rows = self._rows, []
-            self._batches.append(self._packer.pack(rows))
+            with self._remembered():
+                self._batches.append(self._packer.pack(self._rows))
+            self._rows = []
+
+    @contextmanager
+    def _remembered(self) -> Iterator[None]:
+        """A wrong row stands among good ones: who caught its error and went on would lose them."""
+        try:
+            yield
+        except Exception as error:
+            self._wrong = error
+            raise
+
+    def _raise_again(self) -> None:
+        assert self._wrong is not None
+        raise self._wrong.with_traceback(None)  # else each time makes it longer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from typing import Any
 from pyspark import cloudpickle
 
 Function = Callable[..., Any]
+
+_log = logging.getLogger(__name__)
 
 
 class FunctionError(Exception):
@@ -52,6 +55,23 @@ class Functions:
         return FunctionError(f"format `{self.format}`: `{name}` of {who} failed: {what}")
 
 
+@contextmanager
+def closing_with(close: Callable[[], object]) -> Iterator[None]:
+    """Call `close` behind the block, and after an error in it.
+
+    What failed first is what the query tells; then an error of `close` goes to Spark's log.
+    """
+    try:
+        yield
+    except BaseException:
+        try:
+            close()
+        except FunctionError as second:
+            _log.warning("after another error: %s", second)
+        raise
+    close()
+
+
 def checked(name: str, function: Function, *parameters: str) -> Function:
     """`function`, if it can be called with these parameters. Raises `TypeError`."""
     wanted = f"`{name}` must be a function of ({', '.join(parameters)})"
@@ -74,7 +94,7 @@ def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
     for name, function in functions.items():
         reason = _why_not(function)
         if reason:
-            captured, value = _culprit(name, function)
+            captured, value = _culprit(name, function, set()) or (name, function)
             raise ValueError(
                 f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
                 f"captures `{captured}`, a {type(value).__name__} ({reason}). Make such things "
@@ -91,12 +111,18 @@ def _why_not(value: Any) -> str | None:
     return None
 
 
-def _culprit(name: str, value: Any) -> tuple[str, Any]:
-    """The innermost thing with a name of its own that keeps `value` from travelling."""
-    for part_name, part in _parts(value):
-        if part is not value and _why_not(part):
-            return _culprit(part_name, part)
-    return name, value
+def _culprit(name: str, value: Any, seen: set[int]) -> tuple[str, Any] | None:
+    """The innermost thing with a name of its own that keeps `value` from travelling.
+
+    None where all that is to blame was `seen`: things may lead back to what captures them, as each
+    method with `super()` does to its class.
+    """
+    seen.add(id(value))
+    blamed = [(part_name, part) for part_name, part in _parts(value) if _why_not(part)]
+    for part_name, part in blamed:
+        if id(part) not in seen and (found := _culprit(part_name, part, seen)):
+            return found
+    return None if blamed else (name, value)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,6 @@ frame in the log, and at the end `destroy`. Nothing of a `fill` that fails is in
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ import pyarrow as pa
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import OptionValues, SourceContext
 from tutorial_pkg.builder.frames import encode
-from tutorial_pkg.builder.functions import FunctionError, Functions
+from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.status import InstanceStatus
 from tutorial_pkg.core.log_group import Backlog
@@ -29,8 +28,6 @@ from tutorial_pkg.core.log_group import Backlog
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
 RETRY_SECONDS = 0.5
 GIVE_UP_SECONDS = 30.0  # then the query ends; what was not acknowledged comes again
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -88,20 +85,16 @@ class Instance(threading.Thread):
             self.status.running = False
 
     def abandon(self) -> None:
-        """Append no more: a function has not come back, and the log is about to be closed."""
+        """Append and acknowledge no more: a function has not come back, and the log closes now."""
         with self._appending:
             self._abandoned = True
 
     def _live(self) -> None:
         self._state = self._call("create", self._context)
-        try:
+        with closing_with(self._destroy):
             self._take_up()
             self._fill_until_stopped()
             self._acknowledge()
-        except Exception:
-            self._destroy_after_failure()
-            raise
-        self._destroy()
 
     def _take_up(self) -> None:
         """Go on where the last run ended."""
@@ -132,22 +125,24 @@ class Instance(threading.Thread):
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
         rows = batches or self._heartbeat_if_due()
-        if rows:
-            self._append(rows)
+        if rows and not self._append(rows):
+            return False  # they are not in the log, so their tokens must never be acknowledged
         self._expect(tokens)
         return bool(batches or tokens)
 
-    def _append(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """The rows and the snapshot behind them, as one frame."""
+    def _append(self, batches: Sequence[pa.RecordBatch]) -> bool:
+        """The rows and the snapshot behind them, as one frame; False for one that was abandoned."""
         rows, head = sum(batch.num_rows for batch in batches), self._head()
         with self._blamed("fill"):
             payload = encode(batches, head)
         with self._appending:
-            if not self._abandoned:
-                self._log.append(payload, rows, time.time_ns() // 1_000)
+            if self._abandoned:
+                return False
+            self._log.append(payload, rows, time.time_ns() // 1_000)
         self.added_at = time.time()
         self.status.rows += rows
         self.status.bytes += len(payload)
+        return True
 
     def _head(self) -> str:
         """The snapshot, if there is one, as JSON."""
@@ -180,7 +175,7 @@ class Instance(threading.Thread):
 
     def _acknowledge(self) -> None:
         """Tell the source what is on disk; when it fails, again later, with what came meanwhile."""
-        if not self._tokens:
+        if self._abandoned or not self._tokens:
             return
         self._log.sync()
         try:
@@ -203,13 +198,6 @@ class Instance(threading.Thread):
     def _destroy(self) -> None:
         if "destroy" in self._plan.functions:
             self._call("destroy", self._state)
-
-    def _destroy_after_failure(self) -> None:
-        """What failed first is what the query tells; an error of `destroy` goes to Spark's log."""
-        try:
-            self._destroy()
-        except FunctionError as second:
-            _log.warning("after another error: %s", second)
 
     def _call(self, name: str, *arguments: Any) -> Any:
         self.inside = name, time.monotonic()

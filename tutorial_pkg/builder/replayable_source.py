@@ -26,7 +26,7 @@ from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
 from tutorial_pkg.builder.context import OptionValues, SplitContext
 from tutorial_pkg.builder.declaration import Declaration
-from tutorial_pkg.builder.functions import Function
+from tutorial_pkg.builder.functions import Function, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, limited, pieces
 from tutorial_pkg.core.options import Option, integer
@@ -87,11 +87,9 @@ class BuiltReplayableBatchReader(DataSourceReader):
         self._schema, self._tasks = schema, parts.tasks(options)
 
     def partitions(self) -> list[SplitPartition]:
-        try:
+        with closing_with(self._calls.close):
             firsts = self._calls.firsts()
             ends = {split: self._calls.latest(split, first) for split, first in firsts.items()}
-        finally:
-            self._calls.close()
         return pieces(firsts, ends, self._tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -38,7 +38,8 @@ class RowPacker:
     """Makes record batches of one schema.
 
     Numbers, texts and so on must be what the column holds: `"1"` and 1.0 are no LONG. A `datetime`
-    without a zone is one of this process's local time, as everywhere in PySpark.
+    without a zone is one of this process's local time, as everywhere in PySpark. A record batch has
+    types that say what its values are: other widths will do, other kinds and lost digits will not.
     """
 
     def __init__(self, schema: StructType) -> None:
@@ -54,8 +55,11 @@ class RowPacker:
         arrays = [self._array(index, values) for index, values in enumerate(columns)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
-    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """`batch` with the schema's columns, in its order and of its types. Raises `ValueError`."""
+    def fit(self, batch: pa.RecordBatch, strict: bool = True) -> pa.RecordBatch:
+        """`batch` with the schema's columns, in its order and of its types. Raises `ValueError`.
+
+        If not `strict`, whatever Arrow can cast will do: texts for numbers, and so on.
+        """
         if not isinstance(batch, pa.RecordBatch):
             raise ValueError(f"`add_batch` takes a pyarrow.RecordBatch, got {type(batch).__name__}")
         if batch.schema.equals(self.arrow_schema):
@@ -64,6 +68,8 @@ class RowPacker:
             raise ValueError(
                 f"a record batch has the columns {batch.schema.names}, but the schema {self._names}"
             )
+        if strict:
+            self._check_kinds(batch.schema)
         arrays = [self._cast(batch.column(field.name), field) for field in self.arrow_schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
@@ -105,6 +111,11 @@ class RowPacker:
         except _NOT_FITTING as error:
             raise ValueError(self._wrong_text(index, values, error)) from error
         return self._complete(array, index)
+
+    def _check_kinds(self, given: pa.Schema) -> None:
+        for index, field in enumerate(self.arrow_schema):
+            if reason := _another_value(given.field(field.name).type, field.type):
+                raise ValueError(f"column {self._name(index)} of a record batch: {reason}")
 
     def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
         index = self._names.index(field.name)
@@ -225,3 +236,47 @@ def _list_convert(element: Convert | None) -> Convert | None:
 def _map_convert(key: Convert | None, value: Convert | None) -> Convert:
     of_key, of_value = _or_null(key), _or_null(value)
     return lambda items: [(of_key(k), of_value(v)) for k, v in dict(items).items()]
+
+
+# ---- Columns of record batches that Arrow would cast, and make other values of -------------------
+
+_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    "boolean": (pa.types.is_boolean,),
+    "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "time": (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
+}
+
+
+def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
+    """Why a column must not be cast so; None if it may, or Arrow will say that it cannot."""
+    if pa.types.is_dictionary(given):
+        return _another_value(given.value_type, wanted)
+    if pa.types.is_nested(wanted):
+        reasons = (_another_value(*pair) for pair in _inner(given, wanted))
+        return next(filter(None, reasons), None)
+    has, needs = _kind(given), _kind(wanted)
+    if has and needs and has != needs:
+        return f"a {has} is no {needs}, and this is {given}; cast it before you add it"
+    if has == "time" and getattr(wanted, "tz", None) and not getattr(given, "tz", None):
+        return (
+            f"{given} has no zone, so it may be any moment; say which zone it is in: "
+            '`pc.assume_timezone(column, "UTC")`'
+        )
+    return None
+
+
+def _kind(given: pa.DataType) -> str | None:
+    return next((name for name, kinds in _KINDS.items() if any(is_(given) for is_ in kinds)), None)
+
+
+def _inner(given: pa.DataType, wanted: pa.DataType) -> Iterable[tuple[pa.DataType, pa.DataType]]:
+    """The types within two types, pair by pair, where they have the same form."""
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return [(given.key_type, wanted.key_type), (given.item_type, wanted.item_type)]
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        names = {field.name for field in given}
+        return [(given.field(each.name).type, each.type) for each in wanted if each.name in names]
+    if hasattr(given, "value_type") and pa.types.is_list(wanted):
+        return [(given.value_type, wanted.value_type)]
+    return []

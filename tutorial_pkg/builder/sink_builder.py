@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, OptionValues, SinkContext
 from tutorial_pkg.builder.declaration import Declaration
-from tutorial_pkg.builder.functions import Function, FunctionError, Functions
+from tutorial_pkg.builder.functions import Function, Functions, closing_with
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
 # ---- What is built -------------------------------------------------------------------------------
@@ -61,13 +61,9 @@ class SinkWriter(DataSourceStreamWriter):
         context = self._context()
         who = f"task {context.index}"
         state = self._functions.call("create", who, context)
-        try:
+        with closing_with(lambda: self._destroy(state, who)):
             self._receive_all(iterator, state, who)
             handle = self._flush(state, who)
-        except BaseException:
-            self._destroy_after_failure(state, who)
-            raise
-        self._destroy(state, who)
         return Flushed(context.query, handle)
 
     def commit(self, messages: Sequence[Flushed | None], batchId: int) -> None:
@@ -100,13 +96,6 @@ class SinkWriter(DataSourceStreamWriter):
     def _destroy(self, state: Any, who: str) -> None:
         if "destroy" in self._functions:
             self._functions.call("destroy", who, state)
-
-    def _destroy_after_failure(self, state: Any, who: str) -> None:
-        """What failed first is what the query tells."""
-        try:
-            self._destroy(state, who)
-        except FunctionError as second:
-            print(f"after another error: {second}")  # goes to Spark's log
 
     def _tell(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
         sent = [message for message in messages if message is not None]

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import Position, SplitContext
-from tutorial_pkg.builder.functions import Functions
+from tutorial_pkg.builder.functions import Functions, closing_with
 
 Positions = dict[str, Position]  # an offset: by split, the next unread position
 
@@ -67,18 +67,15 @@ class SplitCalls:
 
     def read(self, part: SplitPartition, buffer: Buffer) -> Iterator[pa.RecordBatch]:
         context = self._open()
-        try:
-            with self._functions.blamed("read", f"split `{part.split}`"):
-                read = self._functions.given["read"]
-                for found in read(context, part.split, part.start, part.end):
-                    if isinstance(found, pa.RecordBatch):
-                        buffer.add_batch(found)
-                    else:
-                        buffer.add(found)
-                    yield from buffer.packed()
-                yield from buffer.take()[0]
-        finally:
-            self.close()
+        with closing_with(self.close), self._functions.blamed("read", f"split `{part.split}`"):
+            read = self._functions.given["read"]
+            for found in read(context, part.split, part.start, part.end):
+                if isinstance(found, pa.RecordBatch):
+                    buffer.add_batch(found)
+                else:
+                    buffer.add(found)
+                yield from buffer.packed()
+            yield from buffer.take()[0]
 
     def close(self) -> None:
         """Close what `connect` opened in this process."""

@@ -53,6 +53,11 @@ class StreamSource:
         """Whether its class is known, so that it can be looked into."""
         return isinstance(self.format, type)
 
+    @property
+    def unread(self) -> bool:
+        """Whether rows can wait for a query: while none runs, or from one that failed."""
+        return self.restarts or bool(self.feed and self.feed_when_stopped)
+
 
 @dataclass(frozen=True)
 class StreamSink:

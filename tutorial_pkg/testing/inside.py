@@ -10,6 +10,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
+from pyspark.sql.datasource_internal import _streamReader
 from pyspark.sql.types import DataType, StructType
 
 from tutorial_pkg.errors import last_error
@@ -39,12 +40,12 @@ def check_rows(spark: SparkSession, query: SourceQuery, start: Any, end: Any) ->
 
 def _pieces(spark: SparkSession, made: DataSource, schema: StructType, *of: Any) -> list[Any]:
     """Planned by one reader and read by another one, as Spark does it."""
-    planner = made.streamReader(schema)
+    planner = _streamReader(made, schema)  # a simple reader's comes in Spark's wrapping
     try:
         planned = planner.partitions(*of)
     finally:
         planner.stop()
-    parts = [cloudpickle.dumps((made.streamReader(schema), part)) for part in planned]
+    parts = [cloudpickle.dumps((_streamReader(made, schema), part)) for part in planned]
     return spark.sparkContext.parallelize(parts, max(1, len(parts))).flatMap(_read).collect()
 
 

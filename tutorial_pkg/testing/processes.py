@@ -34,11 +34,32 @@ class SparkProcesses:
         Spark looks whether a worker lives before it takes it, so wait until all are gone: to one
         that is dying it would write, and the task would fail.
         """
-        daemons = [process for process in self._java.children() if _is_of(process, DAEMON)]
-        workers = [worker for daemon in daemons for worker in daemon.children()]
+        workers = [worker for daemon in self._daemons() for worker in _children(daemon)]
         for worker in workers:
             _kill(worker)
         psutil.wait_procs(workers, timeout=ENDING)
+
+    def end_survivors(self, started: set[psutil.Process]) -> list[str]:
+        """End what does not end within some seconds, and describe it; Spark's own may go on.
+
+        Its own are the daemons and what they have forked. What a worker has forked is called like
+        them, and is not.
+        """
+        daemons = self._daemons()
+        own = {*daemons, *(worker for daemon in daemons for worker in _children(daemon))}
+        left = wait_for_end(started - own, ENDING)
+        described = [_described(process) for process in left]
+        for process in left:
+            if _is_of(process, DAEMON) or not _is_of(process, "pyspark"):  # else another query's
+                _kill(process)
+        return described
+
+    def _daemons(self) -> list[psutil.Process]:
+        """Each is a child of a JVM: of the driver's, or of an executor's below it."""
+        parents = [self._java, *self.started()]
+        jvms = [process for process in parents if not _is_of(process, DAEMON)]
+        found = [child for process in jvms for child in _children(process)]
+        return [process for process in found if _is_of(process, DAEMON)]
 
     def cpu_seconds(self) -> dict[int, float]:
         """For each process the time on a processor so far."""
@@ -85,23 +106,19 @@ def open_paths(process: psutil.Process) -> list[Path]:
 DAEMON = "pyspark.daemon"  # which forks the workers of tasks, and keeps them for the next task
 
 
-def end_survivors(started: set[psutil.Process]) -> list[str]:
-    """End what does not end within some seconds, and describe it; Spark's own may go on."""
-    ending = [process for process in started if not _is_of(process, DAEMON)]
-    left = wait_for_end(ending, ENDING)
-    described = [_described(process) for process in left]
-    for process in left:
-        if not _is_of(process, "pyspark"):  # it may be another query's
-            _kill(process)
-    return described
-
-
 def _is_of(process: psutil.Process, module: str) -> bool:
     """Whether it is a Python that runs a module of this name; False for one that has ended."""
     try:
         return any(word.startswith(module) for word in process.cmdline())
     except psutil.Error:
         return False
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    """No one, when it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return list(process.children())
+    return []
 
 
 def _described(process: psutil.Process) -> str:

@@ -40,6 +40,7 @@ def failure(text: str, error: object = "") -> Broken | MachineTooSlow:
 _WITHOUT = {
     "restarts": "it cannot be restarted",
     "python": "no class in Python: nobody can look inside",
+    "unread": "it cannot be restarted, nor fed while no query runs: no row can wait",
 }
 
 

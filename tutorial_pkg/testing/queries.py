@@ -59,8 +59,9 @@ class Ledger:
 class SourceQuery:
     """Reads the source under trial into a ledger.
 
-    What is done with a batch, beside noting its rows: it `fails` once, after they were noted; its
-    beginning is read first (`begins`); it is read again (`rereads`: both times are in `reread`).
+    What is done with a batch, beside noting its rows: the next one with rows `fails`, after they
+    were noted; its beginning is read first (`begins`); it is read again (`rereads`: both times are
+    in `reread`).
     """
 
     format: str | type[DataSource]
@@ -95,7 +96,7 @@ class SourceQuery:
         if self.rereads:
             self.reread.append((numbers, collected_elsewhere(batch)))
         Ledger(self.ledger).add(number, numbers)
-        if self.fails:
+        if self.fails and numbers:  # an empty batch shows nothing, and a new query begins with one
             self.fails = False
             raise ToldToFail
 

@@ -220,7 +220,7 @@ def limit(trial: SourceTrial) -> None:
     "availableNow reads all there is, and ends.",
     "Mix in `SupportsTriggerAvailableNow`, note in `prepareForTriggerAvailableNow` how far there "
     "is something to read, and return that from `latestOffset`, never more.",
-    needs="number",
+    needs="number unread",
 )
 def available_now(trial: SourceTrial) -> None:
     """Rows wait unread; a query with this trigger must read them, and end by itself."""

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.errors import last_error
 from tutorial_pkg.testing.driver import Driver, Drivers
-from tutorial_pkg.testing.processes import ENDING, SparkProcesses, end_survivors
+from tutorial_pkg.testing.processes import ENDING, SparkProcesses
 from tutorial_pkg.testing.promise import Broken, MachineTooSlow, failure
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 
@@ -70,7 +70,7 @@ class Trial:
         started = self.processes.started() - self._processes_before
         self.query.stop()
         self.query = None
-        self.left_behind += end_survivors(started)
+        self.left_behind += self.processes.end_survivors(started)
 
     def settle(self, done: Callable[[], bool]) -> None:
         """Let the query read all there is; what is not `done` then has a moment to come yet.
@@ -130,7 +130,8 @@ class Trial:
         """Wait for the query to fail, as it was told to."""
         assert self.query is not None
         with contextlib.suppress(StreamingQueryException):
-            self.query.awaitTermination(SECONDS)
+            if not self.query.awaitTermination(SECONDS):
+                raise Broken(f"the batch that was made to fail had not come after {SECONDS} s")
         if "ToldToFail" not in (last_error(self.query) or ""):
             self.raise_failure()
         self.stop()

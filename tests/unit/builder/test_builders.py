@@ -46,6 +46,10 @@ class Locked:
         pass
 
 
+class Base:
+    """A class that may travel."""
+
+
 def closed_over() -> tuple[str, Any, str]:
     client = socket.socket()
     client.close()
@@ -69,8 +73,40 @@ def in_a_function_of_a_function() -> tuple[str, Any, str]:
     return "lock", lambda state, buffer: inner(), "lock"
 
 
+def in_a_class_with_super() -> tuple[str, Any, str]:
+    """Its methods lead back to it, the first one to nothing else."""
+
+    class Counter(Base):
+        def __repr__(self) -> str:
+            return super().__repr__()
+
+        def __init__(self, state: Any, buffer: Any) -> None:
+            super().__init__()
+            self.lock = LOCK
+
+    return "LOCK", Counter, "lock"
+
+
+def in_functions_that_call_each_other() -> tuple[str, Any, str]:
+    def even(state: Any, buffer: Any) -> Any:
+        return odd(state, buffer)
+
+    def odd(state: Any, buffer: Any) -> Any:
+        return even(state, buffer) or LOCK
+
+    return "LOCK", even, "lock"
+
+
 @pytest.mark.parametrize(
-    "make", [closed_over, in_a_global, in_the_method_s_object, in_a_function_of_a_function]
+    "make",
+    [
+        closed_over,
+        in_a_global,
+        in_the_method_s_object,
+        in_a_function_of_a_function,
+        in_a_class_with_super,
+        in_functions_that_call_each_other,
+    ],
 )
 def test_what_cannot_travel_is_named(make: Callable[[], tuple[str, Any, str]]) -> None:
     name, function, kind = make()

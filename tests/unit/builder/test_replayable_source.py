@@ -227,6 +227,36 @@ def test_a_task_that_fails_closes_its_connection() -> None:
     assert (Connection.opened, Connection.closed) == (1, 1)
 
 
+def failing_to_close(**functions: Any) -> Any:
+    def fails(*_: Any) -> Any:
+        raise OSError("no connection")
+
+    given = {"splits": lambda context: ["a"], "latest": lambda *_: 3, "read": fails, **functions}
+    builder = SourceBuilder.replayable("pages", NUMBER, **given).close(fails)
+    return builder.connect(lambda options: None).build()
+
+
+def test_the_first_error_counts_when_close_fails_too(caplog: pytest.LogCaptureFixture) -> None:
+    built = failing_to_close()
+    stream = built({}).streamReader(NUMBER)
+    with pytest.raises(Exception, match="`read` of split `a` failed: OSError: no connection"):
+        rows(stream, {"a": 0}, {"a": 3})
+    assert "after another error: format `pages`: `close` of the source failed" in caplog.text
+
+
+def test_the_first_error_counts_when_a_batch_is_planned(caplog: pytest.LogCaptureFixture) -> None:
+    broken = failing_to_close(latest=lambda *_: 1 // 0)
+    with pytest.raises(Exception, match="`latest` of split `a` failed: ZeroDivisionError"):
+        broken({}).reader(NUMBER).partitions()
+    assert "after another error: format `pages`: `close` of the source failed" in caplog.text
+
+
+def test_close_that_fails_alone_is_named() -> None:
+    built = failing_to_close(read=lambda *_: [1])
+    with pytest.raises(Exception, match="`close` of the source failed: OSError: no connection"):
+        rows(built({}).streamReader(NUMBER), {"a": 0}, {"a": 3})
+
+
 def test_splits_are_told_where_the_query_stands() -> None:
     told: list[Any] = []
 
@@ -322,3 +352,15 @@ def test_batch_that_fails_is_named_and_destroyed() -> None:
     ):
         batch_rows(builder.fill(lambda state, buffer: 1 // 0).build())
     assert Countdown.destroyed == 1
+
+
+def test_the_first_error_counts_when_destroy_fails_too(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(state: Any) -> None:
+        raise OSError("no connection")
+
+    builder = SourceBuilder.batch("countdown", NUMBER, Countdown).destroy(fails)
+    with pytest.raises(Exception, match="`fill` of instance 0 failed: ZeroDivisionError"):
+        batch_rows(builder.fill(lambda state, buffer: 1 // 0).build())
+    assert "after another error: format `countdown`: `destroy` of instance 0" in caplog.text
+    with pytest.raises(Exception, match="`destroy` of instance 0 failed: OSError: no connection"):
+        batch_rows(builder.fill(Countdown.fill).build())

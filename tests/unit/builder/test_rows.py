@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -29,6 +32,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    TimeType,
     VariantType,
     VariantVal,
 )
@@ -120,6 +124,7 @@ def test_missing_keys_of_a_dict_are_null() -> None:
 
 INNER = StructType().add("number", LongType()).add("at", TimestampType())
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
+TEXTS = pa.map_(pa.string(), pa.string())
 
 
 @pytest.mark.parametrize(
@@ -169,13 +174,85 @@ def test_a_record_batch_is_put_in_order_and_cast() -> None:
         ),
         (
             {"number": ["x"], "text": ["a"]},
-            "column `number` BIGINT of a record batch: Failed to pa",
+            "column `number` BIGINT of a record batch: a text is no number, and this is string; ",
         ),
     ],
 )
 def test_a_record_batch_that_does_not_fit(batch: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
         RowPacker(PAIR).fit(pa.RecordBatch.from_pydict(batch))
+
+
+NAIVE = datetime(2026, 7, 1, 12)
+NO_ZONE = "timestamp[us] has no zone, so it may be any moment; say which zone it is in: `pc.assume"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "reason"),
+    [
+        (TimestampType(), pa.array([NAIVE]), NO_ZONE),
+        (TimestampType(), pa.array([date(2026, 7, 1)]), "date32[day] has no zone, so it may be"),
+        (TimestampType(), pa.array([1_500_000_000]), "a number is no time, and this is int64; cas"),
+        (TimestampNTZType(), pa.array([1_500_000_000]), "a number is no time"),
+        (DateType(), pa.array([20_000], pa.int32()), "a number is no time"),
+        (TimeType(), pa.array([20_000]), "a number is no time"),
+        (TimestampType(), pa.array(["2026-07-01T12:00:00Z"]), "a text is no time, and this is str"),
+        (DateType(), pa.array(["2026-07-01"]), "a text is no time"),
+        (LongType(), pa.array(["1"]).dictionary_encode(), "a text is no number"),
+        (DoubleType(), pa.array(["1"], pa.large_string()), "a text is no number"),
+        (DecimalType(3, 1), pa.array(["1"]), "a text is no number"),
+        (BooleanType(), pa.array(["true"]), "a text is no boolean"),
+        (LongType(), pa.array([AT]), "a time is no number"),
+        (StringType(), pa.array([1]), "a number is no text"),
+        (ArrayType(TimestampType()), pa.array([[NAIVE]]), NO_ZONE),
+        (MapType(StringType(), LongType()), pa.array([[("a", "1")]], TEXTS), "a text is no number"),
+        (INNER, pa.array([{"at": NAIVE, "number": 1}]), NO_ZONE),
+    ],
+)
+def test_a_column_that_arrow_would_take_for_another_value_is_refused(
+    kind: DataType, values: pa.Array, reason: str
+) -> None:
+    text = f"column `value` {kind.simpleString().upper()} of a record batch: {reason}"
+    batch = pa.RecordBatch.from_arrays([values], ["value"])
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        RowPacker(StructType().add("value", kind)).fit(batch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        (TimestampNTZType(), pa.array([NAIVE], pa.timestamp("ms")), NAIVE),
+        (DoubleType(), pa.array([1]), 1.0),
+        (LongType(), pa.array([1], pa.uint8()), 1),
+        (LongType(), pa.array([None]), None),
+        (StringType(), pa.array(["a"]).dictionary_encode(), "a"),
+        (BinaryType(), pa.array(["a"]), b"a"),
+        (ArrayType(LongType()), pa.array([[1]], pa.large_list(pa.int8())), [1]),
+        (INNER, pa.array([{"at": AT, "number": 1}]), {"number": 1, "at": AT}),
+    ],
+)
+def test_a_column_of_another_width_is_cast(
+    kind: DataType, values: pa.Array, expected: object
+) -> None:
+    batch = pa.RecordBatch.from_arrays([values], ["value"])
+    fitted = RowPacker(StructType().add("value", kind)).fit(batch)
+    assert fitted.to_pylist() == [{"value": expected}]
+
+
+def test_a_row_and_a_record_batch_agree_on_a_time_with_a_zone() -> None:
+    buffer = Buffer(RowPacker(StructType().add("at", TimestampType())))
+    at = AT.astimezone(ZoneInfo("Asia/Tokyo"))
+    buffer.add(at)
+    column = pa.array([at], pa.timestamp("ms", "+09:00"))
+    buffer.add_batch(pa.RecordBatch.from_pydict({"at": column}))
+    [row, batch], _ = buffer.take()
+    assert row.equals(batch)
+    assert row.to_pylist() == [{"at": AT}]
+
+
+def test_whoever_says_so_gets_arrows_own_casts() -> None:
+    batch = pa.RecordBatch.from_pydict({"number": ["7"]})
+    assert RowPacker(NUMBER).fit(batch, strict=False).to_pylist() == [{"number": 7}]
 
 
 def test_no_record_batch() -> None:
@@ -193,6 +270,31 @@ def test_buffer_keeps_the_order_of_rows_and_batches() -> None:
     assert [row["number"] for batch in batches for row in batch.to_pylist()] == [1, 2, 3, 4, 5]
     assert tokens == ["one", "three and four"]
     assert buffer.take() == ([], [])
+
+
+def test_a_wrong_row_cannot_be_skipped_by_catching_its_error() -> None:
+    """It comes when thousands of rows are packed; who goes on without them would lose them."""
+    buffer = Buffer(RowPacker(NUMBER))
+    for row in [*range(60_000), "wrong", *range(10_000)]:
+        with suppress(ValueError):
+            buffer.add(row, token=row)
+    fitting = pa.RecordBatch.from_pydict({"number": [1]})
+    again: list[Callable[[], Any]] = [
+        lambda: buffer.add(1),
+        lambda: buffer.add_batch(fitting),
+        buffer.take,
+    ]
+    for call in again:
+        with pytest.raises(ValueError, match=r"^column `number` BIGINT cannot hold 'wrong': "):
+            call()
+
+
+def test_a_wrong_record_batch_cannot_be_skipped_either() -> None:
+    buffer = Buffer(RowPacker(NUMBER))
+    with suppress(ValueError):
+        buffer.add_batch(pa.RecordBatch.from_pydict({"nummer": [1]}), token="lost")
+    with pytest.raises(ValueError, match="a record batch has the columns \\['nummer'\\], but"):
+        buffer.take()
 
 
 def test_many_rows_are_packed_on_the_way() -> None:

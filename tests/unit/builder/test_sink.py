@@ -125,10 +125,10 @@ def test_a_failing_function_is_named_and_what_was_created_is_destroyed_once(name
     assert warehouse.created == warehouse.destroyed + (name == "destroy")
 
 
-def test_the_first_error_counts_when_destroy_fails_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_error_counts_when_destroy_fails_too(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(Exception, match="`receive` of task 0 failed"):
         write(Warehouse().writer(receive=fails, destroy=fails), 0)
-    assert "after another error: format `warehouse`: `destroy` of task 0" in capsys.readouterr().out
+    assert "after another error: format `warehouse`: `destroy` of task 0" in caplog.text
 
 
 def test_an_error_of_the_rows_is_not_that_of_receive() -> None:

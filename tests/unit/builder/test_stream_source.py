@@ -470,6 +470,32 @@ def test_a_blocking_fill_is_left_behind_and_named(
         assert run.rows() == []
 
 
+def test_what_a_fill_adds_when_it_was_left_behind_is_not_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not in the log, so the other side must send it again."""
+    monkeypatch.setattr(instances_module, "STOP_SECONDS", 0.2)
+    inside, release = threading.Event(), threading.Event()
+    acknowledged: list[str] = []
+    builder = SourceBuilder.stream("late", "number LONG", lambda context: None)
+
+    def fill(state: Any, buffer: Buffer) -> None:
+        buffer.add(1, "token")
+        inside.set()
+        release.wait(60)
+
+    builder.fill(fill).acknowledge(lambda state, tokens: acknowledged.extend(tokens))
+    with running(builder.build(), tmp_path) as run:
+        run.latest()
+        assert inside.wait(10)
+    [instance] = _instances()
+    release.set()
+    instance.join(10)
+    assert not instance.is_alive()
+    assert acknowledged == []
+    assert status_of(tmp_path).rows == 0
+
+
 def _instances() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("instance ")]
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,6 +14,7 @@ import psutil
 import pytest
 from pyspark.sql import Row
 
+from tutorial_pkg.core.query_process import wait_for_end
 from tutorial_pkg.testing import (
     SINK_PROMISES,
     SOURCE_PROMISES,
@@ -19,17 +24,20 @@ from tutorial_pkg.testing import (
     Verdict,
     queries,
 )
+from tutorial_pkg.testing import processes as processes_module
 from tutorial_pkg.testing.examination import chosen
-from tutorial_pkg.testing.processes import open_paths
+from tutorial_pkg.testing.processes import DAEMON, SparkProcesses, open_paths
 from tutorial_pkg.testing.promise import MachineTooSlow, check_names, check_once, failure
 from tutorial_pkg.testing.queries import (
     Ledger,
+    SourceQuery,
     collected_elsewhere,
     forget_last_commit,
     offsets,
 )
 from tutorial_pkg.testing.sink_trial import without_repeats
 from tutorial_pkg.testing.source_promises import went_back
+from tutorial_pkg.testing.trial import Trial
 
 PROMISES = [*SOURCE_PROMISES, *SINK_PROMISES]
 
@@ -135,6 +143,42 @@ def test_any_other_error_and_workers_lost_each_time_are_raised(errors: list[str]
         collected_elsewhere(Batch(*errors))
 
 
+class Rows(Batch):
+    """Has these numbers."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = numbers
+
+    def collect(self) -> list[Row]:
+        return [Row(number=number) for number in self.numbers]
+
+
+def test_a_batch_without_rows_is_not_the_one_that_fails(tmp_path: Path) -> None:
+    """A new query may begin with an empty one, before anything can be fed."""
+    query = SourceQuery("rate", {}, None, None, tmp_path, tmp_path / "ledger", fails=True)
+    query._note(Rows(), 0)
+    with pytest.raises(queries.ToldToFail):
+        query._note(Rows(1), 1)
+    query._note(Rows(1), 1)
+    assert Ledger(query.ledger).attempts() == {0: [[]], 1: [[1], [1]]}
+
+
+def test_a_batch_that_was_to_fail_and_never_came_is_told() -> None:
+    trial = Mock(query=Mock(awaitTermination=lambda seconds: False))
+    with pytest.raises(Broken, match=r"^the batch that was made to fail had not come after 120 s$"):
+        Trial.failed(trial)
+
+
+def test_rows_must_wait_for_available_now() -> None:
+    [promise] = [promise for promise in SOURCE_PROMISES if promise.name == "available_now"]
+    port = StreamSource("socket", feed=print, feed_when_stopped=False)
+    reason = "it cannot be restarted, nor fed while no query runs: no row can wait"
+    assert promise.why_not(port, {}) is None
+    assert promise.why_not(replace(port, restarts=False), {}) == reason
+    assert promise.why_not(replace(port, restarts=False, feed=None), {}) == reason
+    assert promise.why_not(replace(port, restarts=False, feed_when_stopped=True), {}) is None
+
+
 def test_what_is_not_claimed_and_what_is_not_described_is_not_tried() -> None:
     source = StreamSource("rate", not_claimed={"restart": "it is not said to"})
     reasons = {
@@ -229,3 +273,63 @@ def test_an_open_file_is_seen_also_when_it_was_deleted(tmp_path: Path) -> None:
         (tmp_path / "gone").unlink()
         found = open_paths(psutil.Process())
         assert {"there", "gone"} == {path.name for path in found if path.is_relative_to(tmp_path)}
+
+
+# ---- What a query leaves behind ------------------------------------------------------------------
+
+# It forks one, and that one forks another; each tells its number, and waits.
+FAMILY = """
+import os, time
+for _ in range(2):
+    if os.fork():
+        break
+os.write(1, b"%d\\n" % os.getpid())
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def family() -> Iterator[list[psutil.Process]]:
+    """A daemon of Spark's, a worker of it, and what a task has forked there: all called alike."""
+    command = [sys.executable, "-c", FAMILY, DAEMON]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        numbers = {int(daemon.stdout.readline()) for _ in range(3)}
+        found = [psutil.Process(daemon.pid)]
+        found += found[0].children(recursive=True)
+        assert {process.pid for process in found} == numbers
+        yield found
+        for process in found:
+            if process.is_running():
+                process.kill()
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> SparkProcesses:
+    """Those below this process, as if it were the JVM."""
+    monkeypatch.setattr(processes_module, "ENDING", 0.2)
+    spark = Mock()
+    spark.sparkContext._jvm.ProcessHandle.current().pid.return_value = os.getpid()
+    return SparkProcesses(spark)
+
+
+def test_what_a_task_has_forked_is_left_and_what_spark_has_forked_is_not(
+    family: list[psutil.Process], processes: SparkProcesses
+) -> None:
+    daemon, worker, helper = family
+    [told] = processes.end_survivors(processes.started())
+    assert told.startswith(f"process {helper.pid} (")
+    assert wait_for_end([helper], 5) == []
+    assert wait_for_end([daemon, worker], 0) == [daemon, worker]
+
+
+def test_what_a_task_has_forked_is_left_also_when_its_worker_has_ended(
+    family: list[psutil.Process], processes: SparkProcesses
+) -> None:
+    daemon, worker, helper = family
+    started = processes.started()
+    worker.kill()
+    [told] = processes.end_survivors(started)
+    assert told.startswith(f"process {helper.pid} (")
+    assert wait_for_end([helper], 5) == []
+    assert wait_for_end([daemon], 0) == [daemon]
