@@ -25,6 +25,7 @@ MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwi
 IDLE_BYTES = 16 << 20  # so much log of other tables makes an empty batch, to let go of it
 BUSY_SECONDS = 30
 FIRST_MESSAGES = 100  # enough to see that nobody else has the slot
+AT_ONCE = 500  # messages from the server; a message is a row, and may be large
 PLUGIN = "pgoutput"
 Result = TypeVar("Result")
 
@@ -189,6 +190,7 @@ def _peeking(
     with contextlib.ExitStack() as failing:
         failing.enter_context(database.transaction())
         cursor = failing.enter_context(database.cursor(name="changes"))
+        cursor.itersize = AT_ONCE
         text = f"SELECT data FROM {PEEK}"
         cursor.execute(text, _peeked(options, end, None), binary=True)
         first = cursor.fetchmany(FIRST_MESSAGES)
