@@ -1,11 +1,11 @@
 """Format `postgres` beside the bare clients: ADBC into Arrow, and one COPY.
 
-    python benchmarks/bench_postgres.py [--lines 1000000] [--rounds 3] [--conf key=value ...]
+    python benchmarks/bench_postgres.py [--lines 4000000] [--rounds 3] [--conf key=value ...]
 
 On a real server on this machine, with what it comes with from PyPI. Reading: two tasks against two
 processes with ADBC, each half of the table; they are up and connected before the clock starts.
-Changes: one transaction that inserts a fifth as many rows, as one micro-batch, against the server's
-own `pg_recvlogical`, which has the same messages of the same decoder and throws them away.
+Changes: one transaction that inserts a twentieth of the rows, as one micro-batch, against the
+server's own `pg_recvlogical`, which gets the same messages and throws them away.
 Writing: one micro-batch of a stream, exactly once, against one COPY of as many rows into the same
 table; and against what exactly once costs without Spark: two COPYs side by side into tables of
 their own, and an INSERT from both. The batch of a stream is its second one: the first begins with
@@ -203,7 +203,7 @@ def empty(url: str) -> None:
 
 
 def main() -> None:
-    given = parse(__doc__ or "", lines=1_000_000)
+    given = parse(__doc__ or "", lines=4_000_000)
     folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
     spark = start_spark("bench", **given.conf)
     try:
@@ -232,8 +232,8 @@ def measured(
     watch.phase = "changes"
     changes = in_turns(
         {
-            "pg_recvlogical": lambda: changes_with_recvlogical(url, lines // 5),
-            "postgres, a stream's batch": lambda: changes_with_spark(spark, url, lines // 5),
+            "pg_recvlogical": lambda: changes_with_recvlogical(url, lines // 20),
+            "postgres, a stream's batch": lambda: changes_with_spark(spark, url, lines // 20),
         },
         rounds,
     )
@@ -251,7 +251,7 @@ def measured(
         "PostgreSQL",
         [
             *series_of("Reading a table", lines, reading, "ADBC, two processes"),
-            *series_of("Changes", lines // 5, changes, "pg_recvlogical"),
+            *series_of("Changes", lines // 20, changes, "pg_recvlogical"),
             *series_of("Appending, exactly once", lines, writing, "one COPY"),
         ],
     )

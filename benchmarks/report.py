@@ -135,6 +135,22 @@ def _processor() -> str:
     return done.stdout.strip() or platform.machine()
 
 
+CLIENTS = (  # section, group, series, what is told of it, aim
+    ("postgres", "Reading a table", "postgres, two tasks", "`postgres`, reading, of ADBC", 0.6),
+    (
+        "postgres",
+        "Appending, exactly once",
+        "postgres, a stream's batch",
+        "`postgres`, exactly once, of one COPY",
+        0.5,
+    ),
+    ("brokers", "Kafka's protocol, reading", "kafka_py", "`kafka_py`, reading, of its client", 0.6),
+    ("brokers", "Kafka's protocol, writing", "kafka_py", "`kafka_py`, writing, of its client", 0.6),
+    ("brokers", "NATS, reading", "nats", "`nats`, reading, of its client", 0.6),
+    ("brokers", "NATS, writing", "nats", "`nats`, writing, of its client", 0.6),
+)
+
+
 def targets(results: Results) -> list[str]:
     told = [
         f"| {what} | ≥ {form.format(aim)} | {form.format(found)} | {_mark(found >= aim)} |"
@@ -162,6 +178,8 @@ def _at_least(results: Results) -> list[tuple[str, float, float, str]]:
             for name, setting in (("cpu_log", ""), (UNLIMITED_SINK, ", no byte limit"))
         ),
     ]
+    for section, group, name, what, aim in CLIENTS:
+        rows.append((what, aim, _ratio(results[section], group, name), "{:.2f}"))
     if "peers" in results:
         peer = results["peers"]
         ratio = _ratio(peer, peer.series[0].group, "network_lines")
