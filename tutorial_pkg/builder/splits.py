@@ -129,10 +129,11 @@ def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
 def _first_positions(found: Any) -> Positions:
     pairs = found.items() if isinstance(found, Mapping) else [(name, 0) for name in found]
     firsts = {name: _position(first) for name, first in pairs}
-    wrong = [name for name in firsts if not isinstance(name, str)]
+    wrong = [name for name in firsts if not name or not isinstance(name, str)]
     if isinstance(found, str) or wrong:
         raise TypeError(
-            f"a list of texts is wanted, or a dict with a first position for each, got {found!r}"
+            "a list of texts, none of them empty, is wanted, or a dict with a first position for "
+            f"each, got {found!r}"
         )
     return firsts
 

@@ -146,6 +146,13 @@ def test_read_may_yield_rows_and_record_batches() -> None:
     assert rows(source, {"a": 0}, {"a": 4}) == {"a": [0, 1, 2, 3]}
 
 
+@pytest.mark.parametrize("firsts", [{"": 0}, {1: 0}])
+def test_a_split_has_a_name(firsts: Any) -> None:
+    """The empty one is the offset's own, for where the first batch begins."""
+    with pytest.raises(Exception, match="a list of texts, none of them empty, is wanted"):
+        reader(firsts=firsts).initialOffset()
+
+
 @pytest.mark.parametrize(
     ("latest", "text"),
     [
