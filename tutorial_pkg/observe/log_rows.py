@@ -27,7 +27,8 @@ class _Log:
         self._say(f"{self._rows:,} rows")
 
     def _say(self, text: str) -> None:
-        print(f"{self._who}: {text}", file=sys.stderr)  # what a worker prints goes to Spark's log
+        """What a worker prints goes to Spark's log; in one piece, as tasks beside it print, too."""
+        sys.stderr.write(f"{self._who}: {text}\n")
 
 
 LogRowsSink = (

@@ -313,11 +313,16 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> SparkProcesses:
     return SparkProcesses(spark)
 
 
+def among(family: list[psutil.Process], processes: SparkProcesses) -> set[psutil.Process]:
+    """Earlier tests of this process may have started others: a session that goes on."""
+    return processes.started() & set(family)
+
+
 def test_what_a_task_has_forked_is_left_and_what_spark_has_forked_is_not(
     family: list[psutil.Process], processes: SparkProcesses
 ) -> None:
     daemon, worker, helper = family
-    [told] = processes.end_survivors(processes.started())
+    [told] = processes.end_survivors(among(family, processes))
     assert told.startswith(f"process {helper.pid} (")
     assert wait_for_end([helper], 5) == []
     assert wait_for_end([daemon, worker], 0) == [daemon, worker]
@@ -327,7 +332,7 @@ def test_what_a_task_has_forked_is_left_also_when_its_worker_has_ended(
     family: list[psutil.Process], processes: SparkProcesses
 ) -> None:
     daemon, worker, helper = family
-    started = processes.started()
+    started = among(family, processes)
     worker.kill()
     [told] = processes.end_survivors(started)
     assert told.startswith(f"process {helper.pid} (")
