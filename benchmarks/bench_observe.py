@@ -29,6 +29,7 @@ from tutorial_pkg.workbook.cluster import Cluster
 from tutorial_pkg.workbook.drills import wait_until
 
 WARM_UP_ROUNDS = 2
+LOOKS = 5  # times as many rounds: they are short, and the JVM still compiles in the first ones
 AT_RATE = 1_000_000  # lines a second at which the overhead is told
 HEAD = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence="
 CLUSTERS = {  # workers, and the cores of each; the first is the one to compare with
@@ -131,7 +132,7 @@ def main() -> None:
     given = parse(__doc__)
     with Watch("observe") as watch:
         spark = start_spark("bench_observe", **given.conf)
-        seconds = in_turns(looks(spark, given.lines), given.rounds, WARM_UP_ROUNDS)
+        seconds = in_turns(looks(spark, given.lines), LOOKS * given.rounds, LOOKS * WARM_UP_ROUNDS)
         stop_spark(spark)
         workers = by_workers(given.lines, given.rounds)
     series = series_of("a look inside", given.lines, seconds, "as it is")
