@@ -206,6 +206,32 @@ def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     assert [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]] == [200, 200, 100]
 
 
+def test_a_first_batch_is_repeated_from_where_it_began(spark: SparkSession, tmp_path: Path) -> None:
+    """It fails; before the restart, the source's oldest rows are deleted."""
+    first, asked = tmp_path / "first", tmp_path / "asked"
+    first.write_text("10")
+
+    def splits(context: Any) -> dict[str, int]:
+        asked.touch()
+        return {"a": int(first.read_text())}
+
+    def read(context: Any, split: str, start: int, end: int) -> range:
+        if first.read_text() == "10":
+            raise OSError("the disk is full")
+        return range(start, end)
+
+    source = SourceBuilder.replayable("moving", "n LONG", splits, lambda *_: 20, read).build()
+    spark.dataSource.register(source)
+    rows = spark.readStream.format("moving").load()
+    with pytest.raises(StreamingQueryException):
+        start(rows, tmp_path, availableNow=True).awaitTermination(SECONDS)
+    asked.unlink()
+    first.write_text("15")
+    assert start(rows, tmp_path, availableNow=True).awaitTermination(SECONDS)
+    assert asked.exists()  # where it begins, though a batch is planned
+    assert sorted(written(spark, tmp_path)) == list(range(10, 20))
+
+
 # ---- Sinks ---------------------------------------------------------------------------------------
 
 

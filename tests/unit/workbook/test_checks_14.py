@@ -162,13 +162,9 @@ def paid_before(orders: Any, payments: Any, within: Any, watermark: Any) -> list
 
 
 def after(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
-    when = {payment.order: payment.paid for payment in payments}
-    return [
-        o.id
-        for o in orders
-        if o.time + within < watermark
-        and not (o.id in when and o.time < when[o.id] <= o.time + within)
-    ]
+    times = {order.id: order.time for order in orders}
+    later = [payment for payment in payments if payment.paid > times[payment.order]]
+    return unpaid(orders, later, within, watermark)
 
 
 def ten_seconds(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
