@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tutorial_pkg.core.patience import IDLE_AFTER, LONGEST, Patience
+from tutorial_pkg.core.patience import IDLE_AFTER, LONGEST, SHORT, Patience
 
 
 class Clock:
@@ -52,3 +52,18 @@ def test_nobody_waits_while_another_source_of_the_query_has_rows() -> None:
     before = clock.now
     patience.wait()
     assert clock.now == before
+
+
+def test_a_source_that_is_told_of_news_waits_for_them_also_right_after_some() -> None:
+    clock = Clock()
+    patience = Patience(clock, clock.sleep)
+    patience.answer(True)
+    clock.now += 0.01
+    before = clock.now
+    patience.wait(clock.sleep)
+    assert clock.now == before + SHORT
+    patience.answer(False)
+    clock.now += 0.011 + SHORT  # another source of the query has waited
+    before = clock.now
+    patience.wait(clock.sleep)
+    assert clock.now == before, "only one of them waits"
