@@ -1,52 +1,72 @@
-"""Streaming sources and sinks for PySpark: the finished connectors of the workbook."""
+"""Streaming sources and sinks for PySpark: the finished connectors of the workbook.
 
-from tutorial_pkg.builder import SinkBuilder, SourceBuilder, builder_status
-from tutorial_pkg.connectors.cpu_log import CpuLogDataSource, CpuMonitor, parse_cpu_log
-from tutorial_pkg.connectors.file_lines import FileLinesDataSource
-from tutorial_pkg.connectors.item_stream import item_stream
-from tutorial_pkg.connectors.kafka import KafkaDataSource
-from tutorial_pkg.connectors.nats import NatsDataSource
-from tutorial_pkg.connectors.network_lines import (
-    NetworkLinesDataSource,
-    network_status,
-    send_lines,
-)
-from tutorial_pkg.connectors.postgres import PostgresDataSource
-from tutorial_pkg.errors import last_error
-from tutorial_pkg.graceful import run_until_signal
-from tutorial_pkg.observe import (
-    BatchMetrics,
-    LogRowsSink,
-    Peeked,
-    QueryMetrics,
-    QueryRecord,
-    peek,
-)
-from tutorial_pkg.session import register, start_spark
+Each of Spark's Python processes imports this package to find one connector in it. So a name is
+imported when it is first asked for, and no process pays for what it does not use.
+"""
 
-__all__ = [
-    "BatchMetrics",
-    "CpuLogDataSource",
-    "CpuMonitor",
-    "FileLinesDataSource",
-    "KafkaDataSource",
-    "LogRowsSink",
-    "NatsDataSource",
-    "NetworkLinesDataSource",
-    "Peeked",
-    "PostgresDataSource",
-    "QueryMetrics",
-    "QueryRecord",
-    "SinkBuilder",
-    "SourceBuilder",
-    "builder_status",
-    "item_stream",
-    "last_error",
-    "network_status",
-    "parse_cpu_log",
-    "peek",
-    "register",
-    "run_until_signal",
-    "send_lines",
-    "start_spark",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers see
+    from tutorial_pkg.builder import SinkBuilder, SourceBuilder, builder_status
+    from tutorial_pkg.connectors.cpu_log import CpuLogDataSource, CpuMonitor, parse_cpu_log
+    from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+    from tutorial_pkg.connectors.item_stream import item_stream
+    from tutorial_pkg.connectors.kafka import KafkaDataSource
+    from tutorial_pkg.connectors.nats import NatsDataSource
+    from tutorial_pkg.connectors.network_lines import (
+        NetworkLinesDataSource,
+        network_status,
+        send_lines,
+    )
+    from tutorial_pkg.connectors.postgres import PostgresDataSource
+    from tutorial_pkg.errors import last_error
+    from tutorial_pkg.graceful import run_until_signal
+    from tutorial_pkg.observe import (
+        BatchMetrics,
+        LogRowsSink,
+        Peeked,
+        QueryMetrics,
+        QueryRecord,
+        peek,
+    )
+    from tutorial_pkg.session import register, start_spark
+
+_MODULES = {
+    "BatchMetrics": "observe",
+    "CpuLogDataSource": "connectors.cpu_log",
+    "CpuMonitor": "connectors.cpu_log",
+    "FileLinesDataSource": "connectors.file_lines",
+    "KafkaDataSource": "connectors.kafka",
+    "LogRowsSink": "observe",
+    "NatsDataSource": "connectors.nats",
+    "NetworkLinesDataSource": "connectors.network_lines",
+    "Peeked": "observe",
+    "PostgresDataSource": "connectors.postgres",
+    "QueryMetrics": "observe",
+    "QueryRecord": "observe",
+    "SinkBuilder": "builder",
+    "SourceBuilder": "builder",
+    "builder_status": "builder",
+    "item_stream": "connectors.item_stream",
+    "last_error": "errors",
+    "network_status": "connectors.network_lines",
+    "parse_cpu_log": "connectors.cpu_log",
+    "peek": "observe",
+    "register": "session",
+    "run_until_signal": "graceful",
+    "send_lines": "connectors.network_lines",
+    "start_spark": "session",
+}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tutorial_pkg' has no attribute {name!r}")
+    return getattr(import_module(f"tutorial_pkg.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

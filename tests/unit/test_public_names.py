@@ -1,0 +1,34 @@
+"""The public names: there for editors, too, and imported by nobody who does not ask."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import tutorial_pkg
+
+
+def test_editors_see_the_names_that_are_there() -> None:
+    source = Path(tutorial_pkg.__file__).read_text()
+    block = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
+    seen = {name.name: node.module for node in block.body for name in node.names}
+    modules = {name: f"tutorial_pkg.{module}" for name, module in tutorial_pkg._MODULES.items()}
+    assert seen == modules
+    assert all(hasattr(tutorial_pkg, name) for name in tutorial_pkg.__all__)
+    assert set(tutorial_pkg.__all__) <= set(dir(tutorial_pkg))
+
+
+def test_a_process_that_needs_one_connector_imports_no_other() -> None:
+    code = (
+        "import sys, tutorial_pkg.connectors.file_lines\n"
+        "print(*(name for name in sys.modules if name.startswith('tutorial_pkg.')), 'asyncio' in "
+        "sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *imported, with_asyncio = done.stdout.split()
+    others = {"kafka", "nats", "postgres", "network_lines", "cpu_log"}
+    assert not others & {name.split(".")[2] for name in imported if "connectors." in name}
+    assert "tutorial_pkg.session" not in imported
+    assert with_asyncio == "False"
