@@ -48,6 +48,12 @@ def archive_path(java: Java) -> Path:
     return work_dir("java") / f"spark-{spark_version}-java-{java.release}.jsa"
 
 
+def archive_options(java: Java) -> list[str]:
+    """What has a JVM use that archive, where there is one."""
+    archive = archive_path(java)
+    return [f'-XX:SharedArchiveFile="{archive}"'] if archive.is_file() else []
+
+
 def find_java() -> Java:
     """The first Java 17 or 21 of `JAVA_HOME`, `PATH`, and the project's `.java` folder.
 

@@ -1,17 +1,20 @@
 """start_spark(): a Spark session that starts fast and leaves the console to the learner.
 
 Some names that PySpark does not call public are used: `java_gateway.launch_gateway`,
-`SparkContext._gateway`, the accumulator servers, and what a listener keeps of its Java side.
-`tests/unit/test_session_privates.py` notices when they change.
+`SparkContext._gateway`, the accumulator servers, what a listener keeps of its Java side, and where
+Spark's JVM keeps the sources that it has looked up. `tests/unit/test_session_privates.py` and
+`tests/integration/test_session.py` notice when they change.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.utils import is_remote
 
 from tutorial_pkg.cluster_start import (
@@ -32,14 +36,8 @@ from tutorial_pkg.cluster_start import (
     ship,
     ships,
 )
-from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
-from tutorial_pkg.connectors.file_lines import FileLinesDataSource
-from tutorial_pkg.connectors.kafka import KafkaDataSource
-from tutorial_pkg.connectors.nats import NatsDataSource
-from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
-from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.java import Java, archive_path, find_java
+from tutorial_pkg.java import Java, archive_options, find_java
 from tutorial_pkg.spark_home import spark_home
 from tutorial_pkg.spark_settings import (
     DRIVER_HOST,
@@ -57,15 +55,14 @@ from tutorial_pkg.spark_settings import (
 )
 
 KEPT_LOGS = 20
-TROUBLE = re.compile(r"error|exception|invalid|unrecognized|not found|no such", re.IGNORECASE)
-FORMATS = (
-    CpuLogDataSource,
-    FileLinesDataSource,
-    KafkaDataSource,
-    NatsDataSource,
-    NetworkLinesDataSource,
-    PostgresDataSource,
+# What runs some thousand times while Spark starts does not earn its second compiler; four times
+# the JVM's own numbers.
+LATER_COMPILED = (
+    "-XX:Tier4InvocationThreshold=20000",
+    "-XX:Tier4MinInvocationThreshold=2400",
+    "-XX:Tier4CompileThreshold=60000",
 )
+TROUBLE = re.compile(r"error|exception|invalid|unrecognized|not found|no such", re.IGNORECASE)
 
 
 def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> SparkSession:
@@ -123,6 +120,7 @@ def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSess
         if shipping:
             ship(context)
         await_workers(context)
+    _spare_lookup(gateway.jvm)
     session = SparkSession(context)
     register(session)
     _greet(session, log)
@@ -175,15 +173,45 @@ def register(spark: SparkSession) -> None:
     if not is_remote():
         note_cores(spark.sparkContext)
         note_archive(spark.sparkContext)
-    for source in FORMATS:
+    for source in _formats():
         spark.dataSource.register(source)
 
 
+def _formats() -> tuple[type[DataSource], ...]:
+    """Imported when needed: that takes as long as a fifth of a session's start."""
+    from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
+    from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+    from tutorial_pkg.connectors.kafka import KafkaDataSource
+    from tutorial_pkg.connectors.nats import NatsDataSource
+    from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
+    from tutorial_pkg.connectors.postgres import PostgresDataSource
+
+    return (
+        CpuLogDataSource,
+        FileLinesDataSource,
+        KafkaDataSource,
+        NatsDataSource,
+        NetworkLinesDataSource,
+        PostgresDataSource,
+    )
+
+
+def _spare_lookup(jvm: Any) -> None:
+    """Tell Spark that no package here is named `pyspark_…` and brings sources, where that is so.
+
+    It would start a Python process to find out, and wait for it.
+    """
+    if os.environ["PYSPARK_PYTHON"] != sys.executable:
+        return
+    if any(module.name.startswith("pyspark_") for module in pkgutil.iter_modules()):
+        return
+    manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+    none = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+    getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Some(none))
+
+
 def _java_options(java: Java) -> str:
-    options = ["-Duser.timezone=UTC", "-XX:+UseSerialGC"]
-    archive = archive_path(java)
-    if archive.is_file():
-        options.append(f'-XX:SharedArchiveFile="{archive}"')
+    options = ("-Duser.timezone=UTC", "-XX:+UseSerialGC", *LATER_COMPILED, *archive_options(java))
     return " ".join(options)
 
 
@@ -216,7 +244,9 @@ def _launch(settings: Settings, log: Path) -> Any:
     with open(log, "ab") as output, _environment(wanted, {SUBMIT_ARGS: words}):
         before = log.stat().st_size  # what an earlier session in this process has said
         try:
-            return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
+            with ThreadPoolExecutor(1) as meanwhile:
+                meanwhile.submit(_formats)
+                return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
         except PySparkRuntimeError:  # it only tells that the JVM is gone
             why = _telling_lines(log.read_bytes()[before:].decode(errors="replace"))
             raise RuntimeError(

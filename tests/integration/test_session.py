@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
 from pyspark import SparkContext
@@ -20,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg import item_stream, last_error, start_spark
 from tutorial_pkg.cluster_start import note_cores
+from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.worker import CORES, cores
 from tutorial_pkg.workbook.checks import check_00_1
 
@@ -94,6 +96,14 @@ def test_workers_use_the_pyspark_that_is_installed(spark: SparkSession) -> None:
     assert spark.range(1).select(where("id")).first()[0] == pyspark.__file__
 
 
+def test_no_process_looks_for_sources_that_nobody_has_brought(spark: SparkSession) -> None:
+    spark.read.format("file_lines").load(__file__).collect()
+    children = [child.as_dict(["cmdline"]) for child in psutil.Process().children(recursive=True)]
+    words = [word for child in children for word in child["cmdline"] or []]
+    assert "pyspark.sql.worker.create_data_source" in words
+    assert "pyspark.sql.worker.lookup_data_sources" not in words
+
+
 QUIET = """
 from tutorial_pkg import start_spark
 from tutorial_pkg.workbook.drills import wait_until
@@ -112,6 +122,7 @@ print(spark.range(3).count())
 
 
 def test_stopping_queries_in_mid_batch_leaves_no_byte_on_stderr(tmp_path: Path) -> None:
+    share_class_archive(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", QUIET], capture_output=True, text=True, timeout=240, cwd=tmp_path
     )
@@ -135,6 +146,16 @@ def test_a_jvm_that_does_not_start_says_why(tmp_path: Path) -> None:
     assert "Missing application resource" in log.read_text()
 
 
+BROUGHT = """
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+class DefaultSource(DataSource, DataSourceReader):
+    name = classmethod(lambda cls: "brought")
+    schema = lambda self: "number int"
+    reader = lambda self, schema: self
+    read = lambda self, partition: iter([(42,)])
+"""
+
 MEMORY = "print(spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory() >> 20)"
 
 
@@ -155,6 +176,7 @@ for settings in ({{}}, {{"spark.driver.memory": "700m"}}):
     {MEMORY}
     spark.streams.addListener(starts)
     spark.readStream.format("rate").load().writeStream.format("noop").start().stop()
+    print(spark.read.format("brought").load().first().number)
     spark.stop()
 print(starts.seen)
 """
@@ -163,24 +185,34 @@ print(starts.seen)
 def test_the_caller_comes_before_the_environment_in_the_jvm_too(tmp_path: Path) -> None:
     """And a session that wants another memory than the one before gets another JVM.
 
-    There a listener of the first session goes on.
+    There a listener of the first session goes on. In both, Spark finds the source that a package
+    brings which is named as Spark wants it.
     """
+    (tmp_path / "pyspark_brought.py").write_text(BROUGHT)
     done = run_python(TWO_SESSIONS, tmp_path, "--driver-memory 600m pyspark-shell")
     assert (done.returncode, done.stderr) == (0, "")
-    _, first, _, second, seen = done.stdout.splitlines()
+    _, first, brought, _, second, again, seen = done.stdout.splitlines()
     assert 500 < int(first) <= 600 < int(second) <= 700
+    assert (brought, again) == ("42", "42")
     assert seen == "2"
+
+
+def share_class_archive(folder: Path) -> None:
+    """A JVM that starts there has it, and takes half of the time."""
+    (folder / ".work").mkdir()
+    (folder / ".work" / "java").symlink_to(work_dir("java"))
 
 
 def run_python(code: str, folder: Path, submit: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, with `submit` for PYSPARK_SUBMIT_ARGS."""
+    share_class_archive(folder)
     return subprocess.run(
         [sys.executable, "-c", f"from tutorial_pkg import start_spark\n{code}"],
         capture_output=True,
         text=True,
         timeout=240,
         cwd=folder,
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit},
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit, "PYTHONPATH": str(folder)},
     )
 
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.java import find_java
+from tutorial_pkg.java import archive_options, find_java
 from tutorial_pkg.workbook.drills import QueryProcess, wait_until
 
 HOST = "127.0.0.1"
@@ -23,6 +23,7 @@ START_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def run_cluster(folder: Path, workers: int) -> None:
@@ -49,6 +50,8 @@ class Cluster:
     ) -> None:
         self.folder = Path(folder).absolute()
         self._resources = ("--cores", cores, "--memory", memory)
+        self._java = find_java()
+        self._archive = archive_options(self._java)
         self._started = 0
         self._workers: dict[int, QueryProcess] = {}
         self._master = self._daemon("master", MASTER, "--port", 0, "--webui-port", 0)
@@ -77,6 +80,7 @@ class Cluster:
         return {
             "spark.master": self.url,
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": " ".join(["-XX:+UseSerialGC", *self._archive]),
             "spark.sql.shuffle.partitions": 2,
         }
 
@@ -112,11 +116,11 @@ class Cluster:
     def _daemon(self, name: str, *words: object) -> QueryProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         env = {
-            "JAVA_HOME": str(find_java().home),
+            "JAVA_HOME": str(self._java.home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_SCALA_VERSION": "2.13",  # else its script looks for a build of Spark's source
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_DAEMON_JAVA_OPTS": " ".join([*SMALL_JVM, *self._archive]),
             "SPARK_LOCAL_DIRS": str(self.folder / name / "local"),
         }
         output = self.folder / f"{name}.log"
