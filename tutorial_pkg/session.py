@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -199,15 +200,22 @@ def _formats() -> tuple[type[DataSource], ...]:
 def _spare_lookup(jvm: Any) -> None:
     """Tell Spark that no package here is named `pyspark_…` and brings sources, where that is so.
 
-    It would start a Python process to find out, and wait for it.
+    It would start a Python process to find out, and wait for it. Where that process might see
+    others than this one, or Spark keeps them in another place, it still does.
     """
-    if os.environ["PYSPARK_PYTHON"] != sys.executable:
+    pythons = {os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"]}
+    if is_submitted() or pythons != {sys.executable}:
         return
-    if any(module.name.startswith("pyspark_") for module in pkgutil.iter_modules()):
+    paths = [str(Path.cwd()), *os.environ.get("PYTHONPATH", "").split(os.pathsep), *sys.path]
+    paths = [path for path in paths if Path(path).exists()]  # not a zip of a session that has ended
+    if any(module.name.startswith("pyspark_") for module in pkgutil.iter_modules(paths)):
         return
-    manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
-    none = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
-    getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Some(none))
+    with contextlib.suppress(Py4JError, TypeError):
+        manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+        manager = getattr(manager, "MODULE$")
+        none = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+        if manager.dataSourceBuilders().isEmpty():
+            getattr(manager, "dataSourceBuilders_$eq")(jvm.scala.Some(none))
 
 
 def _java_options(java: Java) -> str:
@@ -245,8 +253,10 @@ def _launch(settings: Settings, log: Path) -> Any:
         before = log.stat().st_size  # what an earlier session in this process has said
         try:
             with ThreadPoolExecutor(1) as meanwhile:
-                meanwhile.submit(_formats)
-                return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
+                imports = meanwhile.submit(_formats)
+                gateway = launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
+            imports.result()
+            return gateway
         except PySparkRuntimeError:  # it only tells that the JVM is gone
             why = _telling_lines(log.read_bytes()[before:].decode(errors="replace"))
             raise RuntimeError(

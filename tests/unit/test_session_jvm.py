@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
+from unittest.mock import MagicMock
+from zipfile import ZipFile
 
 import pytest
 
@@ -82,6 +87,8 @@ def test_the_jvm_hears_the_caller_last_and_the_environment_stays(
 class Gateway:
     """As much of PySpark's as is needed to end its JVM."""
 
+    jvm = None
+
     def __init__(self) -> None:
         self.ended: list[str] = []
         self.gateway_property = SimpleNamespace(pool=SimpleNamespace(dict={}))
@@ -118,7 +125,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Gateway]:
     monkeypatch.setattr(session, "SparkContext", Context)
     monkeypatch.setattr(session, "_launch", launch)
     left_out = "SparkSession _greet _prepare_python await_workers check_master register ship"
-    for name in left_out.split():
+    for name in [*left_out.split(), "_spare_lookup"]:
         monkeypatch.setattr(session, name, lambda *_: None)
     return gateways
 
@@ -169,3 +176,79 @@ def test_a_jvm_that_someone_else_has_started_stays(launched: list[Gateway]) -> N
     Context._gateway = theirs = Gateway()
     start_spark()
     assert (launched, theirs.ended) == ([], [])
+
+
+# ---- What Spark need not look up ----------------------------------------------------------------
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """A JVM that notes what it is told."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+    return MagicMock()
+
+
+def was_told(jvm: MagicMock) -> bool:
+    return any("dataSourceBuilders_$eq" in str(call) for call in jvm.mock_calls)
+
+
+def test_spark_is_told_that_no_package_brings_sources(told: MagicMock) -> None:
+    session._spare_lookup(told)
+    assert was_told(told)
+
+
+def test_it_looks_by_itself_where_it_has_looked_before(told: MagicMock) -> None:
+    objects = told.org.apache.spark.sql.execution.datasources
+    manager = getattr(getattr(objects, "DataSourceManager$"), "MODULE$")
+    manager.dataSourceBuilders.return_value.isEmpty.return_value = False
+    session._spare_lookup(told)
+    assert not was_told(told)
+
+
+@pytest.mark.parametrize("place", ["current folder", "PYTHONPATH"])
+def test_it_looks_by_itself_where_a_package_may_bring_some(
+    told: MagicMock, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyspark_brought.py").touch()
+    if place == "PYTHONPATH":
+        monkeypatch.setenv("PYTHONPATH", f"/nowhere{os.pathsep}{tmp_path}")
+    else:
+        monkeypatch.chdir(tmp_path)
+    session._spare_lookup(told)
+    assert not told.mock_calls
+
+
+def test_a_zip_that_was_shipped_and_is_gone_is_passed_over(
+    told: MagicMock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a session on a cluster: it stays on the path when its folder is deleted."""
+    shipped = tmp_path / "shipped.zip"
+    with ZipFile(shipped, "w") as file:
+        file.writestr("of_the_zip.py", "")
+    monkeypatch.syspath_prepend(shipped)
+    assert "of_the_zip" in [module.name for module in pkgutil.iter_modules()]
+    shipped.unlink()
+    importlib.invalidate_caches()
+    session._spare_lookup(told)
+    assert was_told(told)
+
+
+@pytest.mark.parametrize("name", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
+def test_it_looks_by_itself_with_another_python(
+    told: MagicMock, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "/opt/another/bin/python")
+    session._spare_lookup(told)
+    assert not told.mock_calls
+
+
+@pytest.mark.usefixtures("told")
+def test_a_spark_that_keeps_its_sources_elsewhere_looks_by_itself() -> None:
+    class Package:
+        """As py4j has it: of what is not there, it makes a package that nobody can call."""
+
+        def __getattr__(self, name: str) -> Package:
+            return Package()
+
+    session._spare_lookup(Package())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 IDLE_AFTER = 1.0  # seconds without news
 LONGEST = 0.2  # seconds that news of another source of the query may then wait
-SHORT = 0.045  # and before that; with Spark's 10 ms it keeps another source from waiting, too
+SHORT = 0.02  # and before that
 _ASKED_AGAIN = 0.05  # Spark asks 10 ms after it heard that there is nothing, if it has no batch
 
 

@@ -62,8 +62,3 @@ def test_a_source_that_is_told_of_news_waits_for_them_also_right_after_some() ->
     before = clock.now
     patience.wait(clock.sleep)
     assert clock.now == before + SHORT
-    patience.answer(False)
-    clock.now += 0.011 + SHORT  # another source of the query has waited
-    before = clock.now
-    patience.wait(clock.sleep)
-    assert clock.now == before, "only one of them waits"
