@@ -312,6 +312,12 @@ def test_10_2_right(uri: str) -> None:
         (returns_early, "A batch that comes again was staged again"),
         (in_steps(clear="DELETE FROM staged"), "what another query has staged"),
         (in_steps(clear="DELETE FROM staged WHERE batch <= %(batch)s"), "compare `query`"),
+        (in_steps(clear=CLEAR.replace("<=", "=")), "clear all batches up to this one"),
+        (in_steps(clear=CLEAR.replace("AND", "OR")), "what another query has staged"),
+        (
+            in_steps(clear="DELETE FROM staged WHERE query = %(query)s"),
+            "It deleted rows of a later batch",
+        ),
         (in_steps(autocommit=True), "use one transaction"),
         (swallows, "the error was swallowed"),
         (lambda context, handles: context.nothing, "raised AttributeError"),

@@ -50,6 +50,40 @@ class Endless(Client):
         buffer.close = buffer_close
 
 
+class ByPiece(Client):
+    """Decodes what comes, and not the whole line."""
+
+    errors = "strict"
+    text = ""
+
+    def fill(self, buffer: Any) -> None:
+        try:
+            data = self.socket.recv(65536)
+        except TimeoutError:
+            return
+        *lines, self.text = (self.text + data.decode(errors=self.errors)).split("\n")
+        for line in lines:
+            buffer.add(line)
+        if not data:
+            buffer.close()
+
+
+class Careless(ByPiece):
+    errors = "ignore"
+
+
+class WithTheRest(Client):
+    def fill(self, buffer: Any) -> None:
+        super().fill(buffer)
+        if buffer.closed:
+            buffer.add(self.rest.decode())
+
+
+class LeftOpen(Client):
+    def close(self) -> None:
+        pass
+
+
 class Sender:
     def __init__(self, context: Any) -> None:
         self.socket = socket.create_connection(("127.0.0.1", context.options.port))
@@ -71,6 +105,11 @@ class Unsent(Sender):
         self.kept = row
 
 
+class SenderLeftOpen(Sender):
+    def close(self) -> None:
+        pass
+
+
 def test_right_answers_pass() -> None:
     assert check_12_1(Client).passed, check_12_1(Client)
     assert check_12_2(Sender).passed, check_12_2(Sender)
@@ -87,6 +126,10 @@ def test_no_answer_is_no_fault() -> None:
         (Torn, "A line is whole when its newline is there"),
         (Waiting, "`fill` waits for what has not come"),
         (Endless, "call `buffer.close()`"),
+        (ByPiece, "join the bytes, then decode"),
+        (Careless, "join, then decode"),
+        (WithTheRest, "What is behind the last newline is no line"),
+        (LeftOpen, "`close` closes the socket"),
         (Sender, "It raised AttributeError"),
     ],
 )
@@ -97,7 +140,12 @@ def test_wrong_sources(wrong: Any, hint: str) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "hint"),
-    [(3, "A class is wanted"), (WithoutNewline, "1 lines arrived"), (Unsent, "0 lines arrived")],
+    [
+        (3, "A class is wanted"),
+        (WithoutNewline, "1 lines arrived"),
+        (Unsent, "0 lines arrived"),
+        (SenderLeftOpen, "`close` closes the socket"),
+    ],
 )
 def test_wrong_sinks(wrong: Any, hint: str) -> None:
     verdict = check_12_2(wrong)

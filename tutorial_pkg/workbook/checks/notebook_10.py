@@ -81,6 +81,7 @@ def _commits(answer: Answer, uri: str) -> None:
         trial.publishes_what_counts()
         trial.knows_a_repeat()
         trial.leaves_other_queries_alone()
+        trial.clears_earlier_batches()
         trial.is_all_or_nothing()
 
 
@@ -143,16 +144,32 @@ class _Trial:
         if 78 not in self._items():
             raise Wrong("Batch 1 of another query was taken for yours: compare `query` in `done`.")
 
+    def clears_earlier_batches(self) -> None:
+        """A task that Spark had given up staged its rows of batch 0 behind that batch's commit."""
+        self._stage("late", "mine", 0, 1)
+        self._stage("f", "mine", 2, 4)
+        self._stage("later", "mine", 3, 5)
+        self._commit(2, "f")
+        if self._items() != [1, 2, 3, 4, 78]:
+            raise Wrong(f"Batch 2 is new; found {self._items()} in `orders`.")
+        if min(self._staged("mine"), default=3) <= 2:
+            raise Wrong(
+                "A task of batch 0 staged late, behind its commit, and the commit of batch 2 left "
+                "its rows: clear all batches up to this one."
+            )
+        if not self._staged("mine"):
+            raise Wrong("It deleted rows of a later batch: compare `batch`.")
+
     def is_all_or_nothing(self) -> None:
-        """The database refuses the rows of batch 2: then no note of it may be there."""
-        self._stage("f", "mine", 2, 4, euros=-1)
+        """The database refuses the rows of batch 3: then no note of it may be there."""
+        self._stage("g", "mine", 3, 6, euros=-1)
         try:
-            self._commit(2, "f")
+            self._commit(3, "g")
         except psycopg.Error:
             pass
         else:
             raise Wrong("The database refused a row, and the error was swallowed: let it pass.")
-        if self._database.execute("SELECT 1 FROM done WHERE batch = 2").fetchone():
+        if self._database.execute("SELECT 1 FROM done WHERE batch = 3").fetchone():
             raise Wrong("The rows were refused, but the batch is in `done`: use one transaction.")
         if not self._staged("mine"):
             raise Wrong("The rows were refused, and their stage is gone: use one transaction.")
@@ -169,8 +186,7 @@ class _Trial:
     def _items(self) -> list[int]:
         return [item for (item,) in self._database.execute("SELECT item FROM orders ORDER BY 1")]
 
-    def _staged(self, query: str) -> int:
-        [count] = self._database.execute(
-            "SELECT count(*) FROM staged WHERE query = %s", [query]
-        ).fetchone()
-        return int(count)
+    def _staged(self, query: str) -> list[int]:
+        """The batches of the query's rows that are staged."""
+        rows = self._database.execute("SELECT batch FROM staged WHERE query = %s", [query])
+        return [batch for (batch,) in rows]

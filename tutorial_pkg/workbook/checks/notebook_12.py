@@ -13,6 +13,8 @@ from typing import Any
 from tutorial_pkg.workbook.checks.verdict import Verdict, Wrong, exercise, judged, not_yet
 
 SECONDS = 3.0
+FILL_SECONDS, PATIENCE_SECONDS = 0.5, 1.0  # so long `fill` may wait; and more if all is slow
+PIECES = b"one\ntwo\nthr", b"ee\n\xc3", b"\xa9\ntail"  # é in two pieces, and no newline at the end
 HOST = "127.0.0.1"
 
 
@@ -25,11 +27,11 @@ def _server(talk: Callable[[socket.socket], None]) -> Iterator[int]:
         def serve() -> None:
             try:
                 client, _ = listener.accept()
-            except TimeoutError:
-                return  # nobody came: the check says so
-            with client:
-                client.settimeout(SECONDS)
-                talk(client)
+                with client:
+                    client.settimeout(SECONDS)
+                    talk(client)
+            except OSError:
+                return  # nobody came, or went too early: the check says so
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -37,6 +39,18 @@ def _server(talk: Callable[[socket.socket], None]) -> Iterator[int]:
             yield int(listener.getsockname()[1])
         finally:
             thread.join(2 * SECONDS)
+
+
+def _hears_the_end(connection: socket.socket, received: bytearray) -> bool:
+    """Whether the client closes in time; what it sends until then goes into `received`."""
+    try:
+        while data := connection.recv(65536):
+            received += data
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True  # it closed before it had read all
+    return True
 
 
 def _context(port: int) -> SimpleNamespace:
@@ -69,34 +83,58 @@ def check_12_1(answer: Any) -> Verdict:
 
 
 def _reads(client: Any) -> None:
-    go_on = threading.Event()
+    go_on, ended = threading.Semaphore(0), threading.Event()
 
     def talk(connection: socket.socket) -> None:
-        connection.sendall(b"one\ntwo\nthr")
-        go_on.wait(SECONDS)
-        connection.sendall("ee\né\n".encode())
+        for piece in PIECES:
+            connection.sendall(piece)
+            go_on.acquire(timeout=SECONDS)
+        connection.shutdown(socket.SHUT_WR)
+        if _hears_the_end(connection, bytearray()):
+            ended.set()
 
     with _server(talk) as port:
-        state, buffer = client(_context(port)), Added()
-        _fill(state, buffer, 2)
-        _expect(buffer, ["one", "two"], "A line is whole when its newline is there; keep the rest.")
-        started = time.monotonic()
-        state.fill(buffer)
-        if time.monotonic() - started > 2:
-            raise Wrong("`fill` waits for what has not come: set a timeout of a second at most.")
-        go_on.set()
-        _fill(state, buffer, 4)
-        _expect(buffer, ["one", "two", "three", "é"], "Lines come in pieces: join, then decode.")
-        _fill(state, buffer, 5)
-        if not buffer.closed:
-            raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
-        state.close()
+        try:
+            state = client(_context(port))
+            _reads_all(state, go_on)
+            state.close()
+            if not ended.wait(SECONDS):
+                raise Wrong("The server still has a connection: `close` closes the socket.")
+        finally:
+            go_on.release(len(PIECES))
+
+
+def _reads_all(state: Any, go_on: threading.Semaphore) -> None:
+    buffer = Added()
+    _fill(state, buffer, 2)
+    _expect(buffer, ["one", "two"], "A line is whole when its newline is there; keep the rest.")
+    started = time.monotonic()
+    state.fill(buffer)
+    if time.monotonic() - started > FILL_SECONDS + PATIENCE_SECONDS:
+        raise Wrong(
+            "`fill` waits for what has not come: "
+            f"set a timeout, of {FILL_SECONDS:g} seconds at most."
+        )
+    go_on.release()
+    _fill(state, buffer, 3)
+    go_on.release()
+    _fill(state, buffer, 4)
+    _expect(buffer, ["one", "two", "three", "é"], "Lines come in pieces: join, then decode.")
+    go_on.release()
+    _fill(state, buffer, 5)
+    hint = "What is behind the last newline is no line, also when the server has closed: leave it."
+    _expect(buffer, ["one", "two", "three", "é"], hint)
+    if not buffer.closed:
+        raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
 
 
 def _fill(state: Any, buffer: Added, rows: int) -> None:
     end = time.monotonic() + SECONDS
     while len(buffer.rows) < rows and not buffer.closed and time.monotonic() < end:
-        state.fill(buffer)
+        try:
+            state.fill(buffer)
+        except UnicodeDecodeError as error:
+            raise Wrong("A character came in two pieces: join the bytes, then decode.") from error
 
 
 def _expect(buffer: Added, wanted: list[str], hint: str) -> None:
@@ -116,21 +154,23 @@ def check_12_2(answer: Any) -> Verdict:
 
 
 def _sends(sender: Any) -> None:
-    received: list[bytes] = []
+    received, ended = bytearray(), threading.Event()
     rows = [f"row {number} é" for number in range(1000)]
 
     def talk(connection: socket.socket) -> None:
-        while data := connection.recv(65536):
-            received.append(data)
+        if _hears_the_end(connection, received):
+            ended.set()
 
     with _server(talk) as port:
         state = sender(_context(port))
         for row in rows:
             state.receive(SimpleNamespace(line=row))
         state.close()
-    lines = b"".join(received).decode().splitlines()
+    lines = received.decode().splitlines()
     if lines != rows:
         raise Wrong(
             f"1,000 rows were given, and {len(lines)} lines arrived, the first one {lines[:1]}: "
             "`sendall`, not `send`, of the text, encoded, with a newline behind it."
         )
+    if not ended.is_set():
+        raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")
