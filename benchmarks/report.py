@@ -40,15 +40,13 @@ OUR_NAMES = ("file_lines", "cpu_log")
 OURS, THEIRS = "tab:blue", "tab:gray"
 
 
-def write_report(
-    results: Results, folder: Path, date: str, load: float, minutes: float, again: list[str]
-) -> None:
+def write_report(results: Results, folder: Path, date: str, again: list[str]) -> None:
     """Write `RESULTS.md` and its plots into `folder`."""
     plot_bursts(results, folder / "bursts.png")
     plot_latency(results, folder / "latency.png")
     plot_rates(results, folder / "rates.png")
     parts = [
-        *heading(results, date, load, minutes, again),
+        *heading(results, date, again),
         *targets(results),
         *single_lines(results["latency"]),
         *network(results["network_lines"]),
@@ -66,20 +64,18 @@ def write_report(
 # ---- What was measured, where, and whether anybody disturbed it --------------------------------
 
 
-def heading(
-    results: Results, date: str, load: float, minutes: float, again: list[str]
-) -> list[str]:
+def heading(results: Results, date: str, again: list[str]) -> list[str]:
     memory = psutil.virtual_memory().total / 2**30
     return [
         "# Measured, side by side",
         "",
-        f"Written by `make bench` on {date}, in {minutes:.0f} minutes."
-        + (f" Measured again afterwards, by itself: {', '.join(again)}." if again else ""),
+        f"Written by `make bench` on {date}."
+        + (f" Measured afterwards, each by itself: {', '.join(again)}." if again else ""),
         "",
         f"- Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB, {platform.system()}",
         f"- Versions: Python {platform.python_version()}, PySpark {pyspark.__version__}, "
         f"PyArrow {pyarrow.__version__}, Java {find_java().release}",
-        f"- Load average before the first run: {load:.2f}. {_disturbance(results)}",
+        f"- {_disturbance(results)}",
         f"- {_evenness(results)}",
         "- Method: lines of 77 bytes; contestants take turns in one session (A B A B), after "
         f"rounds that do not count; {_passes(results)}; a ratio is the "

@@ -3,10 +3,10 @@
     python benchmarks/run.py [--peers] [--once] [--smoke] [--again SECTION ...] [--report]
 
 `--peers` adds Flink and Bytewax. `--once` is for those in a hurry: one pass, and the page says so.
-`--smoke` is for trying out: little work, and the results go to
-`.work/bench/`. `--again` measures single sections anew and keeps the rest of the last run; the
-page says so. `--report` measures nothing: it writes the last run's results again, for work on the
-page's text.
+`--smoke` is for trying out: little work, and the results go to `.work/bench/`. `--again` measures
+single sections, anew or because a run broke off before them, and keeps the rest of the last run;
+the page says so. `--report` measures nothing: it writes the last run's results again, for work on
+the page's text.
 
 Twice, because no two JVMs compile the same code in the same way, and because a machine may be
 slower for some minutes: with one pass, ratios of two runs differed by up to a fifth. Without peers
@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 
-import psutil
 from measure import Result
 from report import write_report
 
@@ -49,18 +48,16 @@ Passes = tuple[int, ...]
 PASSES: Passes = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}
 SMOKE_OF = {"startup": {"rounds": 1}, "latency": {"lines": 10, "rounds": 1}}  # where it differs
-RUN = "run.json"  # when it ran, for how long, and how busy the machine was before
+RUN = "run.json"  # when it ran, and what was measured afterwards
 
 
 def measure(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
     """Run each benchmark in a process of its own, so that none finds the memory of another."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    run = {"load": psutil.getloadavg()[0], "date": time.strftime("%Y-%m-%d"), "again": []}
-    started = time.time()
+    run = {"date": time.strftime("%Y-%m-%d"), "again": []}
+    (folder / RUN).write_text(json.dumps(run))  # first: `--again` completes a run that breaks off
     measure_passes(sections, passes, smoke, folder)
-    run["minutes"] = (time.time() - started) / 60
-    (folder / RUN).write_text(json.dumps(run))
 
 
 def measure_passes(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
