@@ -17,6 +17,11 @@ def alarms(batch: Any) -> list[str]:
     return found
 
 
+def rings(batch: Any, slower: bool, seconds: float) -> list[str]:
+    late = ["late"] if batch.late_rows else []
+    return [*late, "behind"] if slower and batch.seconds["triggerExecution"] > seconds else late
+
+
 def test_15_1() -> None:
     assert check_15_1(alarms).passed
     assert not check_15_1(None).answered
@@ -41,6 +46,17 @@ def test_15_1() -> None:
                         *(["behind"] if batch.done_per_second < batch.in_per_second
                           and sum(batch.seconds.values()) > 1 else [])],
          "`triggerExecution`, only"),
+        (lambda batch: rings(batch, batch.done_per_second < 100, 0.8), "compared with"),
+        (lambda batch: rings(batch, batch.done_per_second < min(100, batch.in_per_second), 1),
+         "compared with"),
+        (lambda batch: rings(batch, batch.done_per_second < max(100, batch.in_per_second), 1),
+         "compared with"),
+        (lambda batch: rings(batch, batch.done_per_second <= batch.in_per_second, 1),
+         "As many rows were done"),
+        (lambda batch: rings(batch, batch.done_per_second < batch.in_per_second, 0.8),
+         "A second is not longer"),
+        (lambda batch: rings(batch, batch.done_per_second < batch.in_per_second, 1.2),
+         "took longer than a second"),
         (lambda batch: "late" if batch.late_rows else None, "A list is wanted"),
         ("late", "A function is wanted"),
         (lambda: [], "It raised TypeError"),
@@ -77,6 +93,26 @@ def captures(shop: Any) -> Any:
     return label
 
 
+def captures_its_fields(shop: Any) -> Any:
+    fields = dict(vars(shop))
+
+    def label(batches: Any) -> Any:
+        for batch in batches:
+            yield pa.record_batch(
+                {"item": [f"{fields['name']}: {i}" for i in batch["item"].to_pylist()]}
+            )
+
+    return label
+
+
+def knows_one_name(shop: Any) -> Any:
+    def label(batches: Any) -> Any:
+        for batch in batches:
+            yield pa.record_batch({"item": [f"corner: {i}" for i in batch["item"].to_pylist()]})
+
+    return label
+
+
 def first_only(shop: Any) -> Any:
     label = labeller(shop)
     return lambda batches: [next(iter(label(batches)))]
@@ -86,6 +122,8 @@ def first_only(shop: Any) -> Any:
     ("answer", "hint"),
     [
         (captures, "The shop is captured: take its name into a variable before `def`."),
+        (captures_its_fields, "More than the name is captured"),
+        (knows_one_name, "Each item is to become 'station: tea'"),
         (first_only, "Each item is to become 'corner: tea', batch by batch"),
         (lambda shop: None, "has to return a function: `return label`"),
         (lambda shop: lambda: [], "It is called with an iterator of record batches."),

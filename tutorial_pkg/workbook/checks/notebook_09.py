@@ -40,7 +40,7 @@ class _Wrong(Exception):
 
 @exercise
 def check_09_1(answer: Any, mailbox: type, acknowledge: Answer) -> Verdict:
-    """Does the class `answer` read each letter once, when acknowledgements get lost?"""
+    """Does the class `answer` read each letter once, when the process dies in between?"""
     if not isinstance(answer, type) or not issubclass(answer, mailbox):
         return not_yet("A class is wanted that extends Mailbox: class Once(Mailbox): ...")
     for name in ("snapshot", "restore"):
@@ -59,15 +59,20 @@ def check_09_1(answer: Any, mailbox: type, acknowledge: Answer) -> Verdict:
 
 
 def _mail(box: Any, folder: Path, acknowledge: Answer) -> None:
-    _post(folder, "1.txt", "2.txt")
-    first, rows = _filled(box(_context(letters=str(folder))))
-    snapshot = _as_json(first)
+    first = _fresh(box, folder)
+    rows: list[Any] = []
+    for name in ("1.txt", "2.txt"):  # in two fills, and no acknowledgement between them
+        _post(folder, name)
+        first, added = _filled(first)
+        rows += added
+        snapshot = _as_json(first)
     if len(rows) != 2 or any(not (folder / name).exists() for name in ("1.txt", "2.txt")):
         raise _Wrong("`fill` must add both letters, and leave them until they are acknowledged.")
     # The process dies here: both letters are in the log, and nobody was told so.
     _post(folder, "3.txt")
     second = box(_context(letters=str(folder)))
     second.restore([snapshot])
+    _as_json(second)
     second, rows = _filled(second)
     if rows != ["letter 3.txt"]:
         raise _Wrong(
@@ -76,7 +81,23 @@ def _mail(box: Any, folder: Path, acknowledge: Answer) -> None:
         )
     acknowledge(second, ["3.txt"])
     _nothing_stays(folder)
-    _does_not_grow(box, folder, acknowledge)
+    _does_not_grow(box, folder, acknowledge, restarts=False)
+    _does_not_grow(box, folder, acknowledge, restarts=True)
+
+
+def _fresh(box: Any, folder: Path) -> Any:
+    """A new state, asked for its snapshot as the builder does when there was no `fill` yet."""
+    state = box(_context(letters=str(folder)))
+    try:
+        _as_json(state)
+    except _Wrong:
+        raise
+    except Exception as error:
+        raise _Wrong(
+            "The builder asks for a snapshot before the first `fill` too: yours raised "
+            f"{type(error).__name__}: {str(error)[:100]}."
+        ) from None
+    return state
 
 
 def _nothing_stays(folder: Path) -> None:
@@ -88,17 +109,23 @@ def _nothing_stays(folder: Path) -> None:
         )
 
 
-def _does_not_grow(box: Any, folder: Path, acknowledge: Answer) -> None:
+def _does_not_grow(box: Any, folder: Path, acknowledge: Answer, *, restarts: bool) -> None:
     state, lengths = box(_context(letters=str(folder))), []
-    for number in range(20):
-        _post(folder, f"more-{number}.txt")
+    for number in range(200):
+        name = f"{'restarted' if restarts else 'more'}-{number:03}.txt"
+        _post(folder, name)
         state, _ = _filled(state)
-        lengths.append(len(json.dumps(_as_json(state))))
-        acknowledge(state, [f"more-{number}.txt"])
-    if lengths[-1] > 3 * lengths[0]:
+        snapshot = _as_json(state)
+        lengths.append(len(json.dumps(snapshot)))
+        acknowledge(state, [name])
+        if restarts:
+            state = box(_context(letters=str(folder)))
+            state.restore([snapshot])
+    if lengths[-1] > 1.5 * lengths[100]:  # a history of some names may stay
+        when = ", from restart to restart" if restarts else ""
         raise _Wrong(
-            "The snapshot grows with every letter that ever came: a letter that is acknowledged "
-            "does not come again, so forget its name."
+            f"The snapshot grows with every letter that ever came{when}: a letter that is "
+            "acknowledged does not come again, so forget its name."
         )
 
 
