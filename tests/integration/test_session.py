@@ -198,7 +198,7 @@ def test_the_caller_comes_before_the_environment_in_the_jvm_too(tmp_path: Path) 
 
 
 def share_class_archive(folder: Path) -> None:
-    """A JVM that starts there has it, and takes half of the time."""
+    """A JVM that starts there has it, and takes half of the CPU time."""
     (folder / ".work").mkdir()
     (folder / ".work" / "java").symlink_to(work_dir("java"))
 

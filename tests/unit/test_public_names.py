@@ -20,7 +20,7 @@ def test_editors_see_the_names_that_are_there() -> None:
     assert set(tutorial_pkg.__all__) <= set(dir(tutorial_pkg))
 
 
-def test_the_rooms_of_the_house_can_be_asked_for_help() -> None:
+def test_submodules_can_be_asked_for_help() -> None:
     code = "import tutorial_pkg; print(tutorial_pkg.builder.Buffer.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "Buffer\n"
