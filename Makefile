@@ -43,7 +43,7 @@ doctor: $(READY) ## check this machine
 	$(BIN)/python -m tutorial_pkg doctor
 
 services: $(READY) ## which real servers are there for lessons and tests, and which version
-	$(BIN)/python -m tutorial_pkg.workbook.services
+	$(BIN)/python -m tutorial_pkg.processes.services
 
 notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
 	$(BIN)/python -m tutorial_pkg.workbook.rerun notebooks/*.ipynb

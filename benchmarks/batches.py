@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg import last_error
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 MOST_SECONDS = 300
 

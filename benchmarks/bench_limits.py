@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 RECEIVE_BYTES = 256 * 1024
 TASKS = 2

@@ -24,9 +24,9 @@ from pyspark.sql import functions as F
 
 from tutorial_pkg import QueryMetrics, peek, start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.session import stop_spark
-from tutorial_pkg.workbook.cluster import Cluster
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.cluster import Cluster
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.session.start import stop_spark
 
 WARM_UP_ROUNDS = 2
 LOOKS = 5  # times as many rounds: they are short, and the JVM still compiles in the first ones

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.java import find_java
+from tutorial_pkg.session.java import find_java
 
 VERSIONS = {"flink": "apache-flink==2.3.0", "bytewax": "bytewax==0.21.1"}
 PAUSE = 1.0  # ending a Flink job goes on in its JVM after its answer

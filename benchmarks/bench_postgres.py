@@ -31,8 +31,8 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.drills import wait_until
-from tutorial_pkg.workbook.services import start_postgres
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.processes.services import start_postgres
 
 TASKS = 2
 HALF = """

@@ -23,8 +23,8 @@ from pathlib import Path
 import pyspark
 from measure import ROUNDS, Result, Series, Watch, finish, in_turns
 
-from tutorial_pkg.class_archive import make_archive
-from tutorial_pkg.java import archive_path, find_java
+from tutorial_pkg.session.class_archive import make_archive
+from tutorial_pkg.session.java import archive_path, find_java
 
 PLAIN = {"spark.ui.enabled": "true"}
 LEAN = {

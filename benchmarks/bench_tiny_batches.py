@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 ROWS, PARTITIONS = 20, 2
 MOST_SECONDS_OF_A_BATCH = 1.0

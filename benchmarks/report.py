@@ -17,7 +17,7 @@ from bench_startup import AS_IT_COMES, FIRST_ROW, FROM_PYTHON, FROM_ZIP, START_S
 from matplotlib.figure import Figure
 from measure import Result, Series, table
 
-from tutorial_pkg.java import find_java
+from tutorial_pkg.session.java import find_java
 
 Results = dict[str, Result]
 

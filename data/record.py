@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tutorial_pkg import item_stream, last_error, start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.session import stop_spark
+from tutorial_pkg.session.start import stop_spark
 
 ITEMS_PER_SECOND = 10
 TRIGGER = "500 milliseconds"  # as fast as it can, Spark alone would keep a core busy

@@ -34,9 +34,9 @@ from pyspark.sql import SparkSession
 from tests.integration import kit_subjects
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.query_process import wait_until
-from tutorial_pkg.java import find_java
-from tutorial_pkg.session import stop_spark
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.session.java import find_java
+from tutorial_pkg.session.start import stop_spark
 from tutorial_pkg.testing import (
     SINK_PROMISES,
     SOURCE_PROMISES,

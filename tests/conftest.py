@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.ports import is_free
-from tutorial_pkg.core.query_process import wait_for_end
+from tutorial_pkg.processes.query_process import wait_for_end
 from tutorial_pkg.testing import trial
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.connectors.network_lines import network_status
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 HOST = "127.0.0.1"
 

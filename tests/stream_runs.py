@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructType
 
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 NUMBER = StructType().add("number", LongType())
 ALL = ReadAllAvailable()

@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
         send_lines,
     )
     from tutorial_pkg.connectors.postgres import PostgresDataSource
-    from tutorial_pkg.errors import last_error
-    from tutorial_pkg.graceful import run_until_signal
+    from tutorial_pkg.core.errors import last_error
     from tutorial_pkg.observe import (
         BatchMetrics,
         LogRowsSink,
@@ -30,7 +29,8 @@ if TYPE_CHECKING:  # what editors and type checkers see
         QueryRecord,
         peek,
     )
-    from tutorial_pkg.session import register, start_spark
+    from tutorial_pkg.session.graceful import run_until_signal
+    from tutorial_pkg.session.start import register, start_spark
 
 _MODULES = {
     "BatchMetrics": "observe",
@@ -49,17 +49,17 @@ _MODULES = {
     "SourceBuilder": "builder",
     "builder_status": "builder",
     "item_stream": "connectors.item_stream",
-    "last_error": "errors",
+    "last_error": "core.errors",
     "network_status": "connectors.network_lines",
     "parse_cpu_log": "connectors.cpu_log",
     "peek": "observe",
-    "register": "session",
-    "run_until_signal": "graceful",
+    "register": "session.start",
+    "run_until_signal": "session.graceful",
     "send_lines": "connectors.network_lines",
-    "start_spark": "session",
+    "start_spark": "session.start",
 }
 
-_SUBMODULES = ("builder", "connectors", "errors", "graceful", "observe", "session")
+_SUBMODULES = ("builder", "connectors", "observe", "session", "state", "testing")
 
 __all__ = list(_MODULES)
 

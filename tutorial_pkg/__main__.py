@@ -62,14 +62,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _doctor(given: argparse.Namespace) -> int:
-    from tutorial_pkg.doctor import examine
+    from tutorial_pkg.session.doctor import examine
 
     return examine(quick=given.quick)
 
 
 def _prepare(_: argparse.Namespace) -> int:
-    from tutorial_pkg.class_archive import make_archive
-    from tutorial_pkg.java import JavaNotFoundError, install_java
+    from tutorial_pkg.session.class_archive import make_archive
+    from tutorial_pkg.session.java import JavaNotFoundError, install_java
 
     try:
         install_java()
@@ -93,14 +93,14 @@ def _send(given: argparse.Namespace) -> int:
 
 
 def _demo(given: argparse.Namespace) -> int:
-    from tutorial_pkg.demo import run_demo
+    from tutorial_pkg.workbook.demo import run_demo
 
     run_demo(given.seconds)
     return 0
 
 
 def _examine(given: argparse.Namespace) -> int:
-    from tutorial_pkg.session import start_spark, stop_spark
+    from tutorial_pkg.session.start import start_spark, stop_spark
     from tutorial_pkg.testing.command import describe_named, report_on
 
     try:
@@ -118,7 +118,7 @@ def _examine(given: argparse.Namespace) -> int:
 
 def _cluster(given: argparse.Namespace) -> int:
     from tutorial_pkg.core.places import work_dir
-    from tutorial_pkg.workbook.cluster import run_cluster
+    from tutorial_pkg.processes.cluster import run_cluster
 
     run_cluster(work_dir("cluster"), given.workers)
     return 0

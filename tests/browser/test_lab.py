@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from tests.conftest import first_of_free_ports
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.faults.network_to_log_driver import run_for_ever
 from tutorial_pkg import start_spark
-from tutorial_pkg.workbook.drills import end_with_parent
+from tutorial_pkg.processes.query_process import end_with_parent
 
 
 def main(master: str, directory: str, port: str) -> None:

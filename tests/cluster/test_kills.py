@@ -18,8 +18,8 @@ import pytest
 from tests.faults.spare_driver import PROJECT, SECONDS
 from tests.network_queries import HOST
 from tutorial_pkg import network_status, send_lines
-from tutorial_pkg.workbook.cluster import Cluster
-from tutorial_pkg.workbook.drills import QueryProcess, wait_until
+from tutorial_pkg.processes.cluster import Cluster
+from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 DRIVER = Path(__file__).with_name("counting_driver.py")
 WORKER_KILLS = int(os.environ.get("TUTORIAL_PKG_WORKER_KILLS", "2"))

@@ -20,9 +20,9 @@ import pytest
 from tests.faults.spare_driver import PROJECT, SECONDS
 from tests.network_queries import HOST
 from tutorial_pkg import network_status, send_lines
-from tutorial_pkg.java import find_java
-from tutorial_pkg.workbook.cluster import Cluster
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.cluster import Cluster
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.session.java import find_java
 
 JOB = Path(__file__).with_name("submitted.py")
 LINES = 1_000

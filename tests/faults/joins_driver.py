@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource
 from tests.faults.spare_driver import wait_for_go
 from tutorial_pkg import SourceBuilder, start_spark
 from tutorial_pkg.builder import integer
-from tutorial_pkg.workbook.drills import end_with_parent
+from tutorial_pkg.processes.query_process import end_with_parent
 from tutorial_pkg.workbook.orders import ORDERS, PAYMENTS, orders, payments
 from tutorial_pkg.workbook.trade_totals import write_batch
 

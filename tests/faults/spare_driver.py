@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from tutorial_pkg.workbook.drills import QueryProcess, wait_until
+from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 PROJECT = Path(__file__).parents[2]
 SECONDS = 120  # until something that must happen counts as not happening

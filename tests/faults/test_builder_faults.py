@@ -26,7 +26,7 @@ import pytest
 from tests.faults.builder_sink import POINTS, connected
 from tests.faults.builder_sources import STREAM, SUBJECT, TICKETS
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 DRIVER = Path(__file__).with_name("builder_driver.py")

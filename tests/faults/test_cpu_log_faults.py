@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))

@@ -20,8 +20,7 @@ import pytest
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.network_queries import HOST
 from tutorial_pkg import send_lines
-from tutorial_pkg.core.query_process import wait_for_end
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_for_end, wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))

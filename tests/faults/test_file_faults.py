@@ -14,8 +14,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from tutorial_pkg.errors import last_error
-from tutorial_pkg.workbook.drills import QueryProcess, wait_until
+from tutorial_pkg.core.errors import last_error
+from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 DRIVER = Path(__file__).with_name("file_lines_driver.py")
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))

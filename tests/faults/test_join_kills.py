@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.workbook.orders import SECOND, START, joined, orders, payments
 
 DRIVER = Path(__file__).with_name("joins_driver.py")

@@ -37,9 +37,9 @@ from tests.network_queries import (
 from tutorial_pkg.connectors.network_lines import network_status
 from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus
-from tutorial_pkg.core.log_group import LogGroup
-from tutorial_pkg.core.segment_log import frames, read_frames
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.durable_log.group import LogGroup
+from tutorial_pkg.durable_log.segments import frames, read_frames
+from tutorial_pkg.processes.query_process import wait_until
 
 ROUNDS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 LISTENER_ROUNDS = 20
@@ -114,7 +114,7 @@ LISTENING = """
 import sys, time
 from pathlib import Path
 from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
-from tutorial_pkg.core.log_group import Backlog, LogGroup
+from tutorial_pkg.durable_log.group import Backlog, LogGroup
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 logs = LogGroup(directory, [port], "port")
 limits = Limits(line_bytes=1000, connections=9, idle_seconds=9)

@@ -25,7 +25,7 @@ from tests.faults.network_to_log_driver import run_query
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.network_queries import HOST, wait_for_listener
 from tutorial_pkg import send_lines
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
 FAILURES = int(os.environ.get("TUTORIAL_PKG_POWER_FAILURES", "4"))

@@ -19,7 +19,7 @@ from tutorial_pkg import (
     send_lines,
 )
 from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
-from tutorial_pkg.core.query_process import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 
 SPLIT_BY_SIZE = "no option of its own: files are split by size"

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tutorial_pkg import QueryMetrics, QueryRecord
+from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.workbook.broken_queries import scene
-from tutorial_pkg.workbook.drills import wait_until
 
 
 def is_slow(query: QueryRecord) -> bool:

@@ -21,7 +21,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import SinkBuilder, SourceBuilder, builder_status, last_error
 from tutorial_pkg.builder import Buffer, boolean, integer
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 SECONDS = 180  # until something that must happen counts as not happening
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.spare_driver import PROJECT, SECONDS
-from tutorial_pkg.java import find_java
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.session.java import find_java
 
 JOB = """
 import sys

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
 from tests.integration import kit_sink_mutants, kit_source_mutants
-from tutorial_pkg.core.query_process import wait_for_end
+from tutorial_pkg.processes.query_process import wait_for_end
 from tutorial_pkg.testing import (
     LIMIT,
     SINK_PROMISES,

@@ -23,7 +23,7 @@ from tests.network_queries import (
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesReader
 from tutorial_pkg.connectors.network_lines.sender import send_lines
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 LINE = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence={:07d})"
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import LogRowsSink, Peeked, QueryMetrics, peek
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 
 def lines(spark: SparkSession, folder: Path, *batches: int) -> DataFrame:

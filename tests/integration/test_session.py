@@ -20,9 +20,9 @@ from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
 
 from tutorial_pkg import item_stream, last_error, start_spark
-from tutorial_pkg.cluster_start import note_cores
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.worker import CORES, cores
+from tutorial_pkg.session.cluster_start import note_cores
 from tutorial_pkg.workbook.checks import check_00_1
 
 
@@ -106,7 +106,7 @@ def test_no_process_looks_for_sources_that_nobody_has_brought(spark: SparkSessio
 
 QUIET = """
 from tutorial_pkg import start_spark
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 spark = start_spark("quiet", **{"spark.ui.enabled": "false"})
 for number in range(8):

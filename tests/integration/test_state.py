@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.state import drop_mark, is_late, rolling, sliding, use_rocksdb
 from tutorial_pkg.workbook.batches import post, run, stream_of, total
-from tutorial_pkg.workbook.drills import wait_until
 from tutorial_pkg.workbook.trade_totals import Totals
 from tutorial_pkg.workbook.trades import SCHEMA, TICKERS, Trade, counts, trade, window_ends
 

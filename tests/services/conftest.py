@@ -12,7 +12,7 @@ import pytest
 
 from tests.services.databases import drop_database, new_database
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.services import Postgres, start_postgres
+from tutorial_pkg.processes.services import Postgres, start_postgres
 
 
 @pytest.fixture(scope="module")

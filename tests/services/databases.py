@@ -7,7 +7,7 @@ import uuid
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from tutorial_pkg.workbook.services import Postgres
+from tutorial_pkg.processes.services import Postgres
 
 
 def new_database(server: Postgres) -> str:

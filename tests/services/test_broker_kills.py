@@ -23,8 +23,8 @@ from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.services.broker_driver import IN, OUT
 from tests.services.kafka_topics import Topics
 from tests.services.nats_streams import Streams
-from tutorial_pkg.workbook.drills import wait_until
-from tutorial_pkg.workbook.services import start_kafka, start_nats
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.processes.services import start_kafka, start_nats
 
 DRIVER = Path(__file__).with_name("broker_driver.py")
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))

@@ -24,9 +24,9 @@ from tests.services.batches import column
 from tests.services.kafka_topics import SCHEMA, SCHEMA_WITH_HEADERS, Topics
 from tests.services.secrets import SECRET, sightings
 from tutorial_pkg import KafkaDataSource, last_error
+from tutorial_pkg.processes.services import ServerProcess, start_kafka
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
-from tutorial_pkg.workbook.services import ServerProcess, start_kafka
 
 ALL = ReadAllAvailable()
 NAMES = (f"topic.{number}" for number in count())

@@ -21,10 +21,10 @@ from tests.services.nats_streams import SCHEMA, Streams
 from tests.services.secrets import SECRET, sightings
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.processes.services import ServerProcess, start_nats
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
-from tutorial_pkg.workbook.drills import wait_until
-from tutorial_pkg.workbook.services import ServerProcess, start_nats
 
 ALL = ReadAllAvailable()
 NAMES = (f"S{number}" for number in count())

@@ -22,8 +22,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tests.services.databases import new_database
 from tutorial_pkg import PostgresDataSource, last_error
-from tutorial_pkg.workbook.drills import wait_until
-from tutorial_pkg.workbook.services import Postgres
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.processes.services import Postgres
 
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
 PASSWORD = """a'b "c@d%/:e f\\"""

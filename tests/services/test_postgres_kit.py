@@ -11,9 +11,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.services.databases import new_database
 from tutorial_pkg.connectors.postgres import PostgresDataSource
+from tutorial_pkg.processes.services import Postgres
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
-from tutorial_pkg.workbook.services import Postgres
 
 FEW = 1_000  # rows
 ONE_TASK = {"other_parallelism": "a batch is read by one task"}

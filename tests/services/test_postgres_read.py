@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tutorial_pkg.builder import FunctionError
 from tutorial_pkg.connectors.postgres import PostgresDataSource, inserted
-from tutorial_pkg.workbook.services import Postgres
+from tutorial_pkg.processes.services import Postgres
 
 Database = psycopg.Connection[Any]
 ALL = ReadAllAvailable()

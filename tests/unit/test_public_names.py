@@ -36,5 +36,5 @@ def test_a_process_that_needs_one_connector_imports_no_other() -> None:
     *imported, with_asyncio = done.stdout.split()
     others = {"kafka", "nats", "postgres", "network_lines", "cpu_log"}
     assert not others & {name.split(".")[2] for name in imported if "connectors." in name}
-    assert "tutorial_pkg.session" not in imported
+    assert "tutorial_pkg.session.start" not in imported
     assert with_asyncio == "False"

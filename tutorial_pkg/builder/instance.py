@@ -23,7 +23,7 @@ from tutorial_pkg.builder.frames import encode
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.status import InstanceStatus
-from tutorial_pkg.core.log_group import Backlog
+from tutorial_pkg.durable_log.group import Backlog
 
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
 RETRY_SECONDS = 0.5

@@ -12,8 +12,8 @@ from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.instance import Instance, Plan
 from tutorial_pkg.builder.snapshots import forget_snapshots, last_snapshots, save_snapshots
 from tutorial_pkg.builder.status import InstanceStatus, status_file
-from tutorial_pkg.core.log_group import Backlog, LogGroup
-from tutorial_pkg.core.status_file import StatusPublisher
+from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.status import StatusPublisher
 
 STOP_SECONDS = 3.0
 NOTABLE_SECONDS = 1.0  # so long an instance may be silent, or in a function, without a word

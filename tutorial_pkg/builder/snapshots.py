@@ -15,8 +15,8 @@ from typing import Any
 
 from tutorial_pkg.builder.frames import head_of
 from tutorial_pkg.core.disk import replace_file
-from tutorial_pkg.core.log_group import LogGroup
-from tutorial_pkg.core.segment_log import last_frame
+from tutorial_pkg.durable_log.group import LogGroup
+from tutorial_pkg.durable_log.segments import last_frame
 
 _FILE = "snapshots.json"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tutorial_pkg.core.status_file import StatusFile
+from tutorial_pkg.durable_log.status import StatusFile
 
 
 @dataclass

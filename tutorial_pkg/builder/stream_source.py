@@ -21,8 +21,8 @@ from tutorial_pkg.builder.functions import Function
 from tutorial_pkg.builder.instance import Plan
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.core.log_group import Backlog, LogGroup
-from tutorial_pkg.core.log_reader import Framed, LogReader, log_options
+from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
 # ---- What is built -------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from pyspark import SparkConf, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tutorial_pkg.core.query_process import QueryProcess, end_with_parent, wait_until
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
+from tutorial_pkg.processes.query_process import QueryProcess, end_with_parent, wait_until
 from tutorial_pkg.testing.promise import failure
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 from pyspark.sql.datasource_internal import _streamReader
 from pyspark.sql.types import DataType, StructType
 
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.testing.promise import Broken, failure
 from tutorial_pkg.testing.queries import SourceQuery
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import psutil
 from pyspark.sql import SparkSession
 
-from tutorial_pkg.core.query_process import wait_for_end
+from tutorial_pkg.processes.query_process import wait_for_end
 
 ENDING = 5.0  # seconds that a process has to end after its query
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from tutorial_pkg.core.query_process import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
     UNKNOWN,
     must_leave_no_process,

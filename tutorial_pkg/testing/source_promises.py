@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from tutorial_pkg.core.query_process import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
     UNKNOWN,
     must_leave_no_process,

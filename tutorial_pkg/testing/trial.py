@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.testing.driver import Driver, Drivers
 from tutorial_pkg.testing.processes import ENDING, SparkProcesses
 from tutorial_pkg.testing.promise import Broken, MachineTooSlow, failure

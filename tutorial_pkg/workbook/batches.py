@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
 
 Row = Any  # a NamedTuple
 SECONDS = 120

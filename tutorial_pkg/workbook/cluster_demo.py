@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tutorial_pkg import network_status, send_lines, start_spark
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.errors import last_error
-from tutorial_pkg.session import stop_spark
-from tutorial_pkg.workbook.cluster import HOST, Cluster
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.cluster import HOST, Cluster
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.session.start import stop_spark
 from tutorial_pkg.workbook.senders import free_ports
 
 PARTS = 6  # the worker dies after half of them

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import SourceBuilder, start_spark
-from tutorial_pkg.workbook.drills import end_with_parent
+from tutorial_pkg.processes.query_process import end_with_parent
 
 
 class Count:

@@ -17,8 +17,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import SinkBuilder, start_spark
 from tutorial_pkg.builder import REQUIRED, not_empty
+from tutorial_pkg.processes.query_process import end_with_parent
 from tutorial_pkg.workbook.counting import count_source
-from tutorial_pkg.workbook.drills import end_with_parent
 
 MOST_ROWS = 1_000  # in a batch: many small ones, so that a kill meets each of their moments
 TABLES = """

@@ -8,8 +8,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.workbook.drills import QueryProcess
-from tutorial_pkg.workbook.services import Service
+from tutorial_pkg.processes.query_process import QueryProcess
+from tutorial_pkg.processes.services import Service
 
 
 def clear_desk(spark: SparkSession, lesson: str) -> Path:

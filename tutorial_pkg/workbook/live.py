@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.observe.batch import lag
 from tutorial_pkg.workbook.look import BLUE, ORANGE, RED, chart, with_commas
 

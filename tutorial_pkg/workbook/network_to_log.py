@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import start_spark
-from tutorial_pkg.workbook.drills import end_with_parent
+from tutorial_pkg.processes.query_process import end_with_parent
 
 
 def network_to_log(spark: SparkSession, folder: str, port: int, ports: int) -> StreamingQuery:

@@ -11,9 +11,9 @@ from typing import Any
 from IPython.display import DisplayHandle
 
 from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.ports import is_free
-from tutorial_pkg.errors import last_error
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 HOST = "127.0.0.1"
 USUAL_PORT = 11000

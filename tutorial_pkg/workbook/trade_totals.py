@@ -18,8 +18,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg import SourceBuilder, start_spark
 from tutorial_pkg.builder import integer
+from tutorial_pkg.processes.query_process import end_with_parent
 from tutorial_pkg.state import Accumulator, rolling, use_rocksdb
-from tutorial_pkg.workbook.drills import end_with_parent
 from tutorial_pkg.workbook.trades import SCHEMA, TICKERS, trade
 
 SCRIPT = Path(__file__)

@@ -25,8 +25,8 @@ from tutorial_pkg.builder import (
 )
 from tutorial_pkg.builder import instance as instance_module
 from tutorial_pkg.builder import instances as instances_module
-from tutorial_pkg.core import log_group, segment_log
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.durable_log import group, segments
+from tutorial_pkg.processes.query_process import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -161,8 +161,8 @@ def test_a_run_that_dies_before_all_instances_added_something_loses_no_snapshot(
 def test_the_snapshot_survives_when_its_segment_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tiny = partial(segment_log.SegmentWriter, segment_bytes=1)
-    monkeypatch.setattr(log_group, "SegmentWriter", tiny)
+    tiny = partial(segments.SegmentWriter, segment_bytes=1)
+    monkeypatch.setattr(group, "SegmentWriter", tiny)
     source = counter(create=lambda context: Counter(context, most=50))
     source = source.snapshot(lambda c: c.next).restore(Counter.restore).build()
     with running(source, tmp_path) as run:
@@ -297,13 +297,13 @@ def test_acknowledged_is_what_is_on_disk_and_each_once(
 ) -> None:
     monkeypatch.setattr(instance_module, "RETRY_SECONDS", 0.01)
     inbox, synced = Inbox(tmp_path, failures=2), []
-    sync = segment_log.SegmentWriter.sync
+    sync = segments.SegmentWriter.sync
 
     def noting(log: Any) -> int:
         synced.append(sync(log))
         return synced[-1]
 
-    monkeypatch.setattr(segment_log.SegmentWriter, "sync", noting)
+    monkeypatch.setattr(segments.SegmentWriter, "sync", noting)
 
     def acknowledge(state: Inbox, tokens: list[int]) -> None:
         assert max(synced) == (tmp_path / "0" / f"{0:020d}.segment").stat().st_size

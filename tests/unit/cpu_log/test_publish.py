@@ -20,7 +20,7 @@ from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT, PublishedDirectory
 from tutorial_pkg.connectors.cpu_log.query_owner import Owner
 from tutorial_pkg.connectors.cpu_log.record import Staged
 from tutorial_pkg.core import disk
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 QUERY = "query-a"
 HERE = os.uname().nodename

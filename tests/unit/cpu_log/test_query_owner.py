@@ -21,7 +21,7 @@ from tutorial_pkg.connectors.cpu_log.query_owner import (
     this_owner,
     words_for_takeover,
 )
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 HERE = os.uname().nodename
 # By its name a JVM; asked for its threads it says nothing, for it is none.

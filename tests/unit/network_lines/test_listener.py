@@ -27,11 +27,11 @@ from tutorial_pkg.connectors.network_lines.listener import (
 from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus, network_status
 from tutorial_pkg.connectors.network_lines.whole_lines import FRAME_BYTES, LineBuffer
-from tutorial_pkg.core.log_group import Backlog
-from tutorial_pkg.core.segment_log import SegmentWriter, frames, read_frames
-from tutorial_pkg.core.status_file import StatusFile
-from tutorial_pkg.core.writer_lock import WriterLock
-from tutorial_pkg.workbook.drills import wait_until
+from tutorial_pkg.durable_log.group import Backlog
+from tutorial_pkg.durable_log.lock import WriterLock
+from tutorial_pkg.durable_log.segments import SegmentWriter, frames, read_frames
+from tutorial_pkg.durable_log.status import StatusFile
+from tutorial_pkg.processes.query_process import wait_until
 
 HOST = "127.0.0.1"
 RESET_ON_CLOSE = b"\1\0\0\0\0\0\0\0"
@@ -490,8 +490,8 @@ LISTENING = """
 import os, sys, time
 from pathlib import Path
 from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
-from tutorial_pkg.core.log_group import Backlog
-from tutorial_pkg.core.segment_log import SegmentWriter
+from tutorial_pkg.durable_log.group import Backlog
+from tutorial_pkg.durable_log.segments import SegmentWriter
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 log = SegmentWriter(directory / "log")
 log.append = lambda *_: os.kill(os.getpid(), 9)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from pyspark.sql import Row
 
-from tutorial_pkg.core.query_process import wait_for_end
+from tutorial_pkg.processes.query_process import wait_for_end
 from tutorial_pkg.testing import (
     SINK_PROMISES,
     SOURCE_PROMISES,

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
-from tutorial_pkg.core.writer_lock import WriterLock
+from tutorial_pkg.durable_log.lock import WriterLock
 from tutorial_pkg.workbook.checks import check_04_1, check_04_2
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.workbook import senders
-from tutorial_pkg.workbook.drills import wait_until
 from tutorial_pkg.workbook.senders import Bar, free_ports, play, wait_for_listener
 
 

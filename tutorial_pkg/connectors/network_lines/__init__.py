@@ -2,7 +2,7 @@
 
 A line's way: `sender` → `listener` (a thread for each port; `ports` gives it the socket,
 `whole_lines` makes lines of bytes and drops others, `confirm` and `connection` answer the sender)
-→ the segment logs of `core`, one for each port (`log_group`) → `log_reader` there (offsets, tasks)
+→ `durable_log`: a log for each port (`group`), offsets and tasks (`reader`)
 → `data_source` (rows). `status` tells how the ports do.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tutorial_pkg.connectors.network_lines.connection import Connection
-from tutorial_pkg.core.segment_log import SegmentWriter
+from tutorial_pkg.durable_log.segments import SegmentWriter
 
 
 class Confirmation:

@@ -14,8 +14,6 @@ from tutorial_pkg.connectors.network_lines.listener import Listener
 from tutorial_pkg.connectors.network_lines.ports import host_address
 from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, Limits
 from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
-from tutorial_pkg.core.log_group import Backlog, LogGroup
-from tutorial_pkg.core.log_reader import Framed, LogReader, log_options
 from tutorial_pkg.core.options import (
     Option,
     Options,
@@ -24,7 +22,9 @@ from tutorial_pkg.core.options import (
     documented,
     integer,
 )
-from tutorial_pkg.core.segment_log import Frame
+from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
+from tutorial_pkg.durable_log.segments import Frame
 
 _PATH, *_LIMITS = log_options("lines", "port")
 OPTIONS = Options(

@@ -29,9 +29,9 @@ from tutorial_pkg.connectors.network_lines.whole_lines import (
     Limits,
     LineBuffer,
 )
-from tutorial_pkg.core.log_group import Backlog
-from tutorial_pkg.core.status_file import StatusPublisher
-from tutorial_pkg.core.writer_lock import PATIENCE_SECONDS
+from tutorial_pkg.durable_log.group import Backlog
+from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
+from tutorial_pkg.durable_log.status import StatusPublisher
 
 FRAME_SECONDS = 0.005  # so long a line waits at most for company, while others come
 POLL_SECONDS = 0.1

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tutorial_pkg.core.writer_lock import RETRY_SECONDS
+from tutorial_pkg.durable_log.lock import RETRY_SECONDS
 
 WAITING_CONNECTIONS = 1024
 DESCRIPTORS_OF_A_PORT = 10  # its sockets, its selector, its log, and what is in use for a moment

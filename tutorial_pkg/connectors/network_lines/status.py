@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tutorial_pkg.core.status_file import StatusFile
+from tutorial_pkg.durable_log.status import StatusFile
 
 
 @dataclass

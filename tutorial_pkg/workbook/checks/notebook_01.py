@@ -15,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.workbook.checks.trial import (
     breaks_off,
     broken_off,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.workbook.checks.trial import scratch, told, written
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 

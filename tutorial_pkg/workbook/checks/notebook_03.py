@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.errors import last_error
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.workbook.checks.trial import as_json, latest, rows_between, scratch, told
 from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
 

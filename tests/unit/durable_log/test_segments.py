@@ -1,0 +1,294 @@
+"""The segment log: what was appended is what is read, or an error says where it is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tutorial_pkg.durable_log.segments import (
+    HEADER_BYTES,
+    LogDamagedError,
+    LogNotVisibleError,
+    SegmentWriter,
+    frames,
+    read_frames,
+)
+
+
+def write(directory: Path, payloads: list[bytes], segment_bytes: int = 1 << 20) -> SegmentWriter:
+    log = SegmentWriter(directory, segment_bytes)
+    for number, payload in enumerate(payloads):
+        log.append(payload, payload.count(b"\n"), 1_000 + number)
+    return log
+
+
+def read(directory: Path, start: int, end: int) -> list[bytes]:
+    return [bytes(payload) for _, payload in read_frames(directory, start, end)]
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.segment"))
+
+
+def flip(file: Path, place: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+
+
+PAYLOADS = [b"one\n", b"two\nthree\n", b"\n", b"x" * 20 + b"\n"]
+
+
+def test_reads_what_was_appended(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    assert read(tmp_path, 0, log.end) == PAYLOADS
+    found = list(frames(tmp_path, 0, log.end))
+    assert [frame.rows for frame in found] == [1, 2, 1, 1]
+    assert [frame.received_at for frame in found] == [1_000, 1_001, 1_002, 1_003]
+    assert [frame.position for frame in found] == [0, *(frame.end for frame in found[:-1])]
+    assert found[-1].end == log.end == sum(HEADER_BYTES + len(each) for each in PAYLOADS)
+    log.close()
+
+
+def test_any_slice_between_frames_can_be_read_again(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    ends = [0, *(frame.end for frame in frames(tmp_path, 0, log.end))]
+    for first, start in enumerate(ends):
+        for last, end in enumerate(ends[first:], first):
+            assert read(tmp_path, start, end) == PAYLOADS[first:last]
+    log.close()
+
+
+def test_positions_continue_over_segments_deletion_and_reopening(tmp_path) -> None:
+    log = write(tmp_path, [b"%05d\n" % number for number in range(10)], segment_bytes=70)
+    names = segments(tmp_path)
+    assert len(names) == 4
+    assert [int(name.stem) for name in names] == [0, 90, 180, 270]
+    log.delete_below(200)
+    assert segments(tmp_path) == names[2:]
+    assert log.first == 180
+    log.close()
+    reopened = SegmentWriter(tmp_path)
+    assert (reopened.first, reopened.end, reopened.repair) == (180, 300, None)
+    reopened.append(b"after\n", 1, 0)
+    assert read(tmp_path, 270, reopened.end) == [b"00009\n", b"after\n"]
+    reopened.close()
+
+
+def test_the_segment_being_written_is_never_deleted(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    log.delete_below(log.end + 1_000)
+    assert read(tmp_path, 0, log.end) == PAYLOADS
+    log.close()
+
+
+def test_deleted_lines_cannot_be_asked_for(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.delete_below(log.end)
+    with pytest.raises(LogDamagedError) as error:
+        read(tmp_path, 0, log.end)
+    assert str(error.value) == (
+        f"{tmp_path}: no segment holds position 0. It was deleted or cut; or host "
+        f"{socket.gethostname()} has another folder of this name: put the log on storage that all "
+        "workers share"
+    )
+    log.close()
+
+
+@pytest.mark.parametrize("kept", range(HEADER_BYTES + len(PAYLOADS[-1])))
+def test_torn_last_frame_is_cut_back_with_a_warning(tmp_path, caplog, kept: int) -> None:
+    log = write(tmp_path, PAYLOADS)
+    last = list(frames(tmp_path, 0, log.end))[-1]
+    log.close()
+    os.truncate(segments(tmp_path)[0], last.position + kept)
+    reopened = SegmentWriter(tmp_path)
+    assert reopened.end == last.position
+    assert read(tmp_path, 0, reopened.end) == PAYLOADS[:-1]
+    if kept:
+        expected = f"cut off {kept} bytes of an unfinished frame at {last.position}"
+        assert expected in "\n".join(caplog.messages)
+        assert expected in reopened.repair
+    reopened.append(b"next\n", 1, 0)
+    assert read(tmp_path, last.position, reopened.end) == [b"next\n"]
+    reopened.close()
+
+
+def test_zeros_after_a_power_failure_are_cut_off(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    end = log.end
+    log.close()
+    with segments(tmp_path)[0].open("ab") as file:
+        file.write(bytes(5_000))
+    reopened = SegmentWriter(tmp_path)
+    assert (reopened.end, reopened.repair is None) == (end, False)
+    reopened.close()
+
+
+def test_last_frame_with_a_wrong_checksum_is_torn(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    last = list(frames(tmp_path, 0, log.end))[-1]
+    log.close()
+    flip(segments(tmp_path)[0], -5)
+    reopened = SegmentWriter(tmp_path)
+    assert reopened.end == last.position
+    reopened.close()
+
+
+@pytest.mark.parametrize("place", range(HEADER_BYTES + len(PAYLOADS[1])))
+def test_any_flipped_byte_in_the_middle_is_an_error(tmp_path, place: int) -> None:
+    log = write(tmp_path, PAYLOADS)
+    second = list(frames(tmp_path, 0, log.end))[1]
+    log.close()
+    segment = segments(tmp_path)[0]
+    flip(segment, second.position + place)
+    expected = (
+        f"^segment {re.escape(str(segment))}, position {second.position} .byte 28 of the file"
+    )
+    with pytest.raises(LogDamagedError, match=expected):
+        read(tmp_path, 0, log.end)
+    with pytest.raises(LogDamagedError, match=expected):
+        SegmentWriter(tmp_path)
+
+
+def test_damage_text(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS)
+    log.close()
+    flip(segments(tmp_path)[0], HEADER_BYTES)
+    with pytest.raises(LogDamagedError) as error:
+        read(tmp_path, 0, log.end)
+    assert str(error.value) == (
+        f"segment {tmp_path}/00000000000000000000.segment, position 0 (byte 0 of the file): "
+        "the payload does not match its CRC-32. The log is damaged here and cannot be read past "
+        "this point; restore the segment from a copy, or start a new query with a new log and a "
+        "new checkpoint"
+    )
+
+
+def test_missing_segment_in_the_middle(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.close()
+    segments(tmp_path)[1].unlink()
+    with pytest.raises(LogDamagedError, match=r"no segment holds position 28\. It was"):
+        read(tmp_path, 0, log.end)
+
+
+def test_old_segment_cut_short(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.close()
+    os.truncate(segments(tmp_path)[1], 30)
+    with pytest.raises(LogDamagedError, match=r"position 28 .*beyond the segment's end"):
+        read(tmp_path, 0, log.end)
+
+
+def test_full_disk_leaves_whole_frames(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write(tmp_path, PAYLOADS)
+    end, writev = log.end, os.writev
+    with monkeypatch.context() as full:
+        full.setattr(os, "writev", lambda file, parts: writev(file, [parts[0], parts[1][:3]]))
+        with pytest.raises(OSError, match=f"^{tmp_path}: no room for a frame of 5 bytes$"):
+            log.append(b"more\n", 1, 0)
+    assert log.end == end
+    log.append(b"room\n", 1, 0)
+    assert read(tmp_path, 0, log.end) == [*PAYLOADS, b"room\n"]
+    log.close()
+
+
+def test_sync_reaches_every_file_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(os.fstat(file).st_ino))
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    assert log.sync() == log.end
+    assert synced == [name.stat().st_ino for name in segments(tmp_path)]
+    log.sync()
+    assert len(synced) == len(PAYLOADS)
+    log.close()
+
+
+def test_closing_leaves_no_file_open(tmp_path) -> None:
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    assert read(tmp_path, 0, log.end) == PAYLOADS
+    assert open_below(tmp_path)
+    log.close()
+    assert not open_below(tmp_path)
+
+
+def open_below(folder: Path) -> list[str]:
+    """Other files of this process come and go with earlier tests' threads: they do not count."""
+    files = [file.path for file in psutil.Process().open_files()]
+    return [path for path in files if Path(path).is_relative_to(folder)]
+
+
+def test_a_folder_that_this_host_does_not_see_is_no_damage(tmp_path) -> None:
+    """On a cluster, a worker without the driver's storage; what is there is whole."""
+    folder = tmp_path / "not mounted here"
+    expected = f"^host {socket.gethostname()} does not see the log {folder}: put it on storage that"
+    with pytest.raises(LogNotVisibleError, match=expected):
+        read(folder, 0, 28)
+    folder.mkdir()
+    with pytest.raises(LogNotVisibleError, match=expected):
+        list(frames(folder, 0, 28))
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path) -> None:
+    for name in ("copy of 00000000000000000000.segment", "².segment", "1.segment"):
+        (tmp_path / name).write_bytes(b"mine")
+    log = write(tmp_path, PAYLOADS, segment_bytes=1)
+    log.delete_below(log.end)
+    log.close()
+    reopened = SegmentWriter(tmp_path)
+    assert (reopened.first, reopened.end) == (log.first, log.end)
+    reopened.close()
+    assert (tmp_path / "1.segment").read_bytes() == b"mine"
+
+
+def test_a_file_where_the_folder_should_be(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "11000"):
+        with pytest.raises(NotADirectoryError) as error:
+            SegmentWriter(folder)
+        assert str(error.value) == (
+            f"{folder} cannot be a folder: there is a file of that name, or of a name above it; "
+            "choose another path, or move the file away"
+        )
+
+
+def test_symbolic_links_are_not_followed(tmp_path) -> None:
+    victim = tmp_path / "somebody's"
+    victim.write_bytes(b"theirs")
+    (tmp_path / "log").mkdir()
+    link = tmp_path / "log" / f"{0:020d}.segment"
+    link.symlink_to(victim)
+    with pytest.raises(OSError, match=f"{link} is a symbolic link, which is not followed here"):
+        SegmentWriter(tmp_path / "log")
+    assert victim.read_bytes() == b"theirs"
+
+
+def test_what_senders_wrote_is_not_for_everybody(tmp_path) -> None:
+    log = write(tmp_path / "log", PAYLOADS)
+    for path in (tmp_path / "log", *segments(tmp_path / "log")):
+        assert not stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXO
+    log.close()
+
+
+def test_what_the_disk_refused_once_is_never_called_synced(tmp_path, monkeypatch) -> None:
+    """After an error the system forgets the bytes, and its next answer is "done"."""
+    log = write(tmp_path, PAYLOADS)
+
+    def broken(_: int) -> None:
+        raise OSError("no such luck")
+
+    with monkeypatch.context() as once:
+        once.setattr(os, "fdatasync", broken)
+        with pytest.raises(OSError, match="no such luck"):
+            log.sync()
+    with pytest.raises(OSError, match="no such luck"):
+        log.sync()
+    with pytest.raises(OSError, match="no such luck"):
+        log.close()
+    assert not open_below(tmp_path)

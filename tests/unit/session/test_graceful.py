@@ -1,0 +1,72 @@
+"""What run_until_signal does with signals, where no JVM is or the JVM fails."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tutorial_pkg import run_until_signal
+from tutorial_pkg.session import graceful
+
+NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Query:
+    """Active until it is stopped; the first to look at it is sent a signal."""
+
+    status = {"isTriggerActive": False}  # noqa: RUF012
+    lastProgress = None
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.to_send = [number]
+        self.stopped = False
+
+    @property
+    def isActive(self) -> bool:
+        if self.to_send:
+            signal.raise_signal(self.to_send.pop())
+        return not self.stopped
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def awaitTermination(self) -> None:
+        assert self.stopped
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[list[Any]]:
+    """Those that are set before a test, and again after it."""
+    before = [signal.getsignal(number) for number in NUMBERS]
+    yield before
+    for number, handler in zip(NUMBERS, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_with_spark_connect_there_is_no_jvm_to_listen_to(
+    number: signal.Signals, handlers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graceful, "SparkContext", SimpleNamespace(_jvm=None, _gateway=None))
+    query: Any = Query(number)
+    assert run_until_signal(query)
+    assert query.stopped
+    assert [signal.getsignal(each) for each in NUMBERS] == handlers
+
+
+def test_a_jvm_that_fails_leaves_ctrl_c_as_it_was(
+    handlers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise ConnectionError("the JVM is gone")
+
+    monkeypatch.setattr(graceful, "SparkContext", SimpleNamespace(_jvm=object(), _gateway=None))
+    monkeypatch.setattr(graceful, "ensure_callback_server_started", fail)
+    query: Any = Query(signal.SIGTERM)
+    with pytest.raises(ConnectionError, match="the JVM is gone"):
+        run_until_signal(query)
+    assert [signal.getsignal(each) for each in NUMBERS] == handlers

@@ -1,0 +1,6 @@
+"""The log on disk that makes a stream replayable: what survives `kill -9` and a power failure.
+
+Read the files in this order: `segments` (one log: checksummed frames in segment files), `group`
+(numbered logs in one folder, and offsets over them), `reader` (Spark's stream reader over a group),
+`lock` (one writing process), `status` (how the logs do, for anyone to read).
+"""

@@ -1,0 +1,224 @@
+"""Several segment logs in one directory, each with a number: what an offset by number means.
+
+What the numbers stand for is the connector's affair: ports of `network_lines`, instances of a
+source that was built. A number that a query no longer uses keeps its log until that is read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.worker import cores
+from tutorial_pkg.durable_log.lock import WriterLock
+from tutorial_pkg.durable_log.segments import Frame, SegmentWriter, frames
+
+# A slice is one task's work: small enough for all cores to have some, but worth starting a task.
+MIN_SLICE_BYTES = 1024 * 1024
+MAX_SLICE_BYTES = 128 * 1024 * 1024
+
+_ID_FILE = "id"
+_ID_KEY = "log"  # in an offset's JSON, beside the numbers
+
+
+@dataclass(frozen=True)
+class LogOffset:
+    """By number, the position of the next unread byte in its log.
+
+    `log` is the id of the group that the positions are in; offsets of version 0.1.0 have none.
+    """
+
+    positions: Mapping[int, int]
+    log: str | None = None
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> LogOffset:
+        positions = {int(number): json[number] for number in json if number != _ID_KEY}
+        return cls(positions, json.get(_ID_KEY))
+
+    def to_json(self) -> dict[str, Any]:
+        known = {} if self.log is None else {_ID_KEY: self.log}
+        return {str(number): at for number, at in sorted(self.positions.items())} | known
+
+
+@dataclass(frozen=True)
+class LogSlice:
+    """Whole frames of the log `number` in `directory`, from position `start` to `end`."""
+
+    number: int
+    directory: Path
+    start: int
+    end: int
+
+
+class LogGroup:
+    """The logs in `directory`, those of `numbers` and older ones, held by the lock for writing.
+
+    `id` is made with the directory and stays: an offset that names another one belongs to a log
+    that is gone. `noun` says in errors what a number is.
+
+    Raises `LogLockedError` and `LogDamagedError`.
+    """
+
+    def __init__(self, directory: Path, numbers: Iterable[int], noun: str) -> None:
+        self.directory = directory
+        self._noun = noun
+        self._lock = WriterLock(directory)
+        self.id = _id_of(directory)
+        self._appended = threading.Event()
+        self.writers = {
+            number: SegmentWriter(self.of(number), appended=self._appended)
+            for number in sorted({*_numbers_in(directory), *numbers})
+        }
+
+    def of(self, number: int) -> Path:
+        return self.directory / str(number)
+
+    def first(self) -> LogOffset:
+        """The oldest positions that are still there."""
+        return self._offset({number: log.first for number, log in self.writers.items()})
+
+    def end(self) -> LogOffset:
+        return self._offset({number: log.end for number, log in self.writers.items()})
+
+    def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
+        """Return when more than `offset` was appended, or after `seconds`."""
+        self._appended.clear()
+        if self.end().positions == offset.positions:
+            self._appended.wait(seconds)
+
+    def sync(self) -> LogOffset:
+        """Put on disk what was appended so far, and return up to where that is."""
+        return self._offset({number: log.sync() for number, log in self.writers.items()})
+
+    def completed(self, offset: LogOffset) -> LogOffset:
+        """A log that `offset` does not know is read from its beginning."""
+        return LogOffset({**self.first().positions, **offset.positions}, offset.log)
+
+    def check(self, offset: LogOffset) -> None:
+        """Raise `ValueError` if `offset`, from a checkpoint, is not in these logs."""
+        first, end = self.first().positions, self.end().positions
+        for number, position in offset.positions.items():
+            low, high = first.get(number, 0), end.get(number, 0)
+            if not low <= position <= high:
+                raise ValueError(
+                    f"the checkpoint has read {self._noun} {number} up to position {position}, but "
+                    f"the log {self.of(number)} holds {low} to {high}. {_LOST}"
+                )
+        if offset.log not in (None, self.id):
+            raise ValueError(
+                f"the checkpoint belongs to the log with the id {offset.log}, but that in "
+                f"{self.directory} has {self.id}. {_LOST}"
+            )
+
+    def limited(
+        self, start: LogOffset, end: LogOffset, rows: int | None, size: int | None
+    ) -> LogOffset:
+        """As far from `start` towards `end` as one batch of `rows` and `size` bytes may go.
+
+        The logs that have something share the limits; each may give at least one frame.
+        """
+        waiting = [number for number, at in end.positions.items() if start.positions[number] < at]
+        positions = dict(end.positions)
+        for number in waiting:
+            found = frames(self.of(number), start.positions[number], end.positions[number])
+            positions[number] = _limit(found, _share(rows, waiting), _share(size, waiting))
+        return LogOffset(positions, end.log)
+
+    def slices(self, start: LogOffset, end: LogOffset) -> Iterator[LogSlice]:
+        """Cut what lies between two offsets into work for all cores."""
+        lengths = [last - start.positions[number] for number, last in end.positions.items()]
+        size = max(MIN_SLICE_BYTES, min(sum(lengths) // cores(), MAX_SLICE_BYTES))
+        for number, last in end.positions.items():
+            found = frames(self.of(number), start.positions[number], last)
+            for first, following in _cut(found, size):
+                yield LogSlice(number, self.of(number), first, following)
+
+    def delete_below(self, offset: LogOffset) -> None:
+        """Delete segments that no batch after `offset` needs."""
+        for number, log in self.writers.items():
+            log.delete_below(offset.positions.get(number, 0))
+
+    def close(self) -> None:
+        for log in self.writers.values():
+            log.close()
+        self._lock.release()
+
+    def _offset(self, positions: Mapping[int, int]) -> LogOffset:
+        return LogOffset(positions, self.id)
+
+
+class Backlog:
+    """The bytes in the logs, by number, that the query has not processed yet."""
+
+    def __init__(self, logs: Mapping[int, SegmentWriter], max_bytes: int) -> None:
+        self.logs = logs
+        self._max_bytes = max_bytes
+        self._processed = {number: log.first for number, log in logs.items()}
+
+    def processed(self, positions: Mapping[int, int]) -> None:
+        """Note up to where the query has processed each log."""
+        self._processed |= positions
+
+    def of(self, number: int) -> int:
+        return self.logs[number].end - self._processed[number]
+
+    @property
+    def full(self) -> bool:
+        return sum(map(self.of, self.logs)) >= self._max_bytes
+
+
+_LOST = (
+    "It was deleted, cut or exchanged, so lines would be lost: restore it, or start anew with a "
+    "new checkpoint"
+)
+
+
+def _numbers_in(directory: Path) -> list[int]:
+    """The logs that are there; other names, such as a copy of one, are none of ours."""
+    names = [found.name for found in directory.iterdir() if found.is_dir()]
+    return [int(name) for name in names if re.fullmatch(r"0|[1-9][0-9]*", name)]
+
+
+def _id_of(directory: Path) -> str:
+    """The id of the logs in `directory`, made when there is none: the first time, or by 0.1.0."""
+    file = directory / _ID_FILE
+    if not file.is_file():
+        replace_file(file, uuid.uuid4().hex[:8])
+    return file.read_text()
+
+
+def _share(limit: int | None, waiting: Sequence[int]) -> float:
+    return math.inf if limit is None else limit / len(waiting)
+
+
+def _limit(found: Iterator[Frame], max_rows: float, max_bytes: float) -> int:
+    """Where the last frame within the limits ends; the first frame always counts as within."""
+    first = next(found)
+    position, rows, size = first.end, first.rows, first.payload_bytes
+    for frame in found:
+        rows, size = rows + frame.rows, size + frame.payload_bytes
+        if rows > max_rows or size > max_bytes:
+            break
+        position = frame.end
+    return position
+
+
+def _cut(found: Iterable[Frame], size: int) -> Iterator[tuple[int, int]]:
+    """Start and end of runs of frames of at least `size` bytes; the last may be shorter."""
+    start: int | None = None
+    end = 0
+    for frame in found:
+        start, end = frame.position if start is None else start, frame.end
+        if end - start >= size:
+            yield start, end
+            start = None
+    if start is not None:
+        yield start, end

@@ -1,0 +1,177 @@
+"""The reader of a source that keeps its rows in logs by number: offsets, limits, tasks.
+
+A connector adds two things: a *producer*, which appends to the logs while a query runs, and how
+the frames of a slice become rows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+
+from tutorial_pkg.core.options import REQUIRED, Option, integer, local_directory
+from tutorial_pkg.core.patience import Patience
+from tutorial_pkg.core.read_limit import read_limit
+from tutorial_pkg.core.worker import outlive_ctrl_c, settle
+from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, LogSlice
+from tutorial_pkg.durable_log.segments import Frame, read_frames
+
+BATCH_BYTES = 1024 * 1024
+
+Framed = tuple[Frame, memoryview]
+
+
+class Producer(Protocol):
+    """What appends to the logs, on threads of its own, from its making until `close`."""
+
+    def raise_failure(self) -> None:
+        """Raise what ended a thread, if something did."""
+
+    def close(self) -> None:
+        """Append no more; what was appended stays."""
+
+
+@dataclass
+class LogPartition(InputPartition):
+    """One task's work."""
+
+    slice: LogSlice
+
+
+class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Opens the logs when Spark first asks about offsets, and starts the producer after that.
+
+    `options` has `path`, `maxBacklogBytes`, `maxRowsPerTrigger` and `maxBytesPerTrigger`. With the
+    trigger `availableNow` there is no producer: the query reads what is in the logs, and stops.
+    """
+
+    def __init__(self, options: SimpleNamespace, numbers: Sequence[int], noun: str) -> None:
+        outlive_ctrl_c()
+        self.options = options
+        self._numbers, self._noun = numbers, noun
+        self._opened: LogGroup | None = None
+        self._backlog: Backlog | None = None
+        self._producer: Producer | None = None
+        self._drain_to: LogOffset | None = None
+        self._patience = Patience()
+
+    @abstractmethod
+    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Producer:
+        """Begin to append to the logs of `numbers`, and pause while `backlog` is full."""
+
+    @abstractmethod
+    def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
+        """The rows of neighbouring frames, in a task. It uses nothing but the options."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._logs().first().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return read_limit(self.options)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begin = self._checked(start)
+        if self._drain_to is None:
+            self._produce(begin)
+            self._patience.wait(lambda seconds: self._logs().wait_for_more(begin, seconds))
+        newest = self._drain_to or self._logs().sync()
+        self._patience.answer(newest.positions != begin.positions)
+        if isinstance(limit, ReadAllAvailable):
+            return newest.to_json()
+        rows, size = self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger
+        return self._logs().limited(begin, newest, rows, size).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return self._logs().end().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._drain_to = self._logs().sync()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:
+        begin, target = self._checked(start), self._checked(end)
+        return [LogPartition(part) for part in self._logs().slices(begin, target)]
+
+    def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
+        settle()
+        part = partition.slice
+        for group in _grouped(read_frames(part.directory, part.start, part.end)):
+            yield self.to_batch(group, part.number)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._logs().delete_below(LogOffset.from_json(end))
+
+    def stop(self) -> None:
+        if self._producer:
+            self._producer.close()
+        if self._opened:
+            self._opened.close()
+
+    def _logs(self) -> LogGroup:
+        if self._opened is None:
+            directory = Path(self.options.path).resolve()
+            self._opened = LogGroup(directory, self._numbers, self._noun)
+        return self._opened
+
+    def _checked(self, offset: dict[str, Any]) -> LogOffset:
+        complete = self._logs().completed(LogOffset.from_json(offset))
+        self._logs().check(complete)
+        return complete
+
+    def _produce(self, begin: LogOffset) -> None:
+        """Start the producer, once; then tell it how far the query has come."""
+        if self._producer is None or self._backlog is None:
+            self._backlog = Backlog(self._logs().writers, self.options.maxBacklogBytes)
+            self._producer = self.start_producer(self._logs(), self._backlog)
+        self._producer.raise_failure()
+        self._backlog.processed(begin.positions)
+
+
+def _grouped(found: Iterable[Framed]) -> Iterator[list[Framed]]:
+    """Frames for one record batch: a large one by itself, or many small ones together."""
+    group: list[Framed] = []
+    size = 0
+    for frame, payload in found:
+        group.append((frame, payload))
+        size += len(payload)
+        if size >= BATCH_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def log_options(rows: str, log: str) -> tuple[Option, ...]:
+    """The options that a `LogReader` needs: `path` and the limits.
+
+    `rows` is what its users call them, and `log` what each log belongs to.
+    """
+    each = f"in whole frames, at least one of each {log}"
+    return (
+        Option(
+            "path", local_directory, REQUIRED, "a local directory", "where the durable log is kept"
+        ),
+        Option(
+            "maxBacklogBytes",
+            integer(1),
+            1024**3,
+            "1 or more bytes",
+            f"{rows} in the log, of every {log}, that the query has not processed; when there are "
+            "so many, the source takes in no more until some are",
+        ),
+        Option(
+            "maxBytesPerTrigger", integer(1), None, "1 or more bytes", f"size of a batch, {each}"
+        ),
+        Option("maxRowsPerTrigger", integer(1), None, "1 or more", f"{rows} in a batch, {each}"),
+    )

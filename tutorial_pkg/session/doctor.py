@@ -1,0 +1,126 @@
+"""Check this machine: one line for each thing, with the remedy where something is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from tutorial_pkg.core.places import project_dir, work_dir
+from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.session.java import JavaNotFoundError, find_java
+
+PORTS = range(11000, 11004)
+NEEDED_BYTES = 1 << 30
+STREAM_SECONDS = 60
+
+
+class Unwell(Exception):
+    """A check found something wrong; the message says what and what to do."""
+
+
+def examine(quick: bool = False) -> int:
+    """Run all checks and print a line for each; 1 when any failed, else 0.
+
+    `quick` leaves out the real streaming query, which takes some seconds.
+    """
+    checks = [_python, _java, _package("pyspark", "4.3"), _package("pyarrow", "18")]
+    checks += [_package("pandas", "2.2", below="3"), _disk, _ports]
+    if not quick:
+        checks.append(_stream)
+    return max([_report(check) for check in checks])
+
+
+def _report(check: Callable[[], str]) -> int:
+    try:
+        print(f"✓ {check()}", flush=True)
+    except Unwell as found:
+        print(f"✗ {found}", flush=True)
+        return 1
+    return 0
+
+
+def _python() -> str:
+    environment = os.path.relpath(sys.prefix, project_dir())
+    where = sys.prefix if environment.startswith("..") else environment
+    return f"Python {platform.python_version()} in {where}"
+
+
+def _java() -> str:
+    try:
+        java = find_java()
+    except JavaNotFoundError as error:
+        raise Unwell(f"Java: {error}") from None
+    return f"Java {java.release}, found by {java.found_by}"
+
+
+def _package(name: str, least: str, below: str | None = None) -> Callable[[], str]:
+    def check() -> str:
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise Unwell(f"{name} is not installed. Run `make lab`, which installs it.") from None
+        if _numbers(version) < _numbers(least) or (below and _numbers(version) >= _numbers(below)):
+            wanted = f"{least} or later" + (f", below {below}" if below else "")
+            raise Unwell(f"{name} {version}: {wanted} is needed. Remove .venv and run `make lab`.")
+        return f"{name} {version}"
+
+    return check
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+def _disk() -> str:
+    try:
+        folder = work_dir()
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"written")
+    except OSError as error:
+        raise Unwell(f"disk: cannot write to .work ({error.strerror}). Check the folder.") from None
+    free = shutil.disk_usage(folder).free
+    if free < NEEDED_BYTES:
+        raise Unwell(f"disk: {free >> 20} MiB free; make room, 1 GiB is needed.")
+    return f"disk: .work is writable, {free >> 30} GiB free"
+
+
+def _ports() -> str:
+    taken = [port for port in PORTS if not is_free(port)]
+    if taken:
+        ports = ", ".join(map(str, taken))
+        raise Unwell(
+            f"ports: {ports} in use, perhaps by another notebook: shut its kernel down. "
+            "The notebooks take other ports meanwhile."
+        )
+    return f"ports {PORTS[0]}–{PORTS[-1]} are free"
+
+
+def _stream() -> str:
+    """A real query for a second, from the session's start to rows in a table."""
+    try:
+        # Only now: without Java or PySpark the other checks still have something to say.
+        from tutorial_pkg.core.errors import last_error
+        from tutorial_pkg.session.start import start_spark, stop_spark
+
+        began = time.monotonic()
+        with contextlib.redirect_stdout(None):
+            spark = start_spark("doctor")
+        rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+        query = rows.writeStream.format("memory").queryName("doctor").start()
+        while not spark.table("doctor").count():
+            if not query.isActive or time.monotonic() > began + STREAM_SECONDS:
+                raise Unwell(f"stream: no row in {STREAM_SECONDS} s. {last_error(query) or ''}")
+            time.sleep(0.1)
+        seconds = time.monotonic() - began
+        query.stop()
+        stop_spark(spark)
+    except (ImportError, RuntimeError) as error:
+        raise Unwell(f"stream: {error} See .work/logs.") from None
+    return f"stream: first rows of a Spark query after {seconds:.1f} s"
