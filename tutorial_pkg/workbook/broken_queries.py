@@ -84,7 +84,11 @@ def _send_to_both(port: int) -> None:
 
 
 def _third(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
-    """Nineteen of twenty items have one key, and all rows of a key go to one task."""
+    """Nineteen of twenty items have one key, and all rows of a key go to one task.
+
+    At 6 ms a row that task needs more than a second for what comes in a second, on any machine.
+    Two tasks that shared the rows would need 0.6 s.
+    """
     number = F.regexp_extract("item", r"sequence=(\d+)", 1).cast("int")
     key = F.when(number % 20 > 0, 0).otherwise(number)
     items = item_stream(spark, ITEMS_PER_SECOND).select("item", key.alias("key"))
@@ -93,7 +97,7 @@ def _third(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
 
 
 def _work(batches: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """Something that takes 4 ms a row."""
+    """Something that takes 6 ms a row."""
     for batch in batches:
-        time.sleep(0.004 * batch.num_rows)
+        time.sleep(0.006 * batch.num_rows)
         yield batch.select(["item"])
