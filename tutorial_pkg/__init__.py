@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tutorial_pkg.session.graceful import run_until_signal
     from tutorial_pkg.session.start import register, start_spark
 
+__version__ = "0.2.0"
+
 _MODULES = {
     "BatchMetrics": "observe",
     "CpuLogDataSource": "connectors.cpu_log",
