@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 LONG_TESTS_FIRST := $(addprefix tests/,faults cluster services) notebooks $(addprefix tests/,integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=240 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium clean
+.PHONY: help lab test style check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -21,15 +21,15 @@ lab: $(READY) ## open the workbook in JupyterLab
 	$(BIN)/jupyter lab --ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" $(if $(filter 0,$(shell id -u)),--allow-root) \
 		$(LAB_OPTIONS) notebooks/00_start_here.ipynb
 
-test: $(READY) ## every test: style, types, unit, Spark, faults, browser, notebooks
+test: style ## every test: style, types, unit, Spark, faults, browser, notebooks
+	$(PYTEST) $(NBVAL) $(LONG_TESTS_FIRST)
+
+style: $(READY) ## the code's style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) $(NBVAL) $(LONG_TESTS_FIRST)
 
-check: $(READY) ## the quick tests: style, types, unit, one real stream (under two minutes)
-	$(BIN)/ruff check .
-	$(BIN)/mypy
+check: style ## the quick tests: style, types, unit, one real stream (under two minutes)
 	$(PYTEST) -q tests/unit
 	$(BIN)/python -m tutorial_pkg doctor
 

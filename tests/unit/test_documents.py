@@ -1,4 +1,4 @@
-"""The README and the pages in docs/: every link and picture is there, every notebook is listed."""
+"""The documents name what is there: links, notebooks, commands, files, functions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 import tutorial_pkg
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "data" / "README.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "data" / "README.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -27,11 +32,43 @@ def test_the_readme_lists_every_notebook_with_its_minutes() -> None:
         assert re.search(rf"\(notebooks/{notebook.name}\) \| {minutes} \|", readme), notebook.name
 
 
+COMMANDS = re.findall(r"^([a-z-]+):.* ## ", (ROOT / "Makefile").read_text(), re.M)
+WITH_COMMANDS = [
+    *PAGES,
+    ROOT / ".ci" / "run",
+    ROOT / ".github" / "workflows" / "tests.yml",
+    ROOT / ".pre-commit-config.yaml",
+]
+
+
+@pytest.mark.parametrize("file", WITH_COMMANDS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_make_command_exists(file: Path) -> None:
+    named = re.findall(r"(?:^\s*|`|: )make(?: [A-Z]+=\S+)* ([a-z-]+)", file.read_text(), re.M)
+    assert [command for command in named if command not in COMMANDS] == []
+
+
 def test_the_readme_names_every_command_that_a_user_types() -> None:
-    readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
+    readme = (ROOT / "README.md").read_text()
     for command in ("lab", "test", "check", "demo", "doctor", "book", "bench", "clean", "help"):
         assert f"make {command}" in readme, command
-        assert re.search(rf"^{command}:.* ## ", makefile, re.M), command
+
+
+def test_hosted_tests_and_hooks_run_the_makefile() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    steps = workflow["jobs"]["test"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == ["make test"]
+    (hooks,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    entries = {hook["id"]: hook["entry"] for hook in hooks["hooks"]}
+    assert (hooks["repo"], entries["style"], entries["check"]) == (
+        "local",
+        "make style",
+        "make check",
+    )
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert versions[0] == tutorial_pkg.__version__
 
 
 def test_the_api_page_has_every_public_name() -> None:
