@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import BatchContext, SinkContext, option_values
+from tutorial_pkg.builder import BatchContext, SinkContext
 from tutorial_pkg.connectors.postgres.options import WRITE_OPTIONS
 from tutorial_pkg.connectors.postgres.sink import (
     Stage,
@@ -29,7 +29,7 @@ Database = psycopg.Connection[Any]
 
 
 def options(url: str, **given: str) -> Any:
-    return option_values(WRITE_OPTIONS, {"url": url, "table": "t", "waitSeconds": "5", **given})
+    return WRITE_OPTIONS.parse({"url": url, "table": "t", "waitSeconds": "5", **given})
 
 
 def stage(values: Any, rows: dict[str, Any] | pa.RecordBatch, index: int = 0) -> Staged | None:
@@ -155,13 +155,13 @@ def test_two_rows_for_one_key_in_a_batch_are_refused(url: str, database: Databas
         ({"key": "n"}, "option `key` is only for mode=upsert and mode=merge, got mode=append"),
         ({"mode": "merge", "key": "n"}, "option `merge` is missing; it is needed for mode=merge"),
         ({"table": "a.b.c"}, "option `table` must be `name`, `schema.name` or .*, got 'a.b.c'"),
-        ({"mode": "add"}, "option `mode` must be append or upsert or merge, got 'add'"),
+        ({"mode": "add"}, "option `mode` must be append, upsert or merge, got 'add'"),
         ({"mode": "upsert", "key": "a,,b"}, "option `key` must be names of columns"),
     ],
 )
 def test_options_that_do_not_go_together(given: dict[str, str], error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        check_write(option_values(WRITE_OPTIONS, {"table": "t", **given}))
+        check_write(WRITE_OPTIONS.parse({"table": "t", **given}))
 
 
 def test_complete_is_for_upsert_only() -> None:

@@ -20,12 +20,19 @@ from tutorial_pkg.builder.status import BuilderStatus, InstanceStatus, builder_s
 from tutorial_pkg.builder.stream_source import StreamSourceBuilder
 from tutorial_pkg.core.options import (
     REQUIRED,
+    Option,
+    Options,
+    OptionValues,
     boolean,
     choice,
+    documented,
     integer,
     local_directory,
     not_empty,
+    secret,
+    taking,
 )
+from tutorial_pkg.core.secrets import Secret
 
 __all__ = [
     "REQUIRED",
@@ -35,7 +42,11 @@ __all__ = [
     "BuilderStatus",
     "FunctionError",
     "InstanceStatus",
+    "Option",
+    "OptionValues",
+    "Options",
     "ReplayableSourceBuilder",
+    "Secret",
     "SinkBuilder",
     "SinkContext",
     "SourceBuilder",
@@ -45,7 +56,10 @@ __all__ = [
     "boolean",
     "builder_status",
     "choice",
+    "documented",
     "integer",
     "local_directory",
     "not_empty",
+    "secret",
+    "taking",
 ]

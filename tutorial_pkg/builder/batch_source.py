@@ -13,10 +13,11 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, SourceParts, data_source, schema_text
-from tutorial_pkg.builder.context import OptionValues, SourceContext
+from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.declaration import InstancesDeclaration
 from tutorial_pkg.builder.functions import Function, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import settle
 
 PAUSE_SECONDS = 0.01  # after a `fill` that added nothing

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import OptionValues, option_values
 from tutorial_pkg.builder.functions import Functions
-from tutorial_pkg.core.options import Options
+from tutorial_pkg.core.options import Options, OptionValues
 
 Schema = str | StructType
 
@@ -41,7 +40,7 @@ class Built(DataSource):
 
     def values(self) -> OptionValues:
         """The options of the query. Raises `ValueError` for a wrong one."""
-        return option_values(self.parts.options, self.options)
+        return self.parts.options.parse(self.options)
 
 
 class BuiltSource(Built):

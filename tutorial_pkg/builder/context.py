@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
-from tutorial_pkg.core.options import Options
+from tutorial_pkg.core.options import OptionValues
 
 Position = int | str
-
-
-class OptionValues(SimpleNamespace):
-    """The options of a query: `options.url`, or `options["from"]` where Python needs its words."""
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"no option `{name}` is declared: add `.option({name!r}, ...)`")
-
-
-def option_values(options: Options, given: Mapping[str, str]) -> OptionValues:
-    """Raises `ValueError` for a wrong option."""
-    return OptionValues(**vars(options.parse(given)))
 
 
 @dataclass(frozen=True)

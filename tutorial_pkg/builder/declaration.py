@@ -38,11 +38,15 @@ class Declaration:
         or a function of yours. `default` is a value, or `REQUIRED`. `allowed` says in errors what
         the option takes.
         """
-        checked(f"option {name}", parse, "text")
-        if parse in MAKERS:
-            raise ValueError(f"option {name}: say what it takes: {MAKERS[parse]}")
-        words = allowed or getattr(parse, "allowed", None) or f"what `{_name_of(parse)}` takes"
-        self._options.append(Option(name, parse, default, words, meaning))
+        return self.options(Option(name, parse, default, meaning, allowed))
+
+    def options(self, *declared: Option) -> Self:
+        """Declare several: `Option(name, parse, default, meaning)`, as those that formats share."""
+        for option in declared:
+            checked(f"option {option.name}", option.parse, "text")
+            if option.parse in MAKERS:
+                raise ValueError(f"option {option.name}: say what it takes: {MAKERS[option.parse]}")
+        self._options += declared
         return self
 
     def _set(self, name: str, function: Function, *parameters: str) -> Self:
@@ -73,10 +77,6 @@ class Declaration:
         return Options(self._name, (*own, *self._options))
 
 
-def _name_of(parse: Parse) -> str:
-    return getattr(parse, "__name__", type(parse).__name__)
-
-
 class InstancesDeclaration(Declaration):
     """For sources whose functions run in instances, each with a state that `create` makes."""
 
@@ -104,4 +104,4 @@ class InstancesDeclaration(Declaration):
 
     def _parallelism(self, meaning: str) -> Option:
         most = self._MOST_INSTANCES
-        return Option("parallelism", integer(1, most), self._count, f"1..{most}", meaning)
+        return Option("parallelism", integer(1, most), self._count, meaning)

@@ -18,11 +18,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.context import OptionValues, SourceContext
+from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.frames import encode
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.status import InstanceStatus
+from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import Backlog
 
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double

@@ -24,12 +24,12 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
-from tutorial_pkg.builder.context import OptionValues, SplitContext
+from tutorial_pkg.builder.context import SplitContext
 from tutorial_pkg.builder.declaration import Declaration
 from tutorial_pkg.builder.functions import Function, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, limited, pieces
-from tutorial_pkg.core.options import Option, integer
+from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 
@@ -37,14 +37,12 @@ LIMIT = Option(
     "maxRowsPerTrigger",
     integer(1),
     None,
-    "1 or more",
     "rows in a batch, shared by the splits, at least one of each; positions must count rows",
 )
 PARALLELISM = Option(
     "parallelism",
     integer(1),
     1,
-    "1 or more",
     "so many tasks at least, while each has 1,000 rows: what is new is cut",
 )
 

@@ -18,9 +18,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.built import Built, Parts, data_source
-from tutorial_pkg.builder.context import BatchContext, OptionValues, SinkContext
+from tutorial_pkg.builder.context import BatchContext, SinkContext
 from tutorial_pkg.builder.declaration import Declaration
 from tutorial_pkg.builder.functions import Function, Functions, closing_with
+from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
 # ---- What is built -------------------------------------------------------------------------------

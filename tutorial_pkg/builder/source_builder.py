@@ -60,12 +60,14 @@ class SourceBuilder:
                     `buffer.add(row, token)` are on disk
     `.destroy`      destroy(state): close what `create` opened
 
-    and, without one, `.distributed(2)`, `.option(name, parse, default, meaning)`,
-    `.timestamps("column")`, `.heartbeat(seconds)` and at last `.build()`. All of them in detail:
+    and, without one, `.distributed(2)`, `.option(name, parse, default, meaning)` (`.options(...)`
+    takes several `Option`s, as formats share them), `.timestamps("column")`, `.heartbeat(seconds)`
+    and at last `.build()`. All of them in detail:
     `help(tutorial_pkg.builder.StreamSourceBuilder)`. What a row may be, and `add_batch` and
     `close`: `help(tutorial_pkg.builder.Buffer)`. For `parse` in `.option` there are `integer`,
-    `boolean`, `choice`, `not_empty` and `local_directory`, and `REQUIRED` for `default`, to import
-    from `tutorial_pkg.builder`; a function like `float` will do, too.
+    `boolean`, `choice`, `not_empty`, `local_directory` and `secret`, and `REQUIRED` for `default`,
+    to import from `tutorial_pkg.builder`; a function like `float` will do, too. A `secret` may name
+    an environment variable, `${env:NAME}`; `context.options.password.reveal()` looks it up.
 
     `replayable(...)` has its functions from the start; `.connect`, `.close`, `.distributed`,
     `.limit` and `.option` may follow: `help(tutorial_pkg.builder.ReplayableSourceBuilder)`.

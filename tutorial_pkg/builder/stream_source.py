@@ -14,13 +14,13 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType, TimestampType
 
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.builder.declaration import InstancesDeclaration
 from tutorial_pkg.builder.frames import batches_of
 from tutorial_pkg.builder.functions import Function
 from tutorial_pkg.builder.instance import Plan
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 

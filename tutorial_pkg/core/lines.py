@@ -7,13 +7,11 @@ U+FFFD, as with `bytes.decode(errors="replace")`.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tutorial_pkg.core.options import Option, choice
+from tutorial_pkg.core.options import Option, OptionValues, choice
 
 # A line's epoch milliseconds and the comma behind them fit into these many bytes: Spark's
 # timestamps end with the year 9999, which takes 15 digits.
@@ -27,7 +25,6 @@ EVENT_TIME = Option(
     "eventTime",
     choice("millis_prefix"),
     None,
-    "millis_prefix",
     "add event_time TIMESTAMP, read from the digits before a line's first comma "
     "(epoch milliseconds: 1 to 15 digits, nothing else, up to the year 9999)",
 )
@@ -35,7 +32,6 @@ MODE = Option(
     "mode",
     choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
     "PERMISSIVE",
-    "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "what eventTime does with a line that has no such prefix: keep it with a null event_time, "
     "drop it, or fail the query with an error that quotes it",
 )
@@ -111,12 +107,12 @@ def _malformed_text(line: str) -> str:
     )
 
 
-def lines_schema(options: SimpleNamespace) -> str:
+def lines_schema(options: OptionValues) -> str:
     """The columns that `lines_batch` makes: `value STRING`, with eventTime also `event_time`."""
     return "value STRING, event_time TIMESTAMP" if options.eventTime else "value STRING"
 
 
-def lines_batch(lines: pa.StringArray, options: SimpleNamespace) -> pa.RecordBatch:
+def lines_batch(lines: pa.StringArray, options: OptionValues) -> pa.RecordBatch:
     """Lines as the record batch that Spark expects for `lines_schema(options)`."""
     batch = pa.RecordBatch.from_arrays([lines], names=["value"])
     return with_event_time(batch, options.mode) if options.eventTime else batch

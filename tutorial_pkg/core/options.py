@@ -10,8 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-Parser = TypeVar("Parser", bound=Callable[[str], Any])
+from tutorial_pkg.core.secrets import Secret, redacted
 
+Parser = TypeVar("Parser", bound=Callable[[str], Any])
+MOST = 2**63 - 1
 
 # Spark adds these to what the user wrote; they are not options of ours.
 ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
@@ -31,21 +33,37 @@ class REQUIRED:
     """The default of an option that has none; a class, so that it stays itself when pickled."""
 
 
+class OptionValues(SimpleNamespace):
+    """The options of a query: `options.url`, or `options["from"]` where Python needs its words."""
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no option `{name}` is declared: add `.option({name!r}, ...)`")
+
+
 @dataclass(frozen=True)
 class Option:
     """One option of a connector.
 
     `parse` turns the text that Spark hands over into a value and raises `ValueError` when it
-    cannot; `allowed` is how the error and the documentation describe what it accepts. A name that
-    ends in `.*` is a family: its value is a dictionary of all options that begin so, by what
-    follows the dot.
+    cannot; `takes` is how the error and the documentation describe what it accepts: `allowed`, or
+    else what the parser says. A name that ends in `.*` is a family: its value is a dictionary of
+    all options that begin so, by what follows the dot.
     """
 
     name: str
     parse: Callable[[str], Any]
     default: Any
-    allowed: str
     meaning: str
+    allowed: str | None = None
+
+    @property
+    def takes(self) -> str:
+        """In words, what this option accepts."""
+        parser = getattr(self.parse, "__name__", type(self.parse).__name__)
+        return self.allowed or getattr(self.parse, "allowed", None) or f"what `{parser}` takes"
 
 
 def taking(allowed: str) -> Callable[[Parser], Parser]:
@@ -58,10 +76,11 @@ def taking(allowed: str) -> Callable[[Parser], Parser]:
     return note
 
 
-def integer(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
+def integer(low: int, high: int = MOST, unit: str = "") -> Callable[[str], int]:
     """A parser for whole numbers from `low` to `high`, both included, in plain digits."""
+    numbers = f"{low} or more" if high == MOST else f"{low}..{high}"
 
-    @taking(f"{low} or more" if high == 2**63 - 1 else f"{low}..{high}")
+    @taking(f"{numbers} {unit}".strip())
     def parse(text: str) -> int:
         # Python's `int` takes `1_000`, blanks, and the digits of every script.
         if not re.fullmatch(r"[+-]?[0-9]{1,19}", str(text)) or not low <= int(text) <= high:
@@ -75,7 +94,7 @@ def choice(*words: str) -> Callable[[str], str]:
     """A parser for one of `words`, whatever its case."""
     known = {word.lower(): word for word in words}
 
-    @taking(" or ".join(words))
+    @taking(" or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words))
     def parse(text: str) -> str:
         if text.lower() not in known:
             raise ValueError
@@ -112,6 +131,12 @@ def local_directory(text: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
+@taking("a text; `${env:NAME}` in it is an environment variable")
+def secret(text: str) -> Secret:
+    """A parser for what nobody should see; `.reveal()` gives it to the code that connects."""
+    return Secret(text)
+
+
 class Options:
     """The options that one connector takes."""
 
@@ -119,21 +144,22 @@ class Options:
         self.format_name = format_name
         self.declared = {option.name.lower(): option for option in declared}
 
-    def parse(self, given: Mapping[str, str]) -> SimpleNamespace:
+    def parse(self, given: Mapping[str, str]) -> OptionValues:
         """Validate what the user gave and return every option's value under its name.
 
-        Raises `ValueError` that names the option, its value and what is allowed.
+        Raises `ValueError` that names the option, its value (without passwords) and what is
+        allowed.
         """
         self._check_names({name.lower(): name for name in given})
         values = {name.lower(): value for name, value in given.items()}
-        return SimpleNamespace(
+        return OptionValues(
             **{option.name: self._value(option, values) for option in self.declared.values()}
         )
 
     def table(self) -> str:
         """The options as lines of text for a docstring, in the order of declaration."""
         return "\n".join(
-            f"    {option.name} ({option.allowed}; {_default_text(option)}): {option.meaning}"
+            f"    {option.name} ({option.takes}; {_default_text(option)}): {option.meaning}"
             for option in self.declared.values()
         )
 
@@ -164,7 +190,7 @@ class Options:
         except ValueError:
             raise ValueError(
                 f"format `{self.format_name}`: option `{option.name}` must be "
-                f"{option.allowed}, got {text!r}"
+                f"{option.takes}, got {redacted(text, option.name)!r}"
             ) from None
 
     def _family(self, family: Option, values: Mapping[str, str]) -> dict[str, Any]:
@@ -177,7 +203,7 @@ class Options:
         table = "" if values else f". If this is a table: {NO_TABLES}"
         return (
             f"format `{self.format_name}`: option `{option.name}` is missing; "
-            f"give {option.allowed}: {option.meaning}{table}"
+            f"give {option.takes}: {option.meaning}{table}"
         )
 
     def _unknown_text(self, name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -11,8 +9,10 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
 )
 
+from tutorial_pkg.core.options import OptionValues
 
-def read_limit(options: SimpleNamespace) -> ReadLimit:
+
+def read_limit(options: OptionValues) -> ReadLimit:
     """That of `maxRowsPerTrigger`, or of `maxBytesPerTrigger`, or none.
 
     Spark hands back one limit only, so a source that has both options looks at them itself.

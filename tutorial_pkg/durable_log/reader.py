@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from tutorial_pkg.core.options import REQUIRED, Option, integer, local_directory
+from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, local_directory
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import read_limit
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
@@ -57,7 +56,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     trigger `availableNow` there is no producer: the query reads what is in the logs, and stops.
     """
 
-    def __init__(self, options: SimpleNamespace, numbers: Sequence[int], noun: str) -> None:
+    def __init__(self, options: OptionValues, numbers: Sequence[int], noun: str) -> None:
         outlive_ctrl_c()
         self.options = options
         self._numbers, self._noun = numbers, noun
@@ -159,19 +158,14 @@ def log_options(rows: str, log: str) -> tuple[Option, ...]:
     """
     each = f"in whole frames, at least one of each {log}"
     return (
-        Option(
-            "path", local_directory, REQUIRED, "a local directory", "where the durable log is kept"
-        ),
+        Option("path", local_directory, REQUIRED, "where the durable log is kept"),
         Option(
             "maxBacklogBytes",
-            integer(1),
+            integer(1, unit="bytes"),
             1024**3,
-            "1 or more bytes",
             f"{rows} in the log, of every {log}, that the query has not processed; when there are "
             "so many, the source takes in no more until some are",
         ),
-        Option(
-            "maxBytesPerTrigger", integer(1), None, "1 or more bytes", f"size of a batch, {each}"
-        ),
-        Option("maxRowsPerTrigger", integer(1), None, "1 or more", f"{rows} in a batch, {each}"),
+        Option("maxBytesPerTrigger", integer(1, unit="bytes"), None, f"size of a batch, {each}"),
+        Option("maxRowsPerTrigger", integer(1), None, f"{rows} in a batch, {each}"),
     )

@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 
 from tutorial_pkg import builder as builder_package
 from tutorial_pkg.builder import (
+    OptionValues,
     ReplayableSourceBuilder,
     SinkBuilder,
     SourceBuilder,
@@ -20,7 +21,6 @@ from tutorial_pkg.builder import (
     choice,
     integer,
 )
-from tutorial_pkg.builder.context import OptionValues
 
 LOCK = threading.Lock()
 
@@ -184,7 +184,7 @@ def test_the_help_leads_to_all_that_can_follow() -> None:
         if not name.startswith("_")
     ]
     assert [name for name in methods if f"`.{name}" not in text] == []
-    parsers = ("integer", "boolean", "choice", "not_empty", "local_directory", "REQUIRED")
+    parsers = ("integer", "boolean", "choice", "not_empty", "local_directory", "secret", "REQUIRED")
     assert [name for name in parsers if f"`{name}`" not in text] == []
     named = set(re.findall(r"tutorial_pkg\.builder\.(\w+)", text))
     assert {*parsers, *named} <= set(builder_package.__all__)

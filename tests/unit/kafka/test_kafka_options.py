@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tutorial_pkg import KafkaDataSource
-from tutorial_pkg.builder import SplitContext
-from tutorial_pkg.builder.context import OptionValues, option_values
+from tutorial_pkg.builder import OptionValues, SplitContext
 from tutorial_pkg.connectors.kafka import data_source, records
 from tutorial_pkg.connectors.kafka.client import library
 from tutorial_pkg.connectors.kafka.cluster import Cluster
@@ -25,7 +24,7 @@ JSON = '{"a": {"0": 23, "1": -2}}'
 
 def values(**options: str) -> OptionValues:
     given = {**SERVERS, "subscribe": "a", **options}
-    return option_values(data_source._SOURCE.parts.options, given)
+    return data_source._SOURCE.parts.options.parse(given)
 
 
 @pytest.mark.parametrize(

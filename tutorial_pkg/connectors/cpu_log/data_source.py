@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -45,6 +44,7 @@ from tutorial_pkg.core.options import (
     REQUIRED,
     Option,
     Options,
+    OptionValues,
     boolean,
     documented,
     integer,
@@ -55,14 +55,11 @@ from tutorial_pkg.core.worker import settle, task_property, this_task
 # ---- Options ---------------------------------------------------------------------------------
 
 
-PATH = Option(
-    "path", local_directory, REQUIRED, "a local directory", "where the `data.<i>.csv` files are"
-)
+PATH = Option("path", local_directory, REQUIRED, "where the `data.<i>.csv` files are")
 MAX_FILE_BYTES = Option(
     "maxFileBytes",
-    integer(1),
+    integer(1, unit="bytes"),
     None,
-    "a number of bytes from 1",
     "writing: a file that would grow past it is followed by `data.<i>.1.csv` and so on; "
     "the cut falls between Arrow batches, so one of these may be longer",
 )
@@ -70,7 +67,6 @@ FAIL_ON_DUPLICATES = Option(
     "failOnDuplicates",
     boolean,
     True,
-    "true or false",
     "writing: what to do when a checkpoint was set back and its batches would come again in "
     "another form: an error, or publish them too, which loses nothing and may repeat lines",
 )
@@ -163,7 +159,7 @@ class StagedByTask(WriterCommitMessage):
 class CpuLogStreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch: known by its query's id, its number and its plan in the checkpoint."""
 
-    def __init__(self, options: SimpleNamespace, given: Mapping[str, str]) -> None:
+    def __init__(self, options: OptionValues, given: Mapping[str, str]) -> None:
         settle()
         self._location = _of_spark(given, "checkpointLocation")
         self._query_name = _of_spark(given, "queryName")
@@ -196,7 +192,7 @@ class CpuLogStreamWriter(DataSourceStreamArrowWriter):
 class CpuLogWriter(DataSourceArrowWriter):
     """One batch job, with an id of its own: Spark never repeats its commit."""
 
-    def __init__(self, options: SimpleNamespace) -> None:
+    def __init__(self, options: OptionValues) -> None:
         self._directory = _directory(options)
         owner = this_job()
         self._directory.check_owner(owner)
@@ -260,7 +256,7 @@ def _cpu_monitor() -> CpuMonitor:
 _WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
 
 
-def _checked(given: Mapping[str, str], schema: StructType, overwrite: bool) -> SimpleNamespace:
+def _checked(given: Mapping[str, str], schema: StructType, overwrite: bool) -> OptionValues:
     options = WRITE_OPTIONS.parse(given)
     if overwrite:
         raise ValueError(
@@ -297,14 +293,14 @@ def _check_path(path: Path) -> None:
         )
 
 
-def _directory(options: SimpleNamespace) -> PublishedDirectory:
+def _directory(options: OptionValues) -> PublishedDirectory:
     return PublishedDirectory(options.path, options.maxFileBytes, options.failOnDuplicates)
 
 
 # ---- Reading ---------------------------------------------------------------------------------
 
 
-def _read_options(given: Mapping[str, str]) -> SimpleNamespace:
+def _read_options(given: Mapping[str, str]) -> OptionValues:
     options = READ_OPTIONS.parse(given)
     options.path = local_path(str(Path(options.path) / DATA_FILES))
     return options

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +40,7 @@ from tutorial_pkg.core.options import (
     REQUIRED,
     Option,
     Options,
+    OptionValues,
     boolean,
     choice,
     documented,
@@ -65,48 +65,42 @@ def new_or_old_directory(text: str) -> str:
 
 LATEST = {"latest": True}  # of an initial offset: begin where the files end at the first look
 FILE_OPTIONS = (
-    Option("path", not_empty, REQUIRED, "a file, directory or glob", "the files to read"),
+    Option("path", not_empty, REQUIRED, "the files to read", "a file, directory or glob"),
     Option(
         "startFrom",
         choice("earliest", "latest"),
         "earliest",
-        "earliest or latest",
         "whether a new streaming query reads what is in the files already",
     ),
     Option(
         "maxBytesPerTrigger",
-        integer(1),
+        integer(1, unit="bytes"),
         None,
-        "a number of bytes from 1",
         "about how much one streaming batch takes: lines that start within it are taken whole",
     ),
     Option(
         "maxRowsPerTrigger",
-        integer(1),
+        integer(1, unit="lines"),
         None,
-        "a number of lines from 1",
         "how many lines one streaming batch takes at most",
     ),
     Option(
         "maxLineBytes",
-        integer(1 << 20, 1 << 30),
+        integer(1 << 20, 1 << 30, unit="bytes"),
         64 << 20,
-        "1048576..1073741824 bytes",
         "a longer line is an error: this bounds the memory that a task may need",
     ),
     Option(
         "failOnDataLoss",
         boolean,
         True,
-        "true or false",
         "what a query does when bytes of a batch that must be read again are gone for good: fail, "
         "or go on without them, with a warning that counts them",
     ),
     Option(
         "restAfter",
-        integer(1, 1 << 31),
+        integer(1, 1 << 31, unit="seconds"),
         60,
-        "a number of seconds from 1",
         "a file that has not changed for so long is at rest: among very many it is looked at "
         "within two minutes only, and leaves the offset for a note",
     ),
@@ -114,15 +108,15 @@ FILE_OPTIONS = (
         "notesDirectory",
         new_or_old_directory,
         None,
-        "a local directory, or a name in one",
         "where the notes of files at rest are; without it `_file_lines` in the directory that "
         "`path` names",
+        "a local directory, or a name in one",
     ),
 )
 OPTIONS = Options("file_lines", (*FILE_OPTIONS, EVENT_TIME, MODE))
 
 
-def parse_file_options(options: Options, given: Mapping[str, str]) -> SimpleNamespace:
+def parse_file_options(options: Options, given: Mapping[str, str]) -> OptionValues:
     """The values of `options`, among them FILE_OPTIONS, with `path` made absolute."""
     values = options.parse(given)
     values.path = local_path(values.path)
@@ -205,9 +199,7 @@ class FileLinesReader(DataSourceReader):
     With `whole_lines` it stops at each file's last newline: what follows is being written.
     """
 
-    def __init__(
-        self, options: SimpleNamespace, to_batch: ToBatch, whole_lines: bool = False
-    ) -> None:
+    def __init__(self, options: OptionValues, to_batch: ToBatch, whole_lines: bool = False) -> None:
         self.options = options
         self.to_batch = to_batch
         self.whole_lines = whole_lines
@@ -236,7 +228,7 @@ class FileLinesReader(DataSourceReader):
 class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Tails the files: all progress is in the offset, and nothing is open between two calls."""
 
-    def __init__(self, options: SimpleNamespace, to_batch: ToBatch) -> None:
+    def __init__(self, options: OptionValues, to_batch: ToBatch) -> None:
         outlive_ctrl_c()
         self.options = options
         self.to_batch = to_batch

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
-from types import SimpleNamespace
 
 from tutorial_pkg.connectors.file_lines.line_file import file_id
+from tutorial_pkg.core.options import OptionValues
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".snappy", ".zip")
 
@@ -55,7 +55,7 @@ def local_path(text: str) -> str:
     return str(path)
 
 
-def notes_directory(options: SimpleNamespace) -> str:
+def notes_directory(options: OptionValues) -> str:
     """Where the notes of files at rest are: as said, or in the directory that `path` is about."""
     if options.notesDirectory:
         return str(options.notesDirectory)

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -14,6 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, text_of
 from tutorial_pkg.connectors.file_lines.rotation import Planned, reopen
 from tutorial_pkg.core.lines import to_lines
+from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import cores, settle
 
 # A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
@@ -81,7 +81,7 @@ def _split(file: Planned, most: int) -> Iterator[FileRange]:
 
 
 def read_partition(
-    partition: FilePartition, options: SimpleNamespace, to_batch: ToBatch
+    partition: FilePartition, options: OptionValues, to_batch: ToBatch
 ) -> Iterator[pa.RecordBatch]:
     """One record batch a chunk, so that memory stays flat however big the file is."""
     settle()
@@ -90,7 +90,7 @@ def read_partition(
             yield to_batch(to_lines(text_of(chunk, position)))
 
 
-def _chunks(part: FileRange, options: SimpleNamespace) -> Iterator[tuple[int, bytes]]:
+def _chunks(part: FileRange, options: OptionValues) -> Iterator[tuple[int, bytes]]:
     """The lines of a range, each chunk with its position, from wherever they are by now."""
     done: int | None = None
     while source := _reopened(part, options):
@@ -127,7 +127,7 @@ def _check_whole(file: LineFile, end: int, planned: Planned) -> None:
     raise CutOffError(f"{file.path} was truncated while being read")
 
 
-def _reopened(part: FileRange, options: SimpleNamespace) -> tuple[LineFile, int] | None:
+def _reopened(part: FileRange, options: OptionValues) -> tuple[LineFile, int] | None:
     """What is left of a file; None if that is nothing, and `failOnDataLoss` is false."""
     try:
         file, end = reopen(part.file, options.maxLineBytes)

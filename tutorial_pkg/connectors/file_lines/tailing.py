@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 
 from tutorial_pkg.connectors.file_lines.file_search import FoundFile
 from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
@@ -20,6 +19,7 @@ from tutorial_pkg.connectors.file_lines.rotation import (
     warn_of_loss,
 )
 from tutorial_pkg.connectors.file_lines.watch import Watch
+from tutorial_pkg.core.options import OptionValues
 
 _LONG = 1 << 20  # bytes of a half line, from which on it pays to note where its search ended
 
@@ -33,7 +33,7 @@ class Tail:
     there, and what they were like) only spares questions: a new `Tail` finds the same.
     """
 
-    def __init__(self, options: SimpleNamespace, folded: FoldedFiles) -> None:
+    def __init__(self, options: OptionValues, folded: FoldedFiles) -> None:
         self.unread = 0  # bytes that the last batch left, of what could be read
         self._options = options
         self._folded = folded

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.core.options import OptionValues
 
 Answer = TypeVar("Answer")
 Settings = dict[str, Any]
@@ -65,14 +65,20 @@ def check_hidden(options: Mapping[str, str]) -> None:
 
 
 def user_settings(options: OptionValues) -> Settings:
-    """The options `kafka.…`. Raises `ValueError` without `kafka.bootstrap.servers`."""
-    given: Settings = options["kafka.*"]
+    """The options `kafka.…`, for this process. Raises `ValueError` without servers."""
+    given = {name: value.reveal() for name, value in options["kafka.*"].items()}
     if not given.get("bootstrap.servers"):
         raise ValueError(
             "format `kafka_py`: option `kafka.bootstrap.servers` is missing; give the brokers: "
             "`host:port`, several with commas between them"
         )
     return given
+
+
+def servers(options: OptionValues) -> str:
+    """As people may see them. Raises `ValueError` without them."""
+    user_settings(options)
+    return str(options["kafka.*"]["bootstrap.servers"])
 
 
 def reading_troubles(options: OptionValues) -> Troubles:
@@ -88,7 +94,7 @@ class Troubles:
     """
 
     def __init__(self, options: OptionValues, seconds: float, limit: str) -> None:
-        self._servers = user_settings(options)["bootstrap.servers"]
+        self._servers = servers(options)
         self.seconds, self._limit = seconds, limit
         self.ask_seconds = min(ASK_SECONDS, seconds)
         self._last: Any = None

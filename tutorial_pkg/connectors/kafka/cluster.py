@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.connectors.kafka.client import (
     Troubles,
     library,
     made,
     reading_troubles,
+    servers,
     user_settings,
 )
 from tutorial_pkg.connectors.kafka.partitions import Numbers, Partition, Range
+from tutorial_pkg.core.options import OptionValues
 
 
 class Cluster:
@@ -66,7 +67,7 @@ class Cluster:
     def _check(self, topic: str, wanted: list[int], there: list[int]) -> None:
         if not there:
             raise LookupError(
-                f"there is no topic `{topic}` at {self._options['kafka.*']['bootstrap.servers']}; "
+                f"there is no topic `{topic}` at {servers(self._options)}; "
                 "create it, or correct the option `subscribe` or `assign`"
             )
         if set(wanted) - set(there):
@@ -97,7 +98,7 @@ class Cluster:
 
     def _isolation(self) -> Any:
         levels = library().IsolationLevel
-        committed = self._options["kafka.*"].get("isolation.level") == "read_committed"
+        committed = user_settings(self._options).get("isolation.level") == "read_committed"
         return levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
 
     @cached_property

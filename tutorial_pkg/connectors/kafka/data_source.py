@@ -22,8 +22,9 @@ from tutorial_pkg.builder import (
     boolean,
     integer,
     not_empty,
+    secret,
 )
-from tutorial_pkg.builder.context import OptionValues, Position, option_values
+from tutorial_pkg.builder.context import Position
 from tutorial_pkg.connectors.kafka.client import check_hidden, user_settings
 from tutorial_pkg.connectors.kafka.cluster import Cluster
 from tutorial_pkg.connectors.kafka.partitions import (
@@ -41,8 +42,7 @@ from tutorial_pkg.connectors.kafka.partitions import (
 )
 from tutorial_pkg.connectors.kafka.records import lost_text, records
 from tutorial_pkg.connectors.kafka.sink import Sender, check_rows
-from tutorial_pkg.core.options import documented
-from tutorial_pkg.core.secrets import secret
+from tutorial_pkg.core.options import OptionValues, documented
 
 FORMAT = "kafka_py"
 SCHEMA = (
@@ -231,7 +231,7 @@ class KafkaDataSource(DataSource):
 
     def schema(self) -> str:
         check_hidden(self.options)
-        options = option_values(_SOURCE.parts.options, self.options)
+        options = _SOURCE.parts.options.parse(self.options)
         check_wanted(options)
         return SCHEMA + HEADERS if options.includeHeaders else SCHEMA
 
@@ -246,7 +246,7 @@ class KafkaDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         check_hidden(self.options)
         made: DataSourceStreamWriter = _SINK(self.options).streamWriter(schema, overwrite)
-        options = option_values(_SINK.parts.options, self.options)
+        options = _SINK.parts.options.parse(self.options)
         user_settings(options)
         check_rows(schema, options.topic)
         return made

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tutorial_pkg.builder.context import OptionValues
-from tutorial_pkg.core.options import not_empty, taking
+from tutorial_pkg.core.options import OptionValues, not_empty, taking
 
 EARLIEST, LATEST = "earliest", "latest"
 _WORDS = {-2: EARLIEST, -1: LATEST}

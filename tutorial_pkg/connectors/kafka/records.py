@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.connectors.kafka.client import (
     Settings,
     library,
@@ -19,6 +18,7 @@ from tutorial_pkg.connectors.kafka.client import (
     user_settings,
 )
 from tutorial_pkg.connectors.kafka.partitions import Partition
+from tutorial_pkg.core.options import OptionValues
 
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_RECORDS, MOST_RECORDS = 500, 20_000

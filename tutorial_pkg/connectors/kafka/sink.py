@@ -18,9 +18,9 @@ from pyspark.sql.types import (
 )
 
 from tutorial_pkg.builder import SinkContext
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.connectors.kafka.client import Settings, Troubles, library, made, user_settings
 from tutorial_pkg.core.columns import check_columns
+from tutorial_pkg.core.options import OptionValues
 
 ANY_PARTITION = -1
 DELIVERY_MS = 120_000
@@ -153,5 +153,5 @@ def _settings(options: OptionValues) -> Settings:
 
 def _delivery_seconds(options: OptionValues) -> float:
     """How long the client tries; a little more, so that its own word comes first."""
-    given = options["kafka.*"].get("delivery.timeout.ms", DELIVERY_MS)
+    given = user_settings(options).get("delivery.timeout.ms", DELIVERY_MS)
     return int(given) / 1000 + 2

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
-from tutorial_pkg.builder.context import OptionValues
+from tutorial_pkg.core.options import OptionValues
 
 Answer = TypeVar("Answer")
 
@@ -101,7 +101,13 @@ class Connection:
             self.client = await nats.connect(**self._settings(), closed_cb=self._note_loss)
         except nats.errors.Error as error:
             if "authorization" in str(error).lower():
-                raise PermissionError(f"NATS at {self._where()} refused: {error}") from None
+                raise PermissionError(f"NATS at {self._options.url} refused: {error}") from None
+            if "invalid connect url" in str(error):  # its cause quotes parts of it
+                raise ValueError(
+                    "format `nats`: option `url` is no address of servers (it is not shown here, "
+                    "as it may hold a password); it looks like `nats://host:4222`: better give "
+                    "`user` and `password` by themselves"
+                ) from None
             raise
         self._broker = self.client.jetstream(timeout=ASK_SECONDS)
 
@@ -118,14 +124,14 @@ class Connection:
     def _settings(self) -> dict[str, Any]:
         options = self._options
         given = {
-            "user": options.user,
-            "password": options.password,
-            "token": options.token,
+            "user": options.user and options.user.reveal(),
+            "password": options.password and options.password.reveal(),
+            "token": options.token and options.token.reveal(),
             "user_credentials": options.credentials,
             "tls": options.caFile and ssl.create_default_context(cafile=options.caFile),
         }
         return {
-            "servers": options.url.split(","),
+            "servers": options.url.reveal().split(","),
             "connect_timeout": CONNECT_SECONDS,
             "allow_reconnect": False,  # `ask` does it, and with a bound
             "max_reconnect_attempts": 1,  # else the client tries for two minutes by itself
@@ -134,13 +140,9 @@ class Connection:
             **{name: value for name, value in given.items() if value},
         }
 
-    def _where(self) -> str:
-        """The servers without what may stand before an `@`."""
-        return ",".join(url.rpartition("@")[2] for url in self._options.url.split(","))
-
     def _give_up(self, error: BaseException) -> NoReturn:
         raise TimeoutError(
-            f"NATS at {self._where()} has not answered for {self._seconds:g} s "
+            f"NATS at {self._options.url} has not answered for {self._seconds:g} s "
             f"(option `timeoutSeconds`): {str(error) or type(error).__name__}"
         ) from None
 

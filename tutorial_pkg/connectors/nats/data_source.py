@@ -21,15 +21,14 @@ from tutorial_pkg.builder import (
     choice,
     integer,
     not_empty,
+    secret,
 )
-from tutorial_pkg.builder.context import option_values
 from tutorial_pkg.builder.declaration import Declaration
 from tutorial_pkg.connectors.nats.messages import SCHEMA
 from tutorial_pkg.connectors.nats.queue import Queue
 from tutorial_pkg.connectors.nats.sink import Publisher, check_rows
 from tutorial_pkg.connectors.nats.stream import EARLIEST, Stream, latest, read, splits, starting
 from tutorial_pkg.core.options import documented, taking
-from tutorial_pkg.core.secrets import secret
 
 FORMAT = "nats"
 STREAM, QUEUE = "stream", "queue"
@@ -162,7 +161,7 @@ class NatsDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        option_values(self._source().parts.options, self.options)
+        self._source().parts.options.parse(self.options)
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -175,7 +174,7 @@ class NatsDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         made: DataSourceStreamWriter = _SINK(self.options).streamWriter(schema, overwrite)
-        check_rows(schema, option_values(_SINK.parts.options, self.options).subject)
+        check_rows(schema, _SINK.parts.options.parse(self.options).subject)
         return made
 
     def _source(self) -> Any:

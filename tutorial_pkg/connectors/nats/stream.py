@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from tutorial_pkg.builder import SplitContext
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.connectors.nats.client import Connection, library
 from tutorial_pkg.connectors.nats.messages import place_of, to_batch
 from tutorial_pkg.connectors.nats.pull import Pull
-from tutorial_pkg.core.options import integer, taking
+from tutorial_pkg.core.options import OptionValues, integer, taking
 
 EARLIEST, LATEST = "earliest", "latest"
 MADE_AGAIN = "it was deleted and made again"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
 from tutorial_pkg.core.options import (
     Option,
     Options,
+    OptionValues,
     boolean,
     choice,
     documented,
@@ -35,54 +35,43 @@ OPTIONS = Options(
             "host",
             host_address,
             "127.0.0.1",
+            "where to listen",
             "an address or a name of this machine, such as 127.0.0.1, ::1, or 0.0.0.0 for every "
             "IPv4 address",
-            "where to listen",
         ),
-        Option("port", integer(1, 65535), 11000, "1..65535", "the first TCP port"),
+        Option("port", integer(1, 65535), 11000, "the first TCP port"),
         Option(
             "parallelism",
             integer(1, 64),
             1,
-            "1..64",
             "how many ports: `port`, `port` + 1 and so on, each with a log and a thread of its own",
         ),
         Option(
             "maxLineBytes",
-            integer(1, 64 * 1024 * 1024),
+            integer(1, 64 * 1024 * 1024, unit="bytes"),
             1024 * 1024,
-            "1..67108864 bytes",
             "a longer line is dropped and counted; a connection may need as much memory",
         ),
         Option(
             "unterminated",
             choice("drop", "keep"),
             "drop",
-            "drop or keep",
             "what becomes of a rest that no newline has ended when a sender closes its connection",
         ),
         Option(
             "maxConnections",
             integer(1),
             256,
-            "1 or more",
             "senders connected to one port at once; further ones wait",
         ),
         Option(
             "idleTimeout",
-            integer(1),
+            integer(1, unit="seconds"),
             300,
-            "1 or more seconds",
             "a connection that has not ended a line for so long is closed",
         ),
         *_LIMITS,
-        Option(
-            "includeMetadata",
-            boolean,
-            False,
-            "true or false",
-            "add port INT, received_at TIMESTAMP",
-        ),
+        Option("includeMetadata", boolean, False, "add port INT, received_at TIMESTAMP"),
         EVENT_TIME,
         MODE,
     ],
@@ -149,7 +138,7 @@ class NetworkLinesDataSource(DataSource):
 class NetworkLinesReader(LogReader):
     """A log for each port; the listener fills them."""
 
-    def __init__(self, options: SimpleNamespace) -> None:
+    def __init__(self, options: OptionValues) -> None:
         super().__init__(options, _ports(options), "port")
 
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Listener:
@@ -159,7 +148,7 @@ class NetworkLinesReader(LogReader):
         return _batch(found, number, self.options)
 
 
-def _parse(given: Mapping[str, str]) -> SimpleNamespace:
+def _parse(given: Mapping[str, str]) -> OptionValues:
     options = OPTIONS.parse(given)
     last = options.port + options.parallelism - 1
     if last > 65535:
@@ -170,11 +159,11 @@ def _parse(given: Mapping[str, str]) -> SimpleNamespace:
     return options
 
 
-def _ports(options: SimpleNamespace) -> range:
+def _ports(options: OptionValues) -> range:
     return range(options.port, options.port + options.parallelism)
 
 
-def _start_listener(options: SimpleNamespace, logs: LogGroup, backlog: Backlog) -> Listener:
+def _start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
     limits = Limits(
         line_bytes=options.maxLineBytes,
         connections=options.maxConnections,
@@ -186,7 +175,7 @@ def _start_listener(options: SimpleNamespace, logs: LogGroup, backlog: Backlog) 
     return Listener(logs.directory, options.host, _ports(options), backlog, limits)
 
 
-def _batch(group: list[Framed], port: int, options: SimpleNamespace) -> pa.RecordBatch:
+def _batch(group: list[Framed], port: int, options: OptionValues) -> pa.RecordBatch:
     payloads = [payload for _, payload in group]
     columns = {"value": to_lines(payloads[0] if len(payloads) == 1 else b"".join(payloads))}
     if options.includeMetadata:

@@ -7,12 +7,12 @@ from typing import ClassVar
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.builder.replayable_source import (
     BuiltReplayableReader,
     BuiltReplayableSource,
     Positions,
 )
+from tutorial_pkg.core.options import OptionValues
 
 
 class BoundedReader(BuiltReplayableReader):

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from tutorial_pkg.builder import SourceBuilder
-from tutorial_pkg.builder.context import OptionValues, SplitContext
+from tutorial_pkg.builder.context import SplitContext
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.connectors.postgres import slot
 from tutorial_pkg.connectors.postgres.bounded_reader import BoundedReader
@@ -41,6 +41,7 @@ from tutorial_pkg.connectors.postgres.pgoutput import (
     Value,
 )
 from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
+from tutorial_pkg.core.options import OptionValues
 
 Load = Callable[[bytes], Any]
 Row = tuple[Any, ...] | None

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.connectors.postgres.options import FORMAT
+from tutorial_pkg.core.options import OptionValues
 
 Result = TypeVar("Result")
 Connection = psycopg.Connection[Any]
@@ -52,7 +52,10 @@ def _parsed(url: str) -> dict[str, Any]:
     try:
         if authority and authority[2].count("@") > 1:
             raise psycopg.ProgrammingError
-        return conninfo_to_dict(url)
+        parts = conninfo_to_dict(url)
+        if not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):  # of a password, perhaps
+            raise psycopg.ProgrammingError
+        return parts
     except psycopg.Error:
         raise ValueError(
             f"format `{FORMAT}`: option `url` is no address of a PostgreSQL database (it is not "

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import option_values
 from tutorial_pkg.connectors.postgres.options import (
     ALL_OPTIONS,
     READ_OPTIONS,
@@ -88,7 +87,7 @@ class PostgresDataSource(DataSource):
         return "postgres"
 
     def schema(self) -> StructType:
-        options = option_values(READ_OPTIONS, self.options)
+        options = READ_OPTIONS.parse(self.options)
         with _extra():
             from tutorial_pkg.connectors.postgres.changes import changes_schema
             from tutorial_pkg.connectors.postgres.table_reader import table_schema
@@ -97,10 +96,10 @@ class PostgresDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         with _extra():
             from tutorial_pkg.connectors.postgres.table_reader import TableReader
-        return TableReader(schema, option_values(READ_OPTIONS, self.options))
+        return TableReader(schema, READ_OPTIONS.parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = option_values(READ_OPTIONS, self.options)
+        options = READ_OPTIONS.parse(self.options)
         with _extra():
             from tutorial_pkg.connectors.postgres.changes import ChangesReader
             from tutorial_pkg.connectors.postgres.inserted import InsertedReader
@@ -109,7 +108,7 @@ class PostgresDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         with _extra():
             from tutorial_pkg.connectors.postgres.sink import TableWriter
-        return TableWriter(option_values(WRITE_OPTIONS, self.options), overwrite)
+        return TableWriter(WRITE_OPTIONS.parse(self.options), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         with _extra():

@@ -11,12 +11,13 @@ from psycopg import sql
 from pyspark.sql.types import IntegralType, StructType
 
 from tutorial_pkg.builder import SourceBuilder
-from tutorial_pkg.builder.context import OptionValues, SplitContext
+from tutorial_pkg.builder.context import SplitContext
 from tutorial_pkg.connectors.postgres.bounded_reader import BoundedReader
 from tutorial_pkg.connectors.postgres.connection import Connection, persistent
 from tutorial_pkg.connectors.postgres.names import table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ, declare
 from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
+from tutorial_pkg.core.options import OptionValues
 
 # Not the smallest key that is there now: one below it may still be on its way.
 BEGIN = -(2**63)

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tutorial_pkg.builder.declaration import Declaration
 from tutorial_pkg.builder.replayable_source import LIMIT
-from tutorial_pkg.core.options import Option, Options, boolean, choice, integer, not_empty, taking
-from tutorial_pkg.core.secrets import secret
+from tutorial_pkg.core.options import (
+    Option,
+    Options,
+    boolean,
+    choice,
+    integer,
+    not_empty,
+    secret,
+    taking,
+)
 
 FORMAT = "postgres"
 Declared = TypeVar("Declared", bound=Declaration)
-
-
-@dataclass(frozen=True)
-class Secret:
-    """A text that nothing prints by accident; `${env:NAME}` in it is an environment variable."""
-
-    _text: str = field(repr=False)
-
-    def reveal(self) -> str:
-        """Where a connection is made. Raises `ValueError` for a variable that is not set."""
-        try:
-            return secret(self._text)
-        except ValueError:
-            raise ValueError(
-                f"format `{FORMAT}`: an option refers to an environment variable that is not set "
-                "in this process; set it for the driver and for the workers"
-            ) from None
 
 
 @taking("names of columns, with commas between them")
@@ -50,34 +39,30 @@ def slot_name(text: str) -> str:
     return text
 
 
-def _option(name: str, parse: Callable[[str], Any], default: Any, meaning: str) -> Option:
-    return Option(name, parse, default, getattr(parse, "allowed", "a text"), meaning)
-
-
 CONNECTION = (
-    _option(
+    Option(
         "url",
-        Secret,
+        secret,
         None,
         "where the database is: `postgresql://user@host:5432/database`, or `host=… dbname=…`; "
         "`${env:NAME}` in it is an environment variable",
     ),
-    _option("service", not_empty, None, "an entry of `pg_service.conf`, instead of `url`"),
-    _option("user", not_empty, None, "the role, unless `url` names it"),
-    _option(
+    Option("service", not_empty, None, "an entry of `pg_service.conf`, instead of `url`"),
+    Option("user", not_empty, None, "the role, unless `url` names it"),
+    Option(
         "password",
-        Secret,
+        secret,
         None,
         "the password, as it is, without escapes; or `${env:NAME}`; `~/.pgpass` works, too",
     ),
-    _option(
+    Option(
         "waitSeconds",
         integer(0),
         60,
         "how long a database that is away, full or starting is waited for, before that is an error",
     ),
 )
-TABLE = _option("table", not_empty, None, 'the table: `name`, `schema.name`, `"odd name"`')
+TABLE = Option("table", not_empty, None, 'the table: `name`, `schema.name`, `"odd name"`')
 KEY = (
     "batch: the column whose ranges are read in parallel; stream of inserted rows: the column that "
     "grows, of whole numbers; upsert and merge: the columns of a unique index"
@@ -85,34 +70,34 @@ KEY = (
 READ = (
     *CONNECTION,
     TABLE,
-    _option("query", not_empty, None, "batch: a SELECT statement, instead of `table`"),
-    _option(
+    Option("query", not_empty, None, "batch: a SELECT statement, instead of `table`"),
+    Option(
         "key",
         not_empty,
         None,
         KEY,
     ),
-    _option("parallelism", integer(1), None, "batch: how many ranges; else one for each core"),
-    _option(
+    Option("parallelism", integer(1), None, "batch: how many ranges; else one for each core"),
+    Option(
         "awaitWriters",
         boolean,
         False,
         "stream of inserted rows: wait for transactions that were writing when it looked",
     ),
-    _option("slot", slot_name, None, "stream of changes: the replication slot, made if missing"),
-    _option("snapshot", boolean, False, "stream of changes: first the rows that are there"),
+    Option("slot", slot_name, None, "stream of changes: the replication slot, made if missing"),
+    Option("snapshot", boolean, False, "stream of changes: first the rows that are there"),
 )
 WRITE = (
     *CONNECTION,
     TABLE,
-    _option(
+    Option(
         "mode",
         choice("append", "upsert", "merge"),
         "append",
         "add rows; or replace those with the same `key`; or merge into them",
     ),
-    _option("key", names, None, KEY),
-    _option(
+    Option("key", names, None, KEY),
+    Option(
         "merge",
         not_empty,
         None,
@@ -127,6 +112,4 @@ ALL_OPTIONS = Options(FORMAT, (*WRITE, *READ, LIMIT))
 
 def declare(builder: Declared, options: tuple[Option, ...]) -> Declared:
     """Give `options` to a builder."""
-    for each in options:
-        builder.option(each.name, each.parse, each.default, each.meaning, each.allowed)
-    return builder
+    return builder.options(*options)

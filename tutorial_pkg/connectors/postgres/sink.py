@@ -25,9 +25,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder import SinkBuilder
 from tutorial_pkg.builder.context import (
     BatchContext,
-    OptionValues,
     SinkContext,
-    option_values,
 )
 from tutorial_pkg.connectors.postgres.connection import (
     Connection,
@@ -38,6 +36,7 @@ from tutorial_pkg.connectors.postgres.connection import (
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
 from tutorial_pkg.connectors.postgres.names import Table, columns, table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, WRITE_OPTIONS, declare
+from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import settle, this_task
 
 NOTES = "spark_batches"
@@ -244,7 +243,7 @@ def stream_writer(
 
     `overwrite` is the output mode `complete`: all groups again, which replace what is there.
     """
-    options = option_values(WRITE_OPTIONS, given)
+    options = WRITE_OPTIONS.parse(given)
     check_write(options)
     if overwrite and options.mode != "upsert":
         raise ValueError(

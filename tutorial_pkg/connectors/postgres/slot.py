@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import sql
 
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.connectors.postgres.connection import Connection, connect, connected
 from tutorial_pkg.connectors.postgres.names import Table, table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT
+from tutorial_pkg.core.options import OptionValues
 
 NUMBER = "spark_number"  # the snapshot's own column
 MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise

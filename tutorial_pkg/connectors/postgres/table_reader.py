@@ -14,7 +14,6 @@ from psycopg import sql
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import ArrayType, StructType
 
-from tutorial_pkg.builder.context import OptionValues
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.connectors.postgres.columns import ANY_NUMERIC, schema_of, selected
 from tutorial_pkg.connectors.postgres.connection import (
@@ -25,6 +24,7 @@ from tutorial_pkg.connectors.postgres.connection import (
 )
 from tutorial_pkg.connectors.postgres.names import table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT
+from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import cores, settle
 
 FIRST_DAY, END_DAY = -719_162, 2_932_897  # 0001-01-01 and 10000-01-01, from 1970 on

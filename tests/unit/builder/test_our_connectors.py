@@ -1,0 +1,116 @@
+"""What our own connectors may use, and what of them travels: formats built by the public API."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.types import LongType, StringType, StructType
+
+import tutorial_pkg.connectors
+from tutorial_pkg import KafkaDataSource, NatsDataSource, PostgresDataSource
+
+FOLDERS = {
+    folder.name: folder
+    for folder in Path(tutorial_pkg.connectors.__path__[0]).iterdir()
+    if folder.is_dir() and list(folder.glob("*.py"))
+}
+ROW = StructType().add("id", LongType())
+VALUE = StructType().add("value", StringType())
+DATA = StructType().add("data", StringType())
+
+
+# ---- Secrets -------------------------------------------------------------------------------------
+
+REFERENCE = "${env:HUSH}"
+POSTGRES = {"url": f"postgresql://bob:{REFERENCE}@127.0.0.1:1/x", "waitSeconds": "0"}
+KAFKA = {
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "kafka.sasl.password": REFERENCE,
+    "kafka.delivery.timeout.ms": "100",
+    "kafkaConsumer.pollTimeoutMs": "100",
+}
+NATS = {"url": f"nats://bob:{REFERENCE}@127.0.0.1:1", "token": REFERENCE, "timeoutSeconds": "1"}
+
+MADE: dict[str, Callable[[], Any]] = {
+    "postgres read": lambda: PostgresDataSource({**POSTGRES, "table": "t"}).reader(ROW),
+    "postgres inserted": lambda: PostgresDataSource(
+        {**POSTGRES, "table": "t", "key": "id"}
+    ).streamReader(ROW),
+    "postgres changes": lambda: PostgresDataSource(
+        {**POSTGRES, "table": "t", "slot": "s"}
+    ).streamReader(ROW),
+    "postgres write": lambda: PostgresDataSource({**POSTGRES, "table": "t"}).writer(ROW, False),
+    "postgres sink": lambda: PostgresDataSource({**POSTGRES, "table": "t"}).streamWriter(
+        ROW, False
+    ),
+    "kafka read": lambda: _reading(KafkaDataSource, KAFKA, subscribe="a").reader(ROW),
+    "kafka stream": lambda: _reading(KafkaDataSource, KAFKA, subscribe="a").streamReader(ROW),
+    "kafka sink": lambda: _writing(KafkaDataSource, KAFKA, topic="a").streamWriter(VALUE, False),
+    "nats read": lambda: NatsDataSource({**NATS, "stream": "S"}).reader(ROW),
+    "nats stream": lambda: NatsDataSource({**NATS, "stream": "S"}).streamReader(ROW),
+    "nats queue": lambda: NatsDataSource(
+        {**NATS, "stream": "S", "mode": "queue", "consumer": "c", "path": "/x"}
+    ).streamReader(ROW),
+    "nats sink": lambda: NatsDataSource({**NATS, "subject": "a"}).streamWriter(DATA, False),
+}
+
+
+def _reading(kind: Any, options: dict[str, str], **more: str) -> Any:
+    return kind({k: v for k, v in options.items() if "delivery" not in k} | more)
+
+
+def _writing(kind: Any, options: dict[str, str], **more: str) -> Any:
+    return kind({k: v for k, v in options.items() if "poll" not in k} | more)
+
+
+@pytest.mark.parametrize("what", MADE)
+def test_no_reader_and_no_writer_holds_what_a_variable_holds(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Spark pickles, and sends to processes that may have another environment."""
+    monkeypatch.setenv("HUSH", "hunter2")
+    made = MADE[what]()
+    assert b"hunter2" not in cloudpickle.dumps(made)
+    assert b"HUSH" in cloudpickle.dumps(made)  # it did look at the options
+
+
+ASKED: dict[str, Callable[[], Any]] = {
+    "postgres read": lambda: PostgresDataSource({**POSTGRES, "table": "t"}).schema(),
+    "kafka stream": lambda: MADE["kafka stream"]().initialOffset(),
+    "nats stream": lambda: MADE["nats stream"]().initialOffset(),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+@pytest.mark.parametrize("value", ["hunter2", "hunter2:@/ x", None])
+def test_an_error_of_who_connects_shows_no_secret(
+    what: str, value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all that led to it: Spark shows the whole stack trace."""
+    monkeypatch.delenv("HUSH", raising=False)
+    if value is not None:
+        monkeypatch.setenv("HUSH", value)
+    with pytest.raises(Exception, match="HUSH" if value is None else ".") as error:
+        ASKED[what]()
+    assert "hunter2" not in "".join(traceback.format_exception(error.value))
+
+
+ADDRESSED: dict[str, Callable[[str], Any]] = {
+    "postgresql": lambda url: PostgresDataSource(
+        {"url": url, "table": "t", "waitSeconds": "0"}
+    ).schema(),
+    "nats": lambda url: NatsDataSource({"url": url, "stream": "S"}).streamReader(ROW),
+}
+
+
+@pytest.mark.parametrize("scheme", ADDRESSED)
+@pytest.mark.parametrize("rest", ["bob:hunter2", "bob:hun/ter2@h", "bob:hun@ter2@[::1"])
+def test_an_address_that_is_none_is_not_quoted(scheme: str, rest: str) -> None:
+    with pytest.raises(Exception, match="option `url` is no address") as error:
+        ADDRESSED[scheme](f"{scheme}://{rest}").initialOffset()
+    assert "ter2" not in "".join(traceback.format_exception(error.value))
