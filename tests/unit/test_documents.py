@@ -66,6 +66,29 @@ def test_hosted_tests_and_hooks_run_the_makefile() -> None:
     )
 
 
+PACKAGE = ROOT / "tutorial_pkg"
+
+
+def test_contributing_names_files_that_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text().replace("/NAME/", "/kafka/")
+    named = re.findall(
+        r"(?:^    |`)((?:\w+/)*\w+\.(?:py|toml|yml|cfg|md)|tests/[\w/]+)\b", page, re.M
+    )
+    assert len(named) > 50
+    missing = [path for path in named if not any((at / path).exists() for at in (ROOT, PACKAGE))]
+    assert missing == []
+
+
+def test_contributing_names_functions_that_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    steps = re.findall(r"^    ([\w/]+\.py) +([\w.]+)", page, re.M)
+    steps += re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", page)
+    assert len(steps) > 12
+    for path, names in steps:
+        for name in names.split("."):
+            assert re.search(rf"(class|def) {name}\b", (PACKAGE / path).read_text()), (path, name)
+
+
 def test_the_changelog_begins_with_this_version() -> None:
     versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert versions[0] == tutorial_pkg.__version__
