@@ -13,15 +13,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder import BatchContext, SinkContext
-from tutorial_pkg.connectors.postgres.options import WRITE_OPTIONS
+from tutorial_pkg.builder import BatchContext, Options, SinkContext
+from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE
 from tutorial_pkg.connectors.postgres.sink import (
     Stage,
     Staged,
-    check_write,
     discard,
     publish,
-    stream_writer,
+    sink,
 )
 
 QUERY = "6d1f1f36-8a50-4b7e-9a0e-2b6c0d8f5a11"
@@ -29,7 +28,7 @@ Database = psycopg.Connection[Any]
 
 
 def options(url: str, **given: str) -> Any:
-    return WRITE_OPTIONS.parse({"url": url, "table": "t", "waitSeconds": "5", **given})
+    return Options(FORMAT, WRITE).parse({"url": url, "table": "t", "waitSeconds": "5", **given})
 
 
 def stage(values: Any, rows: dict[str, Any] | pa.RecordBatch, index: int = 0) -> Staged | None:
@@ -161,14 +160,31 @@ def test_two_rows_for_one_key_in_a_batch_are_refused(url: str, database: Databas
 )
 def test_options_that_do_not_go_together(given: dict[str, str], error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        check_write(WRITE_OPTIONS.parse({"table": "t", **given}))
+        sink({"table": "t", **given}).streamWriter(StructType(), False)
 
 
 def test_complete_is_for_upsert_only() -> None:
     given = {"url": "postgresql://nowhere", "table": "t"}
     with pytest.raises(ValueError, match="the output mode `complete` brings all rows again"):
-        stream_writer(given, StructType(), True)
-    assert stream_writer({**given, "mode": "upsert", "key": "n"}, StructType(), True)
+        sink(given).streamWriter(StructType(), True)
+    assert sink({**given, "mode": "upsert", "key": "n"}).streamWriter(StructType(), True)
+
+
+# ---- `df.write` ----------------------------------------------------------------------------------
+
+
+def test_a_job_adds_or_replaces_at_one_stroke_and_leaves_nothing_behind(
+    url: str, database: Database
+) -> None:
+    database.execute("CREATE TABLE t (number int, name text)")
+    for overwrite, expected in ((False, 2), (False, 4), (True, 2)):
+        context = BatchContext(QUERY, 0, options(url), streaming=False, overwrite=overwrite)
+        tasks = [{"number": [1], "name": ["a"]}, {"number": [2], "name": ["b"]}]
+        publish(context, [stage(options(url), rows, index) for index, rows in enumerate(tasks)])
+        assert (len(rows(database)), stages(database)) == (expected, [])
+    assert rows(database, "SELECT to_regclass('spark_batches')") == [(None,)]
+    publish(BatchContext(QUERY, 0, options(url), streaming=False, overwrite=True), [None])
+    assert rows(database) == []
 
 
 # ---- Types ---------------------------------------------------------------------------------------

@@ -5,15 +5,25 @@ What users call is at the top: `help(SourceBuilder)`, `help(StreamSourceBuilder)
 
 Read the files in this order: `source_builder` and `sink_builder` (what users write),
 `stream_source` (`instances`, `instance`, `buffer`, `rows`, `frames`, `snapshots`, `status`: a row's
-way into the log), `replayable_source` (with `splits`), `batch_source`. `declaration` (how functions
-are given), `built` (what Spark gets), `functions` and `context` are what all of them share.
+way into the log), `replayable_source` (with `splits`), `batch_source`; `format` puts several under
+one name. `declaration` (how functions are given), `built` (what Spark gets), `functions` and
+`context` are what all of them share.
 """
 
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
 from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.context import BatchContext, SinkContext, SourceContext, SplitContext
+from tutorial_pkg.builder.context import (
+    BatchContext,
+    Position,
+    SinkContext,
+    SourceContext,
+    SplitContext,
+    TargetContext,
+)
+from tutorial_pkg.builder.format import Format
 from tutorial_pkg.builder.functions import FunctionError
-from tutorial_pkg.builder.replayable_source import ReplayableSourceBuilder
+from tutorial_pkg.builder.replayable_source import LIMIT, ReplayableSourceBuilder
+from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.sink_builder import SinkBuilder
 from tutorial_pkg.builder.source_builder import SourceBuilder
 from tutorial_pkg.builder.status import BuilderStatus, InstanceStatus, builder_status
@@ -35,17 +45,21 @@ from tutorial_pkg.core.options import (
 from tutorial_pkg.core.secrets import Secret
 
 __all__ = [
+    "LIMIT",
     "REQUIRED",
     "BatchContext",
     "BatchSourceBuilder",
     "Buffer",
     "BuilderStatus",
+    "Format",
     "FunctionError",
     "InstanceStatus",
     "Option",
     "OptionValues",
     "Options",
+    "Position",
     "ReplayableSourceBuilder",
+    "RowPacker",
     "Secret",
     "SinkBuilder",
     "SinkContext",
@@ -53,6 +67,7 @@ __all__ = [
     "SourceContext",
     "SplitContext",
     "StreamSourceBuilder",
+    "TargetContext",
     "boolean",
     "builder_status",
     "choice",

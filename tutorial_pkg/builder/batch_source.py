@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, SourceParts, data_source, schema_text
 from tutorial_pkg.builder.context import SourceContext
-from tutorial_pkg.builder.declaration import InstancesDeclaration
-from tutorial_pkg.builder.functions import Function, Functions, closing_with
+from tutorial_pkg.builder.declaration import InstancesDeclaration, State
+from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import settle
@@ -75,12 +75,12 @@ class BuiltBatchReader(DataSourceReader):
 # ---- The builder ---------------------------------------------------------------------------------
 
 
-class BatchSourceBuilder(InstancesDeclaration):
+class BatchSourceBuilder(InstancesDeclaration[State]):
     """What follows `SourceBuilder.batch(...)`: give functions, then `build()` the `DataSource`."""
 
     _MOST_INSTANCES = 10_000
 
-    def fill(self, function: Function) -> Self:
+    def fill(self, function: Callable[[State, Buffer], object]) -> Self:
         """`fill(state, buffer)` adds some rows; it is called until it calls `buffer.close()`."""
         return self._set("fill", function, "state", "buffer")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +12,8 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.core.options import Options, OptionValues
 
-Schema = str | StructType
+PlainSchema = str | StructType
+Schema = PlainSchema | Callable[[OptionValues], PlainSchema]
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,9 @@ class BuiltSource(Built):
 
     parts: ClassVar[SourceParts]
 
-    def schema(self) -> Schema:
-        self.values()  # the time to say what is wrong
-        return self.parts.schema
+    def schema(self) -> PlainSchema:
+        options, schema = self.values(), self.parts.schema  # the time to say what is wrong
+        return schema(options) if callable(schema) else schema
 
 
 def data_source(base: type[Built], doc: str, parts: Parts) -> type[DataSource]:
@@ -62,4 +64,6 @@ def data_source(base: type[Built], doc: str, parts: Parts) -> type[DataSource]:
 
 def schema_text(schema: Schema) -> str:
     """The schema for the documentation; `toDDL` would need a session."""
+    if callable(schema):
+        return "as the options say"
     return schema if isinstance(schema, str) else schema.simpleString()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from pyspark.sql.types import StructType
 
 from tutorial_pkg.core.options import OptionValues
 
@@ -22,17 +24,20 @@ class SourceContext:
 
 @dataclass(frozen=True)
 class SplitContext:
-    """For `splits`, `latest` and `read` of a replayable source: the options of the query.
+    """For the functions of a replayable source: the options of the query, and its `schema`.
 
     `connection` is what `connect` returned in this process. `batch` is true in `spark.read`.
     `offset` tells `splits` where the query stands: a position for each split that it knows, None
-    when it begins.
+    when it begins. `draining` tells `latest` that the query has the trigger `availableNow`, and
+    ends where it says now.
     """
 
     options: OptionValues
     connection: Any = None
     batch: bool = False
     offset: Mapping[str, Position] | None = None
+    schema: StructType = field(default_factory=StructType)
+    draining: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,19 +45,37 @@ class SinkContext:
     """For `create`: the task with partition `index` of micro-batch `batch` of a query.
 
     `query` is the same after a restart from the checkpoint, so (query, batch) names a piece of
-    work for ever.
+    work for ever. With `df.write`, `streaming` is false, `query` names this job alone, and `batch`
+    is 0. With `overwrite` the rows take the place of all that are there: see `also_overwrite`.
     """
 
     query: str
     batch: int
     index: int
     options: OptionValues
+    streaming: bool = True
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
 class BatchContext:
-    """For `commit` and `abort`, which run once for a micro-batch, in the driver."""
+    """For `commit` and `abort`, which run once for a micro-batch, in the driver.
+
+    The fields are those of a `SinkContext`.
+    """
 
     query: str
     batch: int
     options: OptionValues
+    streaming: bool = True
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class TargetContext:
+    """For `check`, before a query or a job runs: the rows that it is to write have `schema`."""
+
+    schema: StructType
+    options: OptionValues
+    streaming: bool = True
+    overwrite: bool = False

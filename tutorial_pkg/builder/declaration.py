@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from tutorial_pkg.builder.built import Schema
+from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.functions import Function, Functions, check_travel, checked
 from tutorial_pkg.core.options import Option, Options, choice, integer
 
 Parse = Callable[[str], Any]
+State = TypeVar("State")  # what `create` returns, and all other functions take
 # They make a parser, and are easily given as if they were one.
 MAKERS: dict[Any, str] = {integer: "`integer(0)`", choice: '`choice("a", "b")`'}
 
@@ -18,13 +20,14 @@ MAKERS: dict[Any, str] = {integer: "`integer(0)`", choice: '`choice("a", "b")`'}
 class Declaration:
     """Functions and options as they are given, one after the other."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, schema: Schema = "") -> None:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name):
             raise ValueError(
                 f"the name of a format is letters, digits and `_`, and starts with a letter, "
                 f"got {name!r}"
             )
         self._name = name
+        self._schema = schema if not callable(schema) else checked("schema", schema, "options")
         self._given: dict[str, Function] = {}
         self._options: list[Option] = []
 
@@ -61,7 +64,8 @@ class Declaration:
     def _functions(self) -> Functions:
         """Raises `ValueError` if one cannot travel."""
         parsers = {f"option {option.name}": option.parse for option in self._options}
-        check_travel(self._name, {**self._given, **parsers})
+        schema = {"schema": self._schema} if callable(self._schema) else {}
+        check_travel(self._name, {**self._given, **parsers, **schema})
         return Functions(self._name, dict(self._given))
 
     def _all_options(self, *own: Option) -> Options:
@@ -77,18 +81,17 @@ class Declaration:
         return Options(self._name, (*own, *self._options))
 
 
-class InstancesDeclaration(Declaration):
+class InstancesDeclaration(Declaration, Generic[State]):
     """For sources whose functions run in instances, each with a state that `create` makes."""
 
     _MOST_INSTANCES = 1
 
-    def __init__(self, name: str, schema: Schema, create: Function) -> None:
-        super().__init__(name)
-        self._schema = schema
+    def __init__(self, name: str, schema: Schema, create: Callable[[SourceContext], State]) -> None:
+        super().__init__(name, schema)
         self._count = 1
         self._set("create", create, "context")
 
-    def destroy(self, function: Function) -> Self:
+    def destroy(self, function: Callable[[State], object]) -> Self:
         """`destroy(state)` closes what `create` opened: once, also after an error."""
         return self._set("destroy", function, "state")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -24,21 +24,23 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
-from tutorial_pkg.builder.context import SplitContext
+from tutorial_pkg.builder.context import Position, SplitContext
 from tutorial_pkg.builder.declaration import Declaration
-from tutorial_pkg.builder.functions import Function, closing_with
+from tutorial_pkg.builder.functions import closing_with
 from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, limited, pieces
+from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, pieces
 from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.patience import Patience
+from tutorial_pkg.core.read_limit import Limits
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 
 LIMIT = Option(
     "maxRowsPerTrigger",
     integer(1),
     None,
-    "rows in a batch, shared by the splits, at least one of each; positions must count rows",
+    "positions in a batch, shared by the splits, at least one of each: rows, if each has one",
 )
+BOUND_MEANING = "rows in a batch, shared by the splits, at least one of each"
 PARALLELISM = Option(
     "parallelism",
     integer(1),
@@ -48,6 +50,11 @@ PARALLELISM = Option(
 
 BEGAN = ""  # no split's name: in the first batch's end, where the splits began, as JSON
 NOT_BEGUN: Positions = {BEGAN: ""}
+
+Splits = Callable[[SplitContext], Mapping[str, Position] | Iterable[str]]
+Latest = Callable[[SplitContext, str, Any], Position]
+Read = Callable[[SplitContext, str, Any, Any], Iterable[Any]]
+Bound = Callable[[SplitContext, str, Any, Any, int | None], Position]
 
 # ---- What is built -------------------------------------------------------------------------------
 
@@ -81,7 +88,8 @@ class BuiltReplayableBatchReader(DataSourceReader):
     """All that there is when the query is planned, from each split's first position on."""
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
-        self._calls = SplitCalls(parts.functions, SplitContext(options, batch=True))
+        context = SplitContext(options, batch=True, schema=schema)
+        self._calls = SplitCalls(parts.functions, context)
         self._schema, self._tasks = schema, parts.tasks(options)
 
     def partitions(self) -> list[SplitPartition]:
@@ -107,9 +115,9 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
         outlive_ctrl_c()
-        self._calls = SplitCalls(parts.functions, SplitContext(options))
+        self._calls = SplitCalls(parts.functions, SplitContext(options, schema=schema))
         self._schema, self._tasks = schema, parts.tasks(options)
-        self._max_rows: int = options[parts.limit]
+        self._max_rows: int | None = options[parts.limit]
         self._begins: Positions | None = None
         self._newest: Positions | None = None
         self._draining = False
@@ -124,12 +132,13 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._draining = True
+        self._calls.drain()
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
         if start == NOT_BEGUN:
             begins = self._calls.firsts() if self._begins is None else self._begins
             return self._end(begins, limit) | {BEGAN: json.dumps(begins)}
-        begins = {split: position for split, position in start.items() if split != BEGAN}
+        begins = _splits_of(start)
         end = self._end(begins, limit)
         return start if end == begins else end  # the same offset: no batch
 
@@ -137,12 +146,11 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._newest is None or not self._draining:
             self._patience.wait()
             self._newest = self._calls.newest(start)
-            self._patience.answer(self._newest != start)
         known = {split: self._newest[split] for split in start}
-        entering = self._calls.entering(start, self._newest)
-        if isinstance(limit, ReadAllAvailable):
-            return known | entering
-        return limited(start, known, self._max_rows) | entering
+        rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
+        end = self._calls.bounded(start, known, Limits(rows))
+        self._patience.answer(end != start)
+        return end | self._calls.entering(start, self._newest)
 
     def reportLatestOffset(self) -> Positions | None:
         return self._newest
@@ -156,8 +164,16 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         settle()
         yield from self._calls.read(partition, Buffer(RowPacker(self._schema)))
 
+    def commit(self, end: Positions) -> None:
+        self._calls.commit(_splits_of(end))
+
     def stop(self) -> None:
         self._calls.close()
+
+
+def _splits_of(offset: Positions) -> Positions:
+    """What an offset says of the splits."""
+    return {split: position for split, position in offset.items() if split != BEGAN}
 
 
 # ---- The builder ---------------------------------------------------------------------------------
@@ -170,19 +186,18 @@ class ReplayableSourceBuilder(Declaration):
         self,
         name: str,
         schema: Schema,
-        splits: Function,
-        latest: Function,
-        read: Function,
+        splits: Splits,
+        latest: Latest,
+        read: Read,
     ) -> None:
-        super().__init__(name)
-        self._schema = schema
+        super().__init__(name, schema)
         self._limit = LIMIT
         self._parallelism: Option | None = None
         self._set("splits", splits, "context")
         self._set("latest", latest, "context", "split", "start")
         self._set("read", read, "context", "split", "start", "end")
 
-    def connect(self, function: Function) -> Self:
+    def connect(self, function: Callable[[OptionValues], Any]) -> Self:
         """`connect(options)` opens what the other functions find in `context.connection`.
 
         It is called in each process that needs it, once: in the driver for `splits` and `latest`,
@@ -190,9 +205,29 @@ class ReplayableSourceBuilder(Declaration):
         """
         return self._set("connect", function, "options")
 
-    def close(self, function: Function) -> Self:
+    def close(self, function: Callable[[Any], object]) -> Self:
         """`close(connection)` closes what `connect` opened, also after an error."""
         return self._set("close", function, "connection")
+
+    def bound(self, function: Bound) -> Self:
+        """`bound(context, split, start, end, rows)` says where a batch ends on its way to `end`.
+
+        `rows` is how many it may have of this split, None without a limit. For positions that do
+        not count rows: keys with gaps, places in a log, texts. Without it, a batch of 10 rows is
+        one of 10 positions. It may answer `start`: there is no row before `end`, so no batch.
+        With the trigger `availableNow`, `end` is what `latest` has said once.
+        """
+        return self._set("bound", function, "context", "split", "start", "end", "rows")
+
+    def commit(self, function: Callable[[SplitContext, dict[str, Position]], object]) -> Self:
+        """`commit(context, positions)`: Spark has written down that all before these is done.
+
+        It never asks for that again, so the other side may forget it: a queue, a slot, a consumer
+        group that wants to know. It runs in the driver, with the `context.connection` of `latest`,
+        when the next batch begins: so not for the last batch before a stop, and again for the same
+        positions after a crash.
+        """
+        return self._set("commit", function, "context", "positions")
 
     def distributed(self, count: int = 1, option: str = "parallelism") -> Self:
         """So many tasks at least, unless the query's `option` says otherwise.
@@ -214,7 +249,10 @@ class ReplayableSourceBuilder(Declaration):
 
         Raises `ValueError` for functions that cannot travel to other processes.
         """
-        own = [option for option in (self._limit, self._parallelism) if option]
+        limit = (
+            replace(self._limit, meaning=BOUND_MEANING) if "bound" in self._given else self._limit
+        )
+        own = [option for option in (limit, self._parallelism) if option]
         options, cut = self._all_options(*own), self._parallelism
         parts = ReplayableParts(
             self._functions(), options, self._schema, self._limit.name, cut.name if cut else None

@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     DataSourceStreamWriter,
+    DataSourceWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.built import Built, Parts, data_source
-from tutorial_pkg.builder.context import BatchContext, SinkContext
-from tutorial_pkg.builder.declaration import Declaration
-from tutorial_pkg.builder.functions import Function, Functions, closing_with
-from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
+from tutorial_pkg.builder.declaration import Declaration, State
+from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
+NewState = TypeVar("NewState")
+
 # ---- What is built -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SinkParts(Parts):
+    """What the builder was given; `jobs` and `overwrite` say what else than appended streams."""
+
+    jobs: bool
+    overwrite: bool
 
 
 class BuiltSink(Built):
     """The base of the classes that `SinkBuilder.stream` makes."""
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> SinkWriter:
-        functions = self.parts.functions
-        if overwrite:
+    parts: ClassVar[SinkParts]
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        kind = StreamWriter if "receive" in self.parts.functions else ArrowStreamWriter
+        return kind(self.parts.functions, self._target(schema, overwrite, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if not self.parts.jobs:
+            return super().writer(schema, overwrite)  # it says so
+        kind = JobWriter if "receive" in self.parts.functions else ArrowJobWriter
+        return kind(self.parts.functions, self._target(schema, overwrite, streaming=False))
+
+    def _target(self, schema: StructType, overwrite: bool, streaming: bool) -> TargetContext:
+        """Raises `ValueError` for what the sink does not take."""
+        functions, target = (
+            self.parts.functions,
+            TargetContext(schema, self.values(), streaming, overwrite),
+        )
+        if overwrite and not self.parts.overwrite:
             raise ValueError(
                 f"format `{functions.format}` takes the output mode `append` only; "
                 "with `complete` every batch would have to replace all that was written"
             )
-        kind = RowWriter if "receive" in functions else BatchWriter
-        return kind(functions, self.values())
+        if "check" in functions:
+            functions.given["check"](target)
+        return target
 
 
 @dataclass
@@ -49,13 +78,15 @@ class Flushed(WriterCommitMessage):
     handle: Any
 
 
-class SinkWriter(DataSourceStreamWriter):
+class SinkWriter:
     """A task: `create`, all rows, `flush`, `destroy`. The driver: `commit` or `abort`."""
 
-    receive = ""  # the function that takes what the iterator gives
+    def __init__(self, functions: Functions, target: TargetContext) -> None:
+        self._functions, self._target = functions, target
 
-    def __init__(self, functions: Functions, options: OptionValues) -> None:
-        self._functions, self._options = functions, options
+    def _work(self) -> tuple[str, int]:
+        """The query and the micro-batch that this task works for."""
+        return task_property("sql.streaming.queryId"), int(task_property("streaming.sql.batchId"))
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
         settle()
@@ -67,24 +98,18 @@ class SinkWriter(DataSourceStreamWriter):
             handle = self._flush(state, who)
         return Flushed(context.query, handle)
 
-    def commit(self, messages: Sequence[Flushed | None], batchId: int) -> None:
-        self._tell("commit", messages, batchId)
-
-    def abort(self, messages: Sequence[Flushed | None], batchId: int) -> None:
-        self._tell("abort", messages, batchId)
-
     def _context(self) -> SinkContext:
-        query = task_property("sql.streaming.queryId")
-        batch = int(task_property("streaming.sql.batchId"))
-        return SinkContext(query, batch, this_task().partitionId(), self._options)
+        target, index = self._target, this_task().partitionId()
+        return SinkContext(*self._work(), index, target.options, target.streaming, target.overwrite)
 
     def _receive_all(self, iterator: Iterator[Any], state: Any, who: str) -> None:
-        receive: Callable[[Any, Any], object] = self._functions.given[self.receive]
+        name = "receive" if "receive" in self._functions else "receive_batch"
+        receive: Callable[[Any, Any], object] = self._functions.given[name]
         for rows in iterator:  # whose errors are not those of `receive`
             try:
                 receive(state, rows)
             except Exception as error:
-                raise self._functions.failure(self.receive, who, error) from error
+                raise self._functions.failure(name, who, error) from error
 
     def _flush(self, state: Any, who: str) -> Any:
         if "flush" not in self._functions:
@@ -98,36 +123,58 @@ class SinkWriter(DataSourceStreamWriter):
         if "destroy" in self._functions:
             self._functions.call("destroy", who, state)
 
-    def _tell(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
-        sent = [message for message in messages if message is not None]
-        if sent and name in self._functions:
-            context = BatchContext(sent[0].query, batch, self._options)
-            handles = [message.handle for message in sent]
+    def _tell(self, name: str, messages: Sequence[Flushed | None], query: str, batch: int) -> None:
+        if name in self._functions:
+            target = self._target
+            context = BatchContext(query, batch, target.options, target.streaming, target.overwrite)
+            handles = [message.handle for message in messages if message is not None]
             self._functions.call(name, f"batch {batch}", context, handles)
 
 
-class RowWriter(SinkWriter):
-    """Spark hands over rows."""
+class StreamWriter(SinkWriter, DataSourceStreamWriter):
+    """Of a stream. Where no task has come to its end, nobody knows the query."""
 
-    receive = "receive"
+    def commit(self, messages: Sequence[Flushed | None], batchId: int) -> None:
+        self._tell_query("commit", messages, batchId)
 
-    def write(self, iterator: Iterator[Row]) -> Flushed:
-        return super().write(iterator)
+    def abort(self, messages: Sequence[Flushed | None], batchId: int) -> None:
+        self._tell_query("abort", messages, batchId)
+
+    def _tell_query(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
+        known = [message.query for message in messages if message is not None]
+        if known:
+            self._tell(name, messages, known[0], batch)
 
 
-class BatchWriter(SinkWriter, DataSourceStreamArrowWriter):
+class ArrowStreamWriter(StreamWriter, DataSourceStreamArrowWriter):
     """Spark hands over record batches."""
 
-    receive = "receive_batch"
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Flushed:
-        return super().write(iterator)
+class JobWriter(SinkWriter, DataSourceWriter):
+    """Of `df.write`: one batch, which Spark never repeats."""
+
+    def __init__(self, functions: Functions, target: TargetContext) -> None:
+        super().__init__(functions, target)
+        self._job = str(uuid.uuid4())
+
+    def _work(self) -> tuple[str, int]:
+        return self._job, 0
+
+    def commit(self, messages: Sequence[Flushed | None]) -> None:
+        self._tell("commit", messages, self._job, 0)
+
+    def abort(self, messages: Sequence[Flushed | None]) -> None:
+        self._tell("abort", messages, self._job, 0)
+
+
+class ArrowJobWriter(JobWriter, DataSourceArrowWriter):
+    """Spark hands over record batches."""
 
 
 # ---- The builder ---------------------------------------------------------------------------------
 
 
-class SinkBuilder(Declaration):
+class SinkBuilder(Declaration, Generic[State]):
     """Builds a Spark sink from a few functions.
 
         class Lines:
@@ -167,7 +214,9 @@ class SinkBuilder(Declaration):
 
     What no `commit` took is rubbish: delete it in `commit` and `abort`, by the query that staged
     it. Tables are made before the query starts. What the contexts have in detail:
-    `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`, which has no `index`.
+    `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`, which has no `index`. `.check`
+    refuses rows that do not fit before anything runs; `.also_batch()` adds `df.write`, and
+    `.also_overwrite()` the modes that replace.
 
     Functions are pickled: open connections and files in `create`; what cannot travel is refused by
     `build()`. An error in a function ends the query and names it: `last_error(query)`.
@@ -176,22 +225,48 @@ class SinkBuilder(Declaration):
     """
 
     @classmethod
-    def stream(cls, name: str, create: Function) -> SinkBuilder:
+    def stream(cls, name: str, create: Callable[[SinkContext], NewState]) -> SinkBuilder[NewState]:
         """A sink whose state in a task is made by `create(context)`.
 
         `context` has `query`, `batch`, `index` (the partition) and the query's `options`.
         """
-        return cls(name)._set("create", create, "context")
+        made: SinkBuilder[NewState] = SinkBuilder(name)
+        return made._set("create", create, "context")
 
-    def receive(self, function: Function) -> Self:
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._jobs = self._overwrite = False
+
+    def also_batch(self) -> Self:
+        """`df.write` works, too: as one batch, with `context.streaming` false."""
+        self._jobs = True
+        return self
+
+    def also_overwrite(self) -> Self:
+        """The functions heed `context.overwrite`: a batch's rows replace all that are there.
+
+        So it is with a stream's output mode `complete`, and with `df.write.mode("overwrite")`.
+        """
+        self._overwrite = True
+        return self
+
+    def check(self, function: Callable[[TargetContext], object]) -> Self:
+        """`check(context)` raises `ValueError` for rows or options that the sink does not take.
+
+        It runs in the driver, before a query does. `context` has the `schema` of the rows,
+        `options`, `streaming` and `overwrite`.
+        """
+        return self._set("check", function, "context")
+
+    def receive(self, function: Callable[[State, Row], object]) -> Self:
         """`receive(state, row)` takes a row, a `pyspark.sql.Row`."""
         return self._set("receive", function, "state", "row")
 
-    def receive_batch(self, function: Function) -> Self:
+    def receive_batch(self, function: Callable[[State, pa.RecordBatch], object]) -> Self:
         """`receive_batch(state, batch)` takes a `pyarrow.RecordBatch`: much faster than rows."""
         return self._set("receive_batch", function, "state", "batch")
 
-    def flush(self, function: Function) -> Self:
+    def flush(self, function: Callable[[State], Any]) -> Self:
         """`flush(state)` puts the task's rows where a crash does not reach them.
 
         It is called once, behind the last row. What it returns is the handle that `commit` gets:
@@ -199,11 +274,11 @@ class SinkBuilder(Declaration):
         """
         return self._set("flush", function, "state")
 
-    def destroy(self, function: Function) -> Self:
+    def destroy(self, function: Callable[[State], object]) -> Self:
         """`destroy(state)` closes what `create` opened: once for each, also after an error."""
         return self._set("destroy", function, "state")
 
-    def commit(self, function: Function) -> Self:
+    def commit(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
         """`commit(context, handles)` makes a micro-batch visible, in the driver.
 
         `handles` are those of the tasks that count, one for each partition; what repeated or
@@ -212,7 +287,7 @@ class SinkBuilder(Declaration):
         """
         return self._set("commit", function, "context", "handles")
 
-    def abort(self, function: Function) -> Self:
+    def abort(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
         """`abort(context, handles)` removes what was prepared, when a task or `commit` failed.
 
         `handles` may lack some, and a crash calls nothing: sweep by `context.query` as well.
@@ -231,7 +306,7 @@ class SinkBuilder(Declaration):
             )
         if "commit" in self._given:
             self._require("flush")
-        parts = Parts(self._functions(), self._all_options())
+        parts = SinkParts(self._functions(), self._all_options(), self._jobs, self._overwrite)
         doc = _DOCUMENTATION.format(
             guarantee=_GUARANTEES["commit" in self._given],
             options=parts.options.table() or "    none",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
+from collections.abc import Callable
 
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
-from tutorial_pkg.builder.functions import Function
-from tutorial_pkg.builder.replayable_source import ReplayableSourceBuilder
+from tutorial_pkg.builder.built import Schema
+from tutorial_pkg.builder.context import SourceContext
+from tutorial_pkg.builder.declaration import State
+from tutorial_pkg.builder.replayable_source import Latest, Read, ReplayableSourceBuilder, Splits
 from tutorial_pkg.builder.stream_source import StreamSourceBuilder
 
 
@@ -69,8 +71,10 @@ class SourceBuilder:
     to import from `tutorial_pkg.builder`; a function like `float` will do, too. A `secret` may name
     an environment variable, `${env:NAME}`; `context.options.password.reveal()` looks it up.
 
-    `replayable(...)` has its functions from the start; `.connect`, `.close`, `.distributed`,
-    `.limit` and `.option` may follow: `help(tutorial_pkg.builder.ReplayableSourceBuilder)`.
+    `replayable(...)` has its functions from the start; `.connect`, `.close`, `.bound`, `.commit`,
+    `.distributed`, `.limit` and `.option` may follow:
+    `help(tutorial_pkg.builder.ReplayableSourceBuilder)`. Several sources and a sink under one name:
+    `help(tutorial_pkg.builder.Format)`.
 
     Functions run in other processes: they are pickled. Open connections and files in `create`;
     what cannot travel is refused by `build()`. An error in a function ends the query and names
@@ -80,7 +84,9 @@ class SourceBuilder:
     """
 
     @staticmethod
-    def stream(name: str, schema: str | StructType, create: Function) -> StreamSourceBuilder:
+    def stream(
+        name: str, schema: Schema, create: Callable[[SourceContext], State]
+    ) -> StreamSourceBuilder[State]:
         """A stream from `create(context)`, which makes the state that the functions share.
 
         `context` has `index` and `count` of the instance, and the query's `options`. Each instance
@@ -101,13 +107,16 @@ class SourceBuilder:
 
         Args:
             name: of the format: letters, digits and `_`.
-            schema: of the rows, as in `"number LONG, text STRING"`.
+            schema: of the rows, as in `"number LONG, text STRING"`, a `StructType`, or a function
+                of the query's options that returns one of these.
             create: a function of one parameter, the context.
         """
         return StreamSourceBuilder(name, schema, create)
 
     @staticmethod
-    def batch(name: str, schema: str | StructType, create: Function) -> BatchSourceBuilder:
+    def batch(
+        name: str, schema: Schema, create: Callable[[SourceContext], State]
+    ) -> BatchSourceBuilder[State]:
         """Rows until `buffer.close()`, for `spark.read`: each instance is a task.
 
         The functions `create`, `fill` and `destroy` are as in `stream`. A task that fails is
@@ -118,10 +127,10 @@ class SourceBuilder:
     @staticmethod
     def replayable(
         name: str,
-        schema: str | StructType,
-        splits: Function,
-        latest: Function,
-        read: Function,
+        schema: Schema,
+        splits: Splits,
+        latest: Latest,
+        read: Read,
     ) -> ReplayableSourceBuilder:
         """A stream of what can be asked again: three functions, and the builder keeps the offsets.
 
@@ -151,7 +160,7 @@ class SourceBuilder:
 
         Args:
             name: of the format: letters, digits and `_`.
-            schema: of the rows, as in `"number LONG, text STRING"`.
+            schema: as in `stream`; `context.schema` has it as a `StructType`.
             splits: `splits(context)` names the splits that there are: a list of texts, or a dict
                 with each one's first position; else that is 0. Asked before each batch: new ones
                 are read from their first position on, vanished ones keep their place.

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import Position, SplitContext
 from tutorial_pkg.builder.functions import Functions, closing_with
+from tutorial_pkg.core.read_limit import Limits, Taken, shared
 
 Positions = dict[str, Position]  # an offset: by split, the next unread position
 
@@ -62,6 +63,51 @@ class SplitCalls:
         with self._functions.blamed("latest", who):
             return found if before(begin, _position(found)) else begin
 
+    def bounded(self, start: Positions, end: Positions, limits: Limits) -> Positions:
+        """As far towards `end` as one batch goes: at least a row of each split that has some."""
+        waiting = {split: _distance(start[split], end[split]) for split in end}
+
+        def take(split: str, share: Limits) -> Taken:
+            rows = None if share.rows is None else max(1, share.rows)
+            found = self._bound(split, start[split], end[split], rows)
+            return Taken(found, 0 if rows is None else self._rows(start[split], found, rows))
+
+        return end | shared({split: n for split, n in waiting.items() if n}, limits, take)
+
+    def _bound(self, split: str, begin: Position, end: Position, rows: int | None) -> Position:
+        """Where a batch of so many rows ends in one split."""
+        if "bound" in self._functions:
+            who = f"split `{split}`"
+            found = self._functions.call("bound", who, self._open(), split, begin, end, rows)
+            with self._functions.blamed("bound", who):
+                if before(_position(found), begin):
+                    return begin
+                return end if before(end, found) else found
+        if rows is None:
+            return end
+        if isinstance(begin, str) or isinstance(end, str):
+            raise ValueError(
+                f"format `{self._functions.format}`: positions that are texts do not count rows, "
+                f"and split `{split}` is at {begin!r}; give the source a `.bound(...)`, which says "
+                "where a batch of so many rows ends"
+            )
+        return min(end, begin + rows)
+
+    def _rows(self, begin: Position, end: Position, most: int) -> int:
+        """How many of its share a split has taken."""
+        if "bound" in self._functions or isinstance(begin, str) or isinstance(end, str):
+            return most
+        return end - begin
+
+    def commit(self, positions: Positions) -> None:
+        """Spark has written down that everything before these positions is done."""
+        if "commit" in self._functions:
+            self._functions.call("commit", "the source", self._open(), positions)
+
+    def drain(self) -> None:
+        """What `latest` says from now on is where the query ends."""
+        self._context = replace(self._context, draining=True)
+
     def entering(self, start: Positions, newest: Positions) -> Positions:
         return {split: self._firsts[split] for split in newest if split not in start}
 
@@ -91,22 +137,6 @@ class SplitCalls:
         return self._context
 
 
-def limited(start: Positions, end: Positions, rows: int) -> Positions:
-    """As far towards `end` as a batch of `rows` may go. Raises `ValueError` for texts."""
-    waiting = [split for split in end if before(start[split], end[split])]
-    share = max(1, rows // max(1, len(waiting)))
-    positions = dict(end)
-    for split in waiting:
-        begin, most = start[split], end[split]
-        if isinstance(begin, str) or isinstance(most, str):
-            raise ValueError(
-                "option `maxRowsPerTrigger` needs positions that count rows, but split "
-                f"`{split}` is at {begin!r}; let `latest` limit what a batch takes"
-            )
-        positions[split] = min(most, begin + share)
-    return positions
-
-
 def pieces(start: Positions, end: Positions, count: int) -> list[SplitPartition]:
     """A part of each split that has new rows; cut, where positions are numbers, into `count`."""
     parts = [
@@ -124,6 +154,13 @@ def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
     size = max(LEAST_ROWS, -(-(part.end - part.start) // count))
     bounds = [*range(part.start, part.end, size), part.end]
     return [SplitPartition(part.split, begin, end) for begin, end in pairwise(bounds)]
+
+
+def _distance(begin: Position, end: Position) -> int:
+    """About how much there is; only whether there is something, if nobody can count it."""
+    if isinstance(begin, int) and isinstance(end, int):
+        return max(0, end - begin)
+    return int(before(begin, end))
 
 
 def _first_positions(found: Any) -> Positions:

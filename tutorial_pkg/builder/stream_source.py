@@ -6,17 +6,19 @@ A row's way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) �
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType, TimestampType
 
+from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
-from tutorial_pkg.builder.declaration import InstancesDeclaration
+from tutorial_pkg.builder.context import SourceContext
+from tutorial_pkg.builder.declaration import InstancesDeclaration, State
 from tutorial_pkg.builder.frames import batches_of
-from tutorial_pkg.builder.functions import Function
 from tutorial_pkg.builder.instance import Plan
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.rows import RowPacker
@@ -105,17 +107,17 @@ def _check_time(parts: StreamParts, schema: StructType) -> None:
 # ---- The builder ---------------------------------------------------------------------------------
 
 
-class StreamSourceBuilder(InstancesDeclaration):
+class StreamSourceBuilder(InstancesDeclaration[State]):
     """What follows `SourceBuilder.stream(...)`: give functions, then `build()` the `DataSource`."""
 
     _MOST_INSTANCES = 64
 
-    def __init__(self, name: str, schema: Schema, create: Function) -> None:
+    def __init__(self, name: str, schema: Schema, create: Callable[[SourceContext], State]) -> None:
         super().__init__(name, schema, create)
         self._time_column: str | None = None
         self._heartbeat_seconds: float | None = None
 
-    def fill(self, function: Function) -> Self:
+    def fill(self, function: Callable[[State, Buffer], object]) -> Self:
         """`fill(state, buffer)` adds the rows that there are now, and returns; none is fine.
 
         It is called again at once if it added something, else after a pause of 1 to 50 ms. The
@@ -124,14 +126,14 @@ class StreamSourceBuilder(InstancesDeclaration):
         """
         return self._set("fill", function, "state", "buffer")
 
-    def snapshot(self, function: Function) -> Self:
+    def snapshot(self, function: Callable[[State], Any]) -> Self:
         """`snapshot(state)` returns where the source stands: anything that JSON can hold.
 
         It is called after `create` and `restore`, and after each `fill` that added rows.
         """
         return self._set("snapshot", function, "state")
 
-    def restore(self, function: Function) -> Self:
+    def restore(self, function: Callable[[State, list[Any]], object]) -> Self:
         """`restore(state, snapshots)` goes to where the last run ended, after a restart.
 
         `snapshots` is the list of those of *all* instances, by their index, as JSON gives them
@@ -139,7 +141,7 @@ class StreamSourceBuilder(InstancesDeclaration):
         """
         return self._set("restore", function, "state", "snapshots")
 
-    def acknowledge(self, function: Function) -> Self:
+    def acknowledge(self, function: Callable[[State, list[Any]], object]) -> Self:
         """`acknowledge(state, tokens)`: the rows that were added with these tokens are on disk.
 
         It runs between two calls of `fill`, in the same thread. When it raises, it is called

@@ -1,9 +1,12 @@
-"""How long a source may think before it tells Spark that there is nothing new."""
+"""Waiting with a bound: before Spark is told that there is nothing, and for what is away."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
 
 IDLE_AFTER = 1.0  # seconds without news
 LONGEST = 0.2  # seconds that news of another source of the query may then wait
@@ -30,7 +33,7 @@ class Patience:
         self._news_at = self._answered_at = clock()
 
     def wait(self, for_news: Callable[[float], object] | None = None) -> None:
-        """Return after a while, or as soon as `for_news(seconds)` does, which waits at most so."""
+        """Return after a while, or as soon as `for_news(seconds)` does: at most that long."""
         now = self._clock()
         if now - self._answered_at >= _ASKED_AGAIN:
             return
@@ -44,3 +47,23 @@ class Patience:
         self._answered_at = self._clock()
         if is_news:
             self._news_at = self._answered_at
+
+
+def patiently(
+    work: Callable[[], Answer],
+    may_pass: Callable[[Exception], bool],
+    seconds: float,
+    pause: float = 0.2,
+) -> Answer:
+    """What `work` returns; it is tried again, for so long, after errors that may pass.
+
+    An error that will not pass is raised at once, and the last one when time is up.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except Exception as error:
+            if not may_pass(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(pause)

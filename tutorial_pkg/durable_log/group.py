@@ -6,16 +6,16 @@ source that was built. A number that a query no longer uses keeps its log until 
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.worker import cores
 from tutorial_pkg.durable_log.lock import WriterLock
 from tutorial_pkg.durable_log.segments import Frame, SegmentWriter, frames
@@ -118,19 +118,20 @@ class LogGroup:
                 f"{self.directory} has {self.id}. {_LOST}"
             )
 
-    def limited(
-        self, start: LogOffset, end: LogOffset, rows: int | None, size: int | None
-    ) -> LogOffset:
-        """As far from `start` towards `end` as one batch of `rows` and `size` bytes may go.
+    def limited(self, start: LogOffset, end: LogOffset, limits: Limits) -> LogOffset:
+        """As far from `start` towards `end` as one batch may go: in whole frames, one at least.
 
-        The logs that have something share the limits; each may give at least one frame.
+        The logs that have something share the limits.
         """
-        waiting = [number for number, at in end.positions.items() if start.positions[number] < at]
-        positions = dict(end.positions)
-        for number in waiting:
-            found = frames(self.of(number), start.positions[number], end.positions[number])
-            positions[number] = _limit(found, _share(rows, waiting), _share(size, waiting))
-        return LogOffset(positions, end.log)
+        begin, last = start.positions, end.positions
+        if limits == Limits():
+            return end
+        waiting = {number: at - begin[number] for number, at in last.items() if begin[number] < at}
+
+        def take(number: int, share: Limits) -> Taken:
+            return _within(share, frames(self.of(number), begin[number], last[number]))
+
+        return LogOffset({**last, **shared(waiting, limits, take)}, end.log)
 
     def slices(self, start: LogOffset, end: LogOffset) -> Iterator[LogSlice]:
         """Cut what lies between two offsets into work for all cores."""
@@ -195,20 +196,16 @@ def _id_of(directory: Path) -> str:
     return file.read_text()
 
 
-def _share(limit: int | None, waiting: Sequence[int]) -> float:
-    return math.inf if limit is None else limit / len(waiting)
-
-
-def _limit(found: Iterator[Frame], max_rows: float, max_bytes: float) -> int:
-    """Where the last frame within the limits ends; the first frame always counts as within."""
+def _within(limits: Limits, found: Iterator[Frame]) -> Taken:
+    """Up to the last frame within the limits; the first frame always counts as within."""
     first = next(found)
-    position, rows, size = first.end, first.rows, first.payload_bytes
+    taken = Taken(first.end, first.rows, first.payload_bytes)
     for frame in found:
-        rows, size = rows + frame.rows, size + frame.payload_bytes
-        if rows > max_rows or size > max_bytes:
+        more = Taken(frame.end, taken.rows + frame.rows, taken.size + frame.payload_bytes)
+        if limits.forbid(more):
             break
-        position = frame.end
-    return position
+        taken = more
+    return taken
 
 
 def _cut(found: Iterable[Frame], size: int) -> Iterator[tuple[int, int]]:

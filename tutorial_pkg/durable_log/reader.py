@@ -14,15 +14,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, local_directory
 from tutorial_pkg.core.patience import Patience
-from tutorial_pkg.core.read_limit import read_limit
+from tutorial_pkg.core.read_limit import limits_of, read_limit
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, LogSlice
 from tutorial_pkg.durable_log.segments import Frame, read_frames
@@ -87,10 +83,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._patience.wait(lambda seconds: self._logs().wait_for_more(begin, seconds))
         newest = self._drain_to or self._logs().sync()
         self._patience.answer(newest.positions != begin.positions)
-        if isinstance(limit, ReadAllAvailable):
-            return newest.to_json()
-        rows, size = self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger
-        return self._logs().limited(begin, newest, rows, size).to_json()
+        limits = limits_of(self.options, limit)
+        return self._logs().limited(begin, newest, limits).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:
         return self._logs().end().to_json()

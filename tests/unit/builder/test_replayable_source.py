@@ -13,7 +13,6 @@ from pyspark.sql.types import LongType, StructType
 
 from tutorial_pkg.builder import SourceBuilder
 from tutorial_pkg.builder.replayable_source import BuiltReplayableReader
-from tutorial_pkg.builder.splits import limited
 
 NUMBER = StructType().add("number", LongType())
 ALL = ReadAllAvailable()
@@ -100,11 +99,10 @@ def test_100_splits_share_a_limit() -> None:
 
 
 def test_a_limit_takes_at_least_one_row_of_each_and_never_more_than_there_is() -> None:
-    assert limited({"a": 0, "b": 0, "c": 5}, {"a": 9, "b": 1, "c": 5}, 1) == {
-        "a": 1,
-        "b": 1,
-        "c": 5,
-    }
+    ENDS.update(a=9, b=1, c=5)
+    for most, taken in ((1, {"a": 1, "b": 1, "c": 5}), (5, {"a": 4, "b": 1, "c": 5})):
+        source = reader(maxRowsPerTrigger=most)
+        assert source.latestOffset({"a": 0, "b": 0, "c": 5}, ReadMaxRows(most)) == taken
 
 
 def test_available_now_has_an_end_though_the_splits_grow() -> None:
@@ -135,7 +133,7 @@ def test_positions_may_be_texts_and_a_split_may_have_a_first_one() -> None:
     assert end["sales"] == "2026-01-04"
     assert rows(days, start, end) == {"sales": [1, 4]}
     days = source({"maxRowsPerTrigger": "1"}).streamReader(NUMBER)  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="needs positions that count rows, but split `sales` is"):
+    with pytest.raises(ValueError, match="texts do not count rows, and split `sales` is at '2026-"):
         days.latestOffset(start, ReadMaxRows(1))
 
 
@@ -180,6 +178,96 @@ def test_wrong_splits_and_a_read_that_fails_are_named() -> None:
     failing = reader(read=lambda context, split, start, end: (1 // 0 for _ in range(1)))
     with pytest.raises(Exception, match="`read` of split `a` failed: ZeroDivisionError: "):
         rows(failing, {"a": 0}, {"a": 1})
+
+
+# ---- Positions that do not count rows ------------------------------------------------------------
+
+LINES = ["one\n", "two\n", "three\n", "four\n"]
+
+
+def bound_by_bytes(context: Any, split: str, start: int, end: int, rows: int | None) -> int:
+    """Positions are bytes; a batch ends behind a line."""
+    ends = [len("".join(LINES[:count])) for count in range(len(LINES) + 1)]
+    within = [position for position in ends if start <= position <= end]
+    return within[-1] if rows is None else within[min(rows, len(within) - 1)]
+
+
+def test_bound_says_where_a_batch_of_so_many_rows_ends() -> None:
+    text = "".join(LINES)
+    ENDS.update(a=len(text))
+    built: Any = (
+        SourceBuilder.replayable(
+            "lines",
+            "value STRING",
+            lambda context: ["a"],
+            lambda context, split, start: ENDS["a"],
+            lambda context, split, start, end: text[start:end].splitlines(),
+        )
+        .bound(bound_by_bytes)
+        .build()
+    )
+    assert "rows in a batch, shared by the splits" in built.__doc__
+    source = built({"maxRowsPerTrigger": "3"}).streamReader(StructType().add("value", "string"))
+    source.prepareForTriggerAvailableNow()
+    offset, found = source.initialOffset(), []
+    while (end := source.latestOffset(offset, source.getDefaultReadLimit())) != offset:
+        found.append(rows(source, offset, end)["a"])
+        offset = end
+        ENDS.update(a=len(text) + 100)  # what comes later is another query's
+    assert found == [["one", "two", "three"], ["four"]]
+    assert source.reportLatestOffset() == {"a": len(text)}
+
+
+@pytest.mark.parametrize(("answer", "taken"), [(-5, 3), (99, 9), (3, 3), (6, 6)])
+def test_a_batch_stays_between_where_it_begins_and_what_there_is(answer: int, taken: int) -> None:
+    ENDS.update(a=9)
+    builder: Any = SourceBuilder.replayable(
+        "pages", NUMBER, lambda _: ["a"], lambda *_: ENDS["a"], lambda *_: []
+    )
+    source = builder.bound(lambda *_: answer).build()({}).streamReader(NUMBER)
+    assert source.latestOffset({"a": 3}, ALL) == {"a": taken}
+
+
+# ---- What Spark has written down -----------------------------------------------------------------
+
+
+def test_the_other_side_is_told_what_is_done_on_the_connection_of_the_driver() -> None:
+    ENDS.update(a=3)
+    told: list[Any] = []
+    builder: Any = SourceBuilder.replayable(
+        "pages", NUMBER, lambda _: ["a"], lambda *_: ENDS["a"], lambda *_: []
+    )
+    builder.connect(lambda options: "open").commit(
+        lambda context, positions: told.append((context.connection, positions))
+    )
+    source = builder.build()({}).streamReader(NUMBER)
+    end = source.latestOffset(source.initialOffset(), ALL)
+    source.commit(end)
+    source.commit(end)
+    assert told == [("open", {"a": 3})] * 2
+    builder.commit(lambda context, positions: 1 // 0)
+    with pytest.raises(Exception, match="`commit` of the source failed: ZeroDivisionError"):
+        builder.build()({}).streamReader(NUMBER).commit(end)
+
+
+def test_a_schema_may_come_from_the_options() -> None:
+    def schema(options: Any) -> StructType:
+        return StructType().add(options.column, "long")
+
+    builder: Any = SourceBuilder.replayable(
+        "pages",
+        schema,
+        lambda context: ["a"],
+        lambda context, split, start: 2,
+        lambda context, split, start, end: [{context.schema.names[0]: 7}],
+    )
+    built = builder.option("column", str, "n", "its name").build()
+    source = built({"column": "number"})
+    assert source.schema() == NUMBER
+    assert rows(source.streamReader(NUMBER), {"a": 0}, {"a": 2}) == {"a": [7]}
+    assert "Schema: as the options say" in built.__doc__
+    with pytest.raises(TypeError, match=r"`schema` must be a function of \(options\)"):
+        SourceBuilder.batch("pages", lambda: "n LONG", lambda context: None)  # type: ignore
 
 
 # ---- Connections, pieces, `spark.read` -----------------------------------------------------------

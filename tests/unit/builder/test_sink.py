@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder import BatchContext, SinkBuilder, SinkContext
+from tutorial_pkg.builder import BatchContext, SinkBuilder, SinkContext, TargetContext
 
 NUMBER = StructType().add("number", "long")
 TASK = SimpleNamespace(index=0)  # the one that writes; every batch here is number 7
@@ -149,3 +150,49 @@ def test_a_handle_that_cannot_travel_is_named() -> None:
     with pytest.raises(Exception, match="`flush` of task 0 failed: TypeError: cannot pickle"):
         write(warehouse.writer(flush=lambda state: threading.Lock()), 0)
     assert warehouse.created == warehouse.destroyed == 1
+
+
+# ---- `df.write`, modes that replace, checks ------------------------------------------------------
+
+
+def test_a_job_is_one_batch_under_a_name_of_its_own() -> None:
+    told: list[Any] = []
+
+    def tell(context: Any, handles: list[Any]) -> None:
+        told.append((context.query, context.batch, context.streaming, context.overwrite, handles))
+
+    builder = SinkBuilder.stream("table", lambda context: [context]).also_batch().also_overwrite()
+    builder = builder.receive(lambda state, row: state.append(row.number)).flush(lambda s: s[1:])
+    sink: Any = builder.commit(tell).abort(tell).build()
+    jobs = [sink({}).writer(NUMBER, overwrite) for overwrite in (False, True)]
+    jobs[0].commit([write(jobs[0], 0), write(jobs[0], 1)])
+    jobs[1].commit([])  # of no rows at all: what was there is to go all the same
+    jobs[1].abort([None])
+    names = [query for query, *_ in told]
+    assert names[0] != names[1] == names[2] and "q" not in names
+    assert [rest for _, *rest in told] == [
+        [0, False, False, [[0, 1], [10, 11]]],
+        [0, False, True, []],
+        [0, False, True, []],
+    ]
+
+
+def test_what_a_sink_does_not_say_that_it_can_is_refused() -> None:
+    plain: Any = SinkBuilder.stream("table", lambda context: []).receive(fails).build()
+    with pytest.raises(PySparkNotImplementedError, match="writer"):
+        plain({}).writer(NUMBER, False)
+    with pytest.raises(ValueError, match="format `table` takes the output mode `append` only"):
+        plain({}).streamWriter(NUMBER, True)
+
+
+def test_rows_are_checked_before_anything_runs() -> None:
+    def check(context: TargetContext) -> None:
+        if context.schema != NUMBER or context.options.table is None:
+            raise ValueError(f"no {context.schema.names} ({context.streaming})")
+
+    builder = SinkBuilder.stream("table", lambda context: []).receive(fails).check(check)
+    sink: Any = builder.also_batch().option("table", str, None, "").build()
+    assert sink({"table": "t"}).streamWriter(NUMBER, False)
+    for make, streaming in ((sink({}).streamWriter, True), (sink({}).writer, False)):
+        with pytest.raises(ValueError, match=rf"no \['number'\] \({streaming}\)"):
+            make(NUMBER, False)

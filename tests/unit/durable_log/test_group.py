@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tutorial_pkg.core.read_limit import Limits
 from tutorial_pkg.durable_log import group
 from tutorial_pkg.durable_log.group import LogGroup, LogOffset
 from tutorial_pkg.durable_log.segments import HEADER_BYTES, read_frames
@@ -49,16 +50,18 @@ def test_offset_of_version_0_1_0_has_no_id_and_fits_any_log(logs: LogGroup) -> N
 def test_ports_share_a_limit_and_each_gives_at_least_one_frame(logs: LogGroup) -> None:
     start, end = logs.first(), logs.sync()
     assert (start, end) == (at(logs, 0, 0), at(logs, 10, 2))
-    assert logs.limited(start, end, rows=6, size=None) == at(logs, 3, 2)
-    assert logs.limited(start, end, rows=None, size=8 * len(LINE)) == at(logs, 4, 2)
-    assert logs.limited(start, end, rows=8, size=2 * len(LINE)) == at(logs, 1, 1)
-    assert logs.limited(start, end, rows=1, size=None) == at(logs, 1, 1)
-    assert logs.limited(start, end, rows=100, size=10_000) == end
+    assert logs.limited(start, end, Limits(rows=6)) == at(logs, 4, 2)  # and no row less than 6
+    assert logs.limited(start, end, Limits(size=8 * len(LINE))) == at(logs, 6, 2)
+    assert logs.limited(start, end, Limits(8, 2 * len(LINE))) == at(logs, 1, 1)
+    assert logs.limited(start, end, Limits(rows=1)) == at(logs, 1, 1)
+    assert (
+        logs.limited(start, end, Limits(100, 10_000)) == logs.limited(start, end, Limits()) == end
+    )
 
 
 def test_a_port_that_has_nothing_leaves_its_share_to_the_others(logs: LogGroup) -> None:
-    assert logs.limited(at(logs, 4, 2), logs.end(), rows=4, size=None) == at(logs, 8, 2)
-    assert logs.limited(logs.end(), logs.end(), rows=4, size=None) == logs.end()
+    assert logs.limited(at(logs, 4, 2), logs.end(), Limits(rows=4)) == at(logs, 8, 2)
+    assert logs.limited(logs.end(), logs.end(), Limits(rows=4)) == logs.end()
 
 
 def test_slices_give_every_frame_once(logs: LogGroup, monkeypatch: pytest.MonkeyPatch) -> None:

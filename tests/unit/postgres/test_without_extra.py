@@ -18,5 +18,5 @@ except ImportError as error:
 
 def test_the_package_works_and_the_format_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
-    wanted = "format `postgres` needs the package psycopg: pip install tutorial_pkg[postgres]\n"
+    wanted = "format `postgres` needs the package psycopg: pip install 'tutorial_pkg[postgres]'\n"
     assert (done.stdout, done.stderr) == (wanted, "")

@@ -9,11 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.connectors.file_lines.file_search import (
@@ -24,7 +20,6 @@ from tutorial_pkg.connectors.file_lines.file_search import (
     sizes_now,
 )
 from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
-from tutorial_pkg.connectors.file_lines.limits import Limits
 from tutorial_pkg.connectors.file_lines.line_file import LineFile
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
 from tutorial_pkg.connectors.file_lines.ranges import (
@@ -49,7 +44,7 @@ from tutorial_pkg.core.options import (
     not_empty,
 )
 from tutorial_pkg.core.patience import Patience
-from tutorial_pkg.core.read_limit import read_limit
+from tutorial_pkg.core.read_limit import Limits, limits_of, read_limit
 from tutorial_pkg.core.worker import outlive_ctrl_c
 
 # ---- Options ---------------------------------------------------------------------------------
@@ -250,7 +245,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if LATEST.items() <= start.items():  # this batch only notes where the files end
-            return self._tail.taken(self._tail.look(FileOffset({})), None).to_json()
+            return self._tail.taken(self._tail.look(FileOffset({})), Limits()).to_json()
         begin = FileOffset.from_json(start)
         self._check_path(begin)
         self._patience.wait()
@@ -259,9 +254,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if available is begin:
             self._unread = 0
             return start
-        limits = Limits(self.options.maxRowsPerTrigger, self.options.maxBytesPerTrigger)
-        unlimited = isinstance(limit, ReadAllAvailable)
-        end = self._tail.taken(available, None if unlimited else limits)
+        end = self._tail.taken(available, limits_of(self.options, limit))
         self._unread = self._tail.unread
         return end.to_json()
 

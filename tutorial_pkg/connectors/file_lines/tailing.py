@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tutorial_pkg.connectors.file_lines.file_search import FoundFile
 from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
-from tutorial_pkg.connectors.file_lines.limits import Limits, held_back, limited
+from tutorial_pkg.connectors.file_lines.limits import held_back, limited
 from tutorial_pkg.connectors.file_lines.line_file import LineFile
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
 from tutorial_pkg.connectors.file_lines.rotation import (
@@ -20,6 +20,7 @@ from tutorial_pkg.connectors.file_lines.rotation import (
 )
 from tutorial_pkg.connectors.file_lines.watch import Watch
 from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.read_limit import Limits
 
 _LONG = 1 << 20  # bytes of a half line, from which on it pays to note where its search ended
 
@@ -60,10 +61,10 @@ class Tail:
             self._start(id_)
         return self._available()
 
-    def taken(self, available: FileOffset, limits: Limits | None) -> FileOffset:
+    def taken(self, available: FileOffset, limits: Limits) -> FileOffset:
         """What a batch takes of it, with files at rest folded; the next look goes on from there."""
         self.unread = 0
-        if limits:
+        if limits != Limits():
             whole = {number: file for number, file in self._ahead.items() if file}
             some = limited(whole, self._before, limits, self._options.maxLineBytes)
             self.unread = sum(file.next - some[number].next for number, file in whole.items())

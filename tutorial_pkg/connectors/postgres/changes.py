@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pyarrow as pa
@@ -22,15 +22,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tutorial_pkg.builder import SourceBuilder
-from tutorial_pkg.builder.context import SplitContext
-from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder import OptionValues, Position, RowPacker, SourceBuilder, SplitContext
 from tutorial_pkg.connectors.postgres import slot
-from tutorial_pkg.connectors.postgres.bounded_reader import BoundedReader
 from tutorial_pkg.connectors.postgres.columns import schema_of
-from tutorial_pkg.connectors.postgres.connection import Connection, connected, persistent
+from tutorial_pkg.connectors.postgres.connection import Connection, connect, persistent
 from tutorial_pkg.connectors.postgres.names import table_of
-from tutorial_pkg.connectors.postgres.options import FORMAT, READ, declare
+from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.pgoutput import (
     Change,
     Decoder,
@@ -41,7 +38,6 @@ from tutorial_pkg.connectors.postgres.pgoutput import (
     Value,
 )
 from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
-from tutorial_pkg.core.options import OptionValues
 
 Load = Callable[[bytes], Any]
 Row = tuple[Any, ...] | None
@@ -58,7 +54,7 @@ def changes_schema(options: OptionValues) -> StructType:
             f"format `{FORMAT}`: a stream of changes takes a `slot` and a `table`; `key` and "
             "`query` are for other ways of reading"
         )
-    with connected(options) as database:
+    with connect(options) as database:
         columns = schema_of(database, table_of(options.table).sql)
         key = StructType([columns[name] for name in _primary_key(database, options)])
     schema = StructType().add("operation", StringType()).add("key", key)
@@ -83,34 +79,52 @@ def _primary_key(database: Connection, options: OptionValues) -> list[str]:
     return found
 
 
-# ---- The three functions -------------------------------------------------------------------------
+# ---- The functions of the source -----------------------------------------------------------------
 
 
-def splits(context: SplitContext) -> list[str]:
+def splits(context: SplitContext) -> dict[str, Position]:
     """A log has one part."""
-    return [context.options.slot]
+    options = context.options
+    if context.batch:
+        raise ValueError(f"format `{FORMAT}`: a `slot` is for streams; `spark.read` takes none")
+    return {options.slot: slot.prepare(options) if context.offset is None else 0}
 
 
 def latest(context: SplitContext, split: str, start: int) -> int:
-    options = context.options
-    return persistent(options, lambda database: slot.next_position(database, options, start))
+    return persistent(context.options, slot.end_of_log)
 
 
-def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[Any]:
+def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
+    def look(database: Connection) -> int:
+        return slot.next_position(database, context.options, start, end, rows)
+
+    return persistent(context.options, look)
+
+
+def commit(context: SplitContext, positions: dict[str, Position]) -> None:
+    options, [position] = context.options, positions.values()
+    persistent(options, lambda database: slot.let_go(database, options, int(position)))
+
+
+def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     if start < 0:
-        yield from _snapshot(context.options, start, end)
+        yield from _snapshot(context, start, end)
     else:
-        yield from _changes(context.options, start, end)
+        yield from _changes(context, start, end)
 
 
-def _snapshot(options: OptionValues, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    schema = options.schema
-    columns, keys = schema["after"].dataType, schema["key"].dataType.names
+def _snapshot(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    options, schema = context.options, context.schema
+    columns, keys = _struct(schema, "after"), _struct(schema, "key").names
     number = sql.Identifier(slot.NUMBER)
     where = sql.SQL("{0} >= {1} AND {0} < {2}").format(number, start, min(0, end))
     packer = RowPacker(schema)
     for batch in arrow_rows(options, slot.snapshot_of(options).sql, columns, where):
         yield _as_changes(batch, keys, packer.arrow_schema)
+
+
+def _struct(schema: StructType, column: str) -> StructType:
+    return cast(StructType, schema[column].dataType)
 
 
 def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa.RecordBatch:
@@ -128,9 +142,9 @@ def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _changes(options: OptionValues, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    packer = ChangePacker(options)
-    with connected(options) as database:
+def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    options, packer = context.options, ChangePacker(context)
+    with connect(options) as database:
         _check_there(database, options, start)
         decoded = Decoder().changes(slot.messages(database, options, end))
         changes = (each for each in decoded if start <= each[0].position < end)
@@ -154,11 +168,11 @@ def _check_there(database: Connection, options: OptionValues, start: int) -> Non
 class ChangePacker:
     """Makes record batches of this stream: texts of the log to values, by the column's type."""
 
-    def __init__(self, options: OptionValues) -> None:
-        columns, key = options.schema["after"].dataType, options.schema["key"].dataType
-        self._schema = RowPacker(options.schema).arrow_schema
+    def __init__(self, context: SplitContext) -> None:
+        columns, key = _struct(context.schema, "after"), _struct(context.schema, "key")
+        self._schema = RowPacker(context.schema).arrow_schema
         self._columns, self._key = RowPacker(columns), RowPacker(key)
-        self._table = options.table
+        self._table = context.options.table
         self._kinds = {field.name: field.dataType for field in columns}
         self._key_places = [columns.names.index(name) for name in key.names]
         self._transformer = Transformer()
@@ -246,25 +260,12 @@ def _structs(packer: RowPacker, rows: Sequence[Row]) -> pa.StructArray:
     return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema), mask=missing)
 
 
-# ---- The reader ----------------------------------------------------------------------------------
+# ---- The source ----------------------------------------------------------------------------------
 
-ChangesSource: Any = declare(
-    SourceBuilder.replayable(FORMAT, "", splits=splits, latest=latest, read=read), READ
-).build()
-
-
-class ChangesReader(BoundedReader):
-    """One task for a batch; the slot is the log."""
-
-    source = ChangesSource
-
-    def initialOffset(self) -> dict[str, int | str]:
-        return {self._options.slot: slot.prepare(self._options)}
-
-    def end_of_all(self) -> int:
-        return persistent(self._options, slot.end_of_log)
-
-    def commit(self, end: dict[str, int]) -> None:
-        """Spark will not ask for anything before `end` again."""
-        options, position = self._options, end[self._options.slot]
-        persistent(options, lambda database: slot.let_go(database, options, position))
+source = (
+    SourceBuilder.replayable(FORMAT, changes_schema, splits, latest, read)
+    .bound(bound)
+    .commit(commit)
+    .options(*READ)
+    .build()
+)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.postgres.options import FORMAT
-from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.patience import patiently
 
 Result = TypeVar("Result")
 Connection = psycopg.Connection[Any]
 
-PAUSE_SECONDS = 0.25
 # A server that has vanished without a word is noticed within a minute; nothing hangs for ever.
 LIVENESS = {
     "connect_timeout": 10,
@@ -28,7 +26,8 @@ LIVENESS = {
 }
 # Values as texts must not depend on how the server or the role is set up.
 SETTINGS = "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex"
-# What the server says when it will be there later; its other refusals are final.
+# What the server refuses, or its certificate, is final, but for what says that it passes.
+FINAL = re.compile(r"FATAL:|certificate|does not support SSL")
 LATER = re.compile(r"starting up|shutting down|recovery|too many|remaining connection slots")
 
 
@@ -65,46 +64,38 @@ def _parsed(url: str) -> dict[str, Any]:
         ) from None
 
 
-@contextlib.contextmanager
-def connected(options: OptionValues) -> Iterator[Connection]:
-    """A connection that commits each statement by itself, closed afterwards."""
-    connection = connect(options)
-    with contextlib.closing(connection):
-        yield connection
-
-
 def connect(options: OptionValues, **more: Any) -> Connection:
-    """A new connection. Waits for a database that is not there now.
+    """A new connection, which commits each statement. Waits for a database that is away.
 
     Raises `ValueError` for what cannot be an address, `ConnectionError` for a refusal and when
     waiting has come to its end.
     """
     address = make_conninfo(conninfo(options), **more)
-    end = time.monotonic() + options.waitSeconds
-    while True:
-        try:
-            return psycopg.connect(address, autocommit=True)
-        except psycopg.OperationalError as error:
-            text = " ".join(str(error).split())
-            if "FATAL:" in text and not LATER.search(text):
-                raise ConnectionError(f"the database refuses: {text}") from None
-            if time.monotonic() > end:
-                raise ConnectionError(
-                    f"no database after {options.waitSeconds} s (option `waitSeconds`): {text}"
-                ) from None
-        time.sleep(PAUSE_SECONDS)
+    try:
+        return patiently(
+            lambda: psycopg.connect(address, autocommit=True), _may_pass, options.waitSeconds
+        )
+    except psycopg.OperationalError as error:
+        text = " ".join(str(error).split())
+        if _may_pass(error):
+            after = f"{options.waitSeconds} s (option `waitSeconds`)"
+            raise ConnectionError(f"no database after {after}: {text}") from None
+        raise ConnectionError(f"the database refuses: {text}") from None
 
 
-def wait_for_database(options: OptionValues) -> None:
-    """For clients that cannot wait by themselves."""
-    connect(options).close()
+def _may_pass(error: Exception) -> bool:
+    final = FINAL.search(str(error)) and not LATER.search(str(error))
+    return isinstance(error, psycopg.OperationalError) and not final
 
 
 def persistent(options: OptionValues, work: Callable[[Connection], Result]) -> Result:
     """Do what may be repeated; once more on a new connection when the first one breaks."""
+
+    def once() -> Result:
+        with connect(options) as connection:
+            return work(connection)
+
     try:
-        with connected(options) as connection:
-            return work(connection)
+        return once()
     except psycopg.OperationalError:
-        with connected(options) as connection:
-            return work(connection)
+        return once()

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pyspark.sql.datasource import DataSource
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-)
-from pyspark.sql.types import StructType
-
-from tutorial_pkg.connectors.postgres.options import (
-    ALL_OPTIONS,
-    READ_OPTIONS,
-    WRITE_OPTIONS,
-)
-from tutorial_pkg.core.options import documented
+from tutorial_pkg.builder import LIMIT, Format, Options, documented
+from tutorial_pkg.connectors.postgres.options import FORMAT, READ, WRITE
 
 
-@documented(ALL_OPTIONS)
-class PostgresDataSource(DataSource):
+@documented(Options(FORMAT, (*WRITE, *READ, LIMIT)))
+class PostgresDataSource(Format):
     """Tables of a PostgreSQL database: read, streamed, and written. Needs the extra `postgres`.
 
     Batch: `table` or `query`, as Arrow. With a `key`, in ranges of equal numbers of rows, read in
@@ -67,6 +53,16 @@ class PostgresDataSource(DataSource):
 
     {options}
 
+    `${env:NAME}` in `url` and `password` is an environment variable of the process that connects:
+    the driver, and each worker.
+
+    TLS: what libpq takes in its address goes through `url`, or is in `service`. By itself it
+    encrypts if the server can, and trusts any server. `sslmode=verify-full` wants a certificate for
+    the host's name, of an authority in `sslrootcert` (a file, by default `~/.postgresql/root.crt`;
+    `system` for those of the operating system); `verify-ca` one for any name; `require` encrypts,
+    and trusts any server. `sslcert` and `sslkey` are the client's own certificate. The files are
+    read by the driver and by each worker.
+
     Types: what Spark has no type for comes as PostgreSQL's own text (json, uuid, enum, interval,
     inet …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is `timestamptz`, TIMESTAMP_NTZ
     is `timestamp`.
@@ -75,53 +71,26 @@ class PostgresDataSource(DataSource):
     `after` (structs of the table's columns), `position`, `transaction`, `committed`.
 
     Errors: `ValueError` for wrong options and for values that do not fit, with the column;
-    `ConnectionError` for a refusal, or a database that is away for longer than `waitSeconds`;
+    `ConnectionError` for a refusal, a certificate that is not trusted, or a database that is away
+    for longer than `waitSeconds`;
     `RuntimeError` where going on would lose or repeat rows: a slot that is gone or was moved, a
     checkpoint that was set back. `url` and `password` are in no error, and Spark redacts them.
 
     The ideas: Hazelcast Jet's JDBC connectors and map sinks, Flink's and Debezium's change streams.
     """
 
+    install = "pip install 'tutorial_pkg[postgres]'"
+
     @classmethod
     def name(cls) -> str:
-        return "postgres"
+        return FORMAT
 
-    def schema(self) -> StructType:
-        options = READ_OPTIONS.parse(self.options)
-        with _extra():
-            from tutorial_pkg.connectors.postgres.changes import changes_schema
-            from tutorial_pkg.connectors.postgres.table_reader import table_schema
-        return changes_schema(options) if options.slot else table_schema(options)
+    def source(self) -> type[DataSource]:
+        from tutorial_pkg.connectors.postgres import changes, inserted
 
-    def reader(self, schema: StructType) -> DataSourceReader:
-        with _extra():
-            from tutorial_pkg.connectors.postgres.table_reader import TableReader
-        return TableReader(schema, READ_OPTIONS.parse(self.options))
+        return changes.source if "slot" in self.options else inserted.source
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = READ_OPTIONS.parse(self.options)
-        with _extra():
-            from tutorial_pkg.connectors.postgres.changes import ChangesReader
-            from tutorial_pkg.connectors.postgres.inserted import InsertedReader
-        return ChangesReader(schema, options) if options.slot else InsertedReader(schema, options)
+    def sink(self) -> type[DataSource]:
+        from tutorial_pkg.connectors.postgres.sink import sink
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        with _extra():
-            from tutorial_pkg.connectors.postgres.sink import TableWriter
-        return TableWriter(WRITE_OPTIONS.parse(self.options), overwrite)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        with _extra():
-            from tutorial_pkg.connectors.postgres.sink import stream_writer
-        return stream_writer(self.options, schema, overwrite)
-
-
-@contextmanager
-def _extra() -> Iterator[None]:
-    """Around imports of what needs the database's clients."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"format `postgres` needs the package {error.name}: pip install tutorial_pkg[postgres]"
-        ) from None
+        return sink

@@ -1,104 +1,115 @@
-"""A stream of inserted rows: those with a larger key than all before."""
+"""Rows of a table: all of them, or those with a larger key than all before, as they come."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 from psycopg import sql
-from pyspark.sql.types import IntegralType, StructType
+from pyspark.sql.types import IntegralType
 
-from tutorial_pkg.builder import SourceBuilder
-from tutorial_pkg.builder.context import SplitContext
-from tutorial_pkg.connectors.postgres.bounded_reader import BoundedReader
+from tutorial_pkg.builder import OptionValues, Position, SourceBuilder, SplitContext
 from tutorial_pkg.connectors.postgres.connection import Connection, persistent
 from tutorial_pkg.connectors.postgres.names import table_of
-from tutorial_pkg.connectors.postgres.options import FORMAT, READ, declare
-from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
-from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.connectors.postgres.options import FORMAT, READ
+from tutorial_pkg.connectors.postgres.table_reader import (
+    arrow_rows,
+    ranges,
+    source_of,
+    table_schema,
+    within,
+)
 
 # Not the smallest key that is there now: one below it may still be on its way.
 BEGIN = -(2**63)
 LOOK_SECONDS = 1.0  # so long a look waits for writers, before the next trigger looks again
 PAUSE_SECONDS = 0.02
 
-# ---- The three functions -------------------------------------------------------------------------
+# ---- The functions of the source -----------------------------------------------------------------
 
 
-def splits(context: SplitContext) -> dict[str, int]:
-    """The table is the only part; a position is the smallest key that was not read yet."""
+def splits(context: SplitContext) -> dict[str, Position]:
+    """In a batch the ranges of keys, each one piece; in a stream the table alone.
+
+    A stream's position is the smallest key that was not read yet.
+    """
+    if context.batch:
+        return {json.dumps(part): 0 for part in ranges(context.options)}
+    check_inserted(context)
     return {context.options.table: BEGIN}
 
 
 def latest(context: SplitContext, split: str, start: int) -> int:
-    return persistent(context.options, lambda database: _latest(database, context.options, start))
+    if context.batch:
+        return 1
+    find = Look.end_of_written if context.options.awaitWriters else Look.end
+    look: Look = context.connection
+    return persistent(context.options, lambda database: find(look, database, context, start))
+
+
+def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
+    """The key of the first row that is one too many for this batch."""
+    if rows is None:
+        return end
+    key, table = _key_and_table(context.options)
+    text = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} OFFSET {} LIMIT 1").format(
+        key, table, _between(context.options, start, end), key, sql.Literal(rows)
+    )
+    found = persistent(context.options, lambda database: database.execute(text).fetchone())
+    return int(found[0]) if found else end
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     options = context.options
-    where = _between(options, start, end)
-    yield from arrow_rows(options, table_of(options.table).sql, options.schema, where)
+    if context.batch:
+        where = within(options.key, tuple(json.loads(split)))
+    else:
+        where = _between(options, start, end)
+    yield from arrow_rows(options, source_of(options), context.schema, where)
 
 
-def _latest(database: Connection, options: OptionValues, start: int) -> int:
-    end = (_end_of_written if options.awaitWriters else _end)(database, options)
-    return _not_yet(options, start) if end is None else _limited(database, options, start, end)
+# ---- How far a table goes ------------------------------------------------------------------------
 
 
-def _end(database: Connection, options: OptionValues) -> int:
-    return newest(database, options) if options.until is None else int(options.until)
+class Look:
+    """What the driver has seen of a table, and whom it waits for: the connection of the source."""
 
+    def __init__(self, options: OptionValues) -> None:
+        self._waiting: tuple[int, set[str]] | None = None
 
-def newest(database: Connection, options: OptionValues) -> int:
-    """The position after the largest key."""
-    text = sql.SQL("SELECT max({}) FROM {}").format(*_key_and_table(options))
-    [largest] = database.execute(text).fetchone() or [None]
-    return BEGIN if largest is None else int(largest) + 1
+    def end(self, database: Connection, context: SplitContext, start: int) -> int:
+        """The position after the largest key."""
+        text = sql.SQL("SELECT max({}) FROM {}").format(*_key_and_table(context.options))
+        [largest] = database.execute(text).fetchone() or [None]
+        return BEGIN if largest is None else int(largest) + 1
 
+    def end_of_written(self, database: Connection, context: SplitContext, start: int) -> int:
+        """The position behind the newest key, when all who may write a smaller one have ended.
 
-def _limited(database: Connection, options: OptionValues, start: int, end: int) -> int:
-    """The key of the first row that is one too many for this batch."""
-    if options.maxRowsPerTrigger is None:
-        return end
-    key, table = _key_and_table(options)
-    text = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} OFFSET {} LIMIT 1")
-    rows = sql.Literal(options.maxRowsPerTrigger)
-    found = database.execute(text.format(key, table, _between(options, start, end), key, rows))
-    return next((int(value) for (value,) in found), end)
-
-
-def _end_of_written(database: Connection, options: OptionValues) -> int | None:
-    """The position behind the newest key, when all who may write a smaller one have ended.
-
-    Who was writing after that key was looked up may have taken a smaller one: it holds the table's
-    lock for writers, from before it took the key until its end. Later ones take larger keys, so a
-    look that runs out of patience (None) is gone on with by the next one, and not begun anew.
-    `CREATE INDEX CONCURRENTLY` waits for writers in the same way; nobody waits for us.
-    """
-    if options.looked is None:
-        _check_writers_are_seen(database, options)
-        options.looked = _end(database, options), _writers(database, options)
-    end, writers = options.looked
-    patience = LOOK_SECONDS if options.until is None else options.waitSeconds
-    deadline = time.monotonic() + patience
-    while writers and time.monotonic() < deadline:
-        time.sleep(PAUSE_SECONDS)
-        writers &= _writers(database, options)
-    options.looked = (end, writers) if writers else None
-    return None if writers else int(end)
-
-
-def _not_yet(options: OptionValues, start: int) -> int:
-    """The next trigger looks again; `availableNow` has none."""
-    if options.until is not None:
-        raise TimeoutError(
-            f"a transaction has been writing to `{options.table}` for more than "
-            f"{options.waitSeconds} s (option `waitSeconds`), and rows before the newest one may "
-            "be missing as long as it runs; see the view `pg_stat_activity`"
-        )
-    return start
+        Who was writing after that key was looked up may have taken a smaller one: it holds the
+        table's lock for writers, from before it took the key until its end. Later ones take larger
+        keys, so a look that runs out of patience is gone on with by the next one, and not begun
+        anew. `CREATE INDEX CONCURRENTLY` waits for writers in the same way; nobody waits for us.
+        """
+        options = context.options
+        if self._waiting is None:
+            _check_writers_are_seen(database, options)
+            self._waiting = self.end(database, context, start), _writers(database, options)
+        end, writers = self._waiting
+        deadline = time.monotonic() + (options.waitSeconds if context.draining else LOOK_SECONDS)
+        while writers and time.monotonic() < deadline:
+            time.sleep(PAUSE_SECONDS)
+            writers &= _writers(database, options)
+        self._waiting = (end, writers) if writers else None
+        if writers and context.draining:  # no other trigger will look again
+            raise TimeoutError(
+                f"a transaction has been writing to `{options.table}` for more than "
+                f"{options.waitSeconds} s (option `waitSeconds`), and rows before the newest one "
+                "may be missing as long as it runs; see the view `pg_stat_activity`"
+            )
+        return start if writers else end
 
 
 def _writers(database: Connection, options: OptionValues) -> set[str]:
@@ -117,8 +128,8 @@ def _check_writers_are_seen(database: Connection, options: OptionValues) -> None
     found = database.execute(text, [table_of(options.table).sql.as_string()]).fetchone()
     if found != (True, False):
         raise ValueError(
-            f"format `{FORMAT}`: with `awaitWriters`, `table` must be a table, no view, and `url` "
-            "the primary server, no standby: nobody can see elsewhere who is still writing"
+            "with `awaitWriters`, `table` must be a table, no view, and `url` the primary server, "
+            "no standby: nobody can see elsewhere who is still writing"
         )
 
 
@@ -132,40 +143,28 @@ def _key_and_table(options: OptionValues) -> tuple[sql.Identifier, sql.Identifie
     return sql.Identifier(options.key), table_of(options.table).sql
 
 
-# ---- The reader ----------------------------------------------------------------------------------
-
-InsertedSource: Any = declare(
-    SourceBuilder.replayable(FORMAT, "", splits=splits, latest=latest, read=read), READ
-).build()
-
-
-class InsertedReader(BoundedReader):
-    """One task for a batch; the table is the log."""
-
-    source = InsertedSource
-
-    def __init__(self, schema: StructType, options: OptionValues) -> None:
-        options.looked = None  # a look with `awaitWriters` that has not come to its end
-        super().__init__(schema, options)
-
-    def initialOffset(self) -> Any:
-        check_inserted(self._options)
-        return super().initialOffset()
-
-    def end_of_all(self) -> int:
-        return persistent(self._options, lambda database: newest(database, self._options))
-
-
-def check_inserted(options: OptionValues) -> None:
+def check_inserted(context: SplitContext) -> None:
     """Raises `ValueError` for what no stream can be made of."""
+    options = context.options
     if options.table is None or options.key is None:
         raise ValueError(
-            f"format `{FORMAT}`: a stream is of a `table`, and wants to know its `key`, a column "
-            "of whole numbers that grow, for inserted rows; or a `slot`, for all changes"
+            "a stream is of a `table`, and wants to know its `key`, a column of whole numbers that "
+            "grow, for inserted rows; or a `slot`, for all changes"
         )
-    kinds = {field.name: field.dataType for field in options.schema}
+    kinds = {field.name: field.dataType for field in context.schema}
     if not isinstance(kinds.get(options.key), IntegralType):
         raise ValueError(
-            f"format `{FORMAT}`: option `key` must be a column of whole numbers, got "
-            f"{options.key!r} of {sorted(kinds)}"
+            f"option `key` must be a column of whole numbers, got {options.key!r} of "
+            f"{sorted(kinds)}"
         )
+
+
+# ---- The source ----------------------------------------------------------------------------------
+
+source = (
+    SourceBuilder.replayable(FORMAT, table_schema, splits, latest, read)
+    .connect(Look)
+    .bound(bound)
+    .options(*READ)
+    .build()
+)

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
 
-from tutorial_pkg.builder.declaration import Declaration
-from tutorial_pkg.builder.replayable_source import LIMIT
-from tutorial_pkg.core.options import (
-    Option,
-    Options,
-    boolean,
-    choice,
-    integer,
-    not_empty,
-    secret,
-    taking,
-)
+from tutorial_pkg.builder import Option, boolean, choice, integer, not_empty, secret, taking
 
 FORMAT = "postgres"
-Declared = TypeVar("Declared", bound=Declaration)
 
 
 @taking("names of columns, with commas between them")
@@ -39,44 +26,31 @@ def slot_name(text: str) -> str:
     return text
 
 
-CONNECTION = (
-    Option(
-        "url",
-        secret,
-        None,
-        "where the database is: `postgresql://user@host:5432/database`, or `host=… dbname=…`; "
-        "`${env:NAME}` in it is an environment variable",
-    ),
+URL = (
+    "where the database is: `postgresql://user@host:5432/database?sslmode=verify-full`, or "
+    "`host=… dbname=… sslmode=…`, with whatever parameters libpq takes"
+)
+KEY = (
+    "batch: the column whose ranges are read in parallel; stream of inserted rows: the column that "
+    "grows, of whole numbers; upsert and merge: the columns of a unique index"
+)
+SHARED = (
+    Option("url", secret, None, URL),
     Option("service", not_empty, None, "an entry of `pg_service.conf`, instead of `url`"),
     Option("user", not_empty, None, "the role, unless `url` names it"),
-    Option(
-        "password",
-        secret,
-        None,
-        "the password, as it is, without escapes; or `${env:NAME}`; `~/.pgpass` works, too",
-    ),
+    Option("password", secret, None, "as it is, without escapes; `~/.pgpass` works, too"),
     Option(
         "waitSeconds",
         integer(0),
         60,
         "how long a database that is away, full or starting is waited for, before that is an error",
     ),
-)
-TABLE = Option("table", not_empty, None, 'the table: `name`, `schema.name`, `"odd name"`')
-KEY = (
-    "batch: the column whose ranges are read in parallel; stream of inserted rows: the column that "
-    "grows, of whole numbers; upsert and merge: the columns of a unique index"
+    Option("table", not_empty, None, 'the table: `name`, `schema.name`, `"odd name"`'),
 )
 READ = (
-    *CONNECTION,
-    TABLE,
+    *SHARED,
     Option("query", not_empty, None, "batch: a SELECT statement, instead of `table`"),
-    Option(
-        "key",
-        not_empty,
-        None,
-        KEY,
-    ),
+    Option("key", not_empty, None, KEY),
     Option("parallelism", integer(1), None, "batch: how many ranges; else one for each core"),
     Option(
         "awaitWriters",
@@ -88,8 +62,7 @@ READ = (
     Option("snapshot", boolean, False, "stream of changes: first the rows that are there"),
 )
 WRITE = (
-    *CONNECTION,
-    TABLE,
+    *SHARED,
     Option(
         "mode",
         choice("append", "upsert", "merge"),
@@ -105,11 +78,3 @@ WRITE = (
         "one: `total = old.total + excluded.total`",
     ),
 )
-READ_OPTIONS = Options(FORMAT, (*READ, LIMIT))
-WRITE_OPTIONS = Options(FORMAT, WRITE)
-ALL_OPTIONS = Options(FORMAT, (*WRITE, *READ, LIMIT))
-
-
-def declare(builder: Declared, options: tuple[Option, ...]) -> Declared:
-    """Give `options` to a builder."""
-    return builder.options(*options)

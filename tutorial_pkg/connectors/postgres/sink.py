@@ -8,36 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString, cast
 
 import psycopg
 import pyarrow as pa
 from psycopg import sql
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamWriter,
-    WriterCommitMessage,
-)
-from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder import SinkBuilder
-from tutorial_pkg.builder.context import (
+from tutorial_pkg.builder import (
     BatchContext,
+    OptionValues,
+    SinkBuilder,
     SinkContext,
+    TargetContext,
 )
-from tutorial_pkg.connectors.postgres.connection import (
-    Connection,
-    connect,
-    connected,
-    persistent,
-)
+from tutorial_pkg.connectors.postgres.connection import Connection, connect, persistent
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
 from tutorial_pkg.connectors.postgres.names import Table, columns, table_of
-from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, WRITE_OPTIONS, declare
-from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.worker import settle, this_task
+from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE
 
 NOTES = "spark_batches"
 NOTES_COLUMNS = """query text, target text, batch bigint, rows bigint,
@@ -87,7 +76,7 @@ class Stage:
 
     def _begin(self, names: tuple[str, ...]) -> None:
         """The target's columns with their types: the database converts, and says what is wrong."""
-        connection = self._connected.enter_context(contextlib.closing(connect(self._options)))
+        connection = self._connected.enter_context(connect(self._options))
         stage = self._target.beside(self._name).sql
         like = "CREATE UNLOGGED TABLE {} AS SELECT {} FROM {} WITH NO DATA"
         connection.execute(sql.SQL(like).format(stage, columns(names), self._target.sql))
@@ -105,9 +94,15 @@ def stage_prefix(query: str) -> str:
 
 
 def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
-    """All rows and the note in one transaction: both are there, or none. May be repeated."""
+    """All rows and the note in one transaction: both are there, or none. May be repeated.
+
+    A job is never repeated by Spark, so it has no number to note, and must not be tried again.
+    """
     stages = [each for each in staged if each]
-    if stages:
+    if not context.streaming:
+        with connect(context.options) as connection:
+            _publish(connection, context, stages)
+    elif stages:
         persistent(context.options, lambda connection: _publish(connection, context, stages))
 
 
@@ -120,9 +115,13 @@ def discard(context: BatchContext, staged: Sequence[Staged | None]) -> None:
 def _publish(connection: Connection, context: BatchContext, stages: list[Staged]) -> None:
     target = table_of(context.options.table)
     notes = target.beside(NOTES)
-    _make_notes(connection, notes)
+    if context.streaming:
+        _make_notes(connection, notes)
     with connection.transaction():
-        if _note(connection, notes, context, sum(stage.rows for stage in stages)):
+        if not context.streaming and context.overwrite:
+            connection.execute(sql.SQL("TRUNCATE {}").format(target.sql))
+        rows = sum(stage.rows for stage in stages)
+        if stages and (not context.streaming or _note(connection, notes, context, rows)):
             _insert(connection, context.options, stages)
     _sweep(connection, target, context.query)
 
@@ -223,91 +222,40 @@ def _sweep(connection: Connection, target: Table, query: str) -> None:
             connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(stages))
 
 
-# ---- The sink of a stream ------------------------------------------------------------------------
-
-StreamSink = (
-    declare(SinkBuilder.stream(FORMAT, create=Stage), WRITE)
-    .receive_batch(Stage.receive_batch)
-    .flush(Stage.flush)
-    .destroy(Stage.close)
-    .commit(publish)
-    .abort(discard)
-    .build()
-)
+# ---- The sink ------------------------------------------------------------------------------------
 
 
-def stream_writer(
-    given: MutableMapping[str, str], schema: StructType, overwrite: bool
-) -> DataSourceStreamWriter:
-    """Raises `ValueError` for a wrong option.
-
-    `overwrite` is the output mode `complete`: all groups again, which replace what is there.
-    """
-    options = WRITE_OPTIONS.parse(given)
-    check_write(options)
-    if overwrite and options.mode != "upsert":
-        raise ValueError(
-            f"format `{FORMAT}`: the output mode `complete` brings all rows again with each batch, "
-            f"so it needs mode=upsert and a `key`, got mode={options.mode}"
-        )
-    return StreamSink(given).streamWriter(schema, False)
-
-
-def check_write(options: OptionValues) -> None:
+def check(context: TargetContext) -> None:
     """Raises `ValueError` for options that do not go together."""
+    options = context.options
     if options.table is None:
         raise ValueError(f"format `{FORMAT}`: option `table` is missing; name the table to write")
     table_of(options.table)
     for name, modes in (("key", ("upsert", "merge")), ("merge", ("merge",))):
-        given, wanted = getattr(options, name) is not None, options.mode in modes
+        given, wanted = options[name] is not None, options.mode in modes
         if given != wanted:
             raise ValueError(
                 f"format `{FORMAT}`: option `{name}` "
                 f"{'is only for' if given else 'is missing; it is needed for'} "
                 f"mode={' and mode='.join(modes)}, got mode={options.mode}"
             )
+    if context.streaming and context.overwrite and options.mode != "upsert":
+        raise ValueError(
+            f"format `{FORMAT}`: the output mode `complete` brings all rows again with each batch, "
+            f"so it needs mode=upsert and a `key`, got mode={options.mode}"
+        )
 
 
-# ---- The writer of a batch -----------------------------------------------------------------------
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """What a task that succeeded tells the driver."""
-
-    staged: Staged | None
-
-
-class TableWriter(DataSourceArrowWriter):
-    """The same stages, published in one transaction; with `overwrite` the table is emptied in it.
-
-    A job is never repeated by Spark, so there is no number to note.
-    """
-
-    def __init__(self, options: OptionValues, overwrite: bool) -> None:
-        check_write(options)
-        self._options, self._overwrite = options, overwrite
-        self._job = uuid.uuid4().hex
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        settle()
-        context = SinkContext(self._job, 0, this_task().partitionId(), self._options)
-        with contextlib.closing(Stage(context)) as stage:
-            for batch in iterator:
-                stage.receive_batch(batch)
-            return Written(stage.flush())
-
-    def commit(self, messages: Sequence[Written | None]) -> None:
-        stages = [each.staged for each in messages if each and each.staged]
-        target = table_of(self._options.table)
-        with connected(self._options) as connection:
-            with connection.transaction():
-                if self._overwrite:
-                    connection.execute(sql.SQL("TRUNCATE {}").format(target.sql))
-                if stages:
-                    _insert(connection, self._options, stages)
-            _sweep(connection, target, self._job)
-
-    def abort(self, messages: Sequence[Written | None]) -> None:
-        with connected(self._options) as connection:
-            _sweep(connection, table_of(self._options.table), self._job)
+sink = (
+    SinkBuilder.stream(FORMAT, create=Stage)
+    .receive_batch(Stage.receive_batch)
+    .flush(Stage.flush)
+    .destroy(Stage.close)
+    .commit(publish)
+    .abort(discard)
+    .check(check)
+    .also_batch()
+    .also_overwrite()
+    .options(*WRITE)
+    .build()
+)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
 
-from tutorial_pkg.connectors.postgres.connection import Connection, connect, connected
+from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.connectors.postgres.connection import Connection, connect
 from tutorial_pkg.connectors.postgres.names import Table, table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT
-from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.patience import patiently
 
 NUMBER = "spark_number"  # the snapshot's own column
 MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 def prepare(options: OptionValues) -> int:
     """Make publication, slot and, if asked, snapshot, unless they are there; the first position."""
-    with connected(options) as database:
+    with connect(options) as database:
         _publish(database, options)
         if _exists(database, options):
             return _first(database, options)
@@ -102,7 +102,7 @@ def _make_with_snapshot(database: Connection, options: OptionValues) -> None:
     create = (
         f"CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL {PLUGIN} (SNAPSHOT 'export')"
     )
-    with contextlib.closing(connect(options, replication="database")) as replication:
+    with connect(options, replication="database") as replication:
         made = replication.pgconn.exec_(create.encode())  # no other command is taken as text only
         if made.status != psycopg.pq.ExecStatus.TUPLES_OK:
             raise ConnectionError(f"no slot could be made: {made.error_message.decode()}")
@@ -148,19 +148,19 @@ def end_of_log(database: Connection) -> int:
     return next(int(position) for (position,) in database.execute(look))
 
 
-def next_position(database: Connection, options: OptionValues, start: int) -> int:
-    """How far the next batch goes: behind the commit of its last transaction."""
+def next_position(
+    database: Connection, options: OptionValues, start: int, end: int, rows: int | None
+) -> int:
+    """How far the next batch goes on its way to `end`: behind the commit of a transaction."""
     if start < 0:
-        end = start + (options.maxRowsPerTrigger or -start)
-        return end if end < 0 else confirmed(database, options)
-    until = end_of_log(database) if options.until is None else options.until
-    most = options.maxRowsPerTrigger or MOST_MESSAGES
+        last = start + (rows or -start)
+        return last if last < 0 else confirmed(database, options)
     text = f"SELECT (max(lsn) - '0/0')::bigint FROM {PEEK}"
-    asked = _peeked(options, until, _uncommitted(database, options, start) + most)
-    found = when_free(lambda: database.execute(text, asked).fetchone())
+    most = _uncommitted(database, options, start) + (rows or MOST_MESSAGES)
+    found = when_free(lambda: database.execute(text, _peeked(options, end, most)).fetchone())
     if found and found[0] and found[0] > start:
         return int(found[0])
-    return until if until - start > IDLE_BYTES else start
+    return end if end - start > IDLE_BYTES else start
 
 
 def _uncommitted(database: Connection, options: OptionValues, start: int) -> int:
@@ -218,11 +218,5 @@ def _peeked(options: OptionValues, end: int, most: int | None) -> list[Any]:
 
 def when_free(work: Callable[[], Result]) -> Result:
     """A slot has one user at a time; one that was killed takes a moment to go."""
-    end = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            return work()
-        except psycopg.errors.ObjectInUse:
-            if time.monotonic() > end:
-                raise
-        time.sleep(0.05)
+    in_use = psycopg.errors.ObjectInUse
+    return patiently(work, lambda error: isinstance(error, in_use), BUSY_SECONDS, pause=0.05)

@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import LiteralString, cast
 
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import ArrayType, StructType
 
-from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder import OptionValues, RowPacker
 from tutorial_pkg.connectors.postgres.columns import ANY_NUMERIC, schema_of, selected
-from tutorial_pkg.connectors.postgres.connection import (
-    Connection,
-    connected,
-    conninfo,
-    wait_for_database,
-)
+from tutorial_pkg.connectors.postgres.connection import Connection, connect, conninfo
 from tutorial_pkg.connectors.postgres.names import table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT
-from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.worker import cores, settle
+from tutorial_pkg.core.worker import cores
 
 FIRST_DAY, END_DAY = -719_162, 2_932_897  # 0001-01-01 and 10000-01-01, from 1970 on
 FITTING = r"^-?[0-9]{1,20}(\.[0-9]+)?$"  # in DECIMAL(38,18); Arrow overlooks larger ones
 SAMPLED_PAGES = 2000  # of 8 kB: some ten milliseconds, and enough to cut a table into fair parts
 
-# ---- The reader ----------------------------------------------------------------------------------
-
-
-@dataclass
-class Range(InputPartition):
-    """Keys from `low` up to, but without, `high`, as PostgreSQL writes them; None is no bound."""
-
-    low: str | None
-    high: str | None
-
-
-class TableReader(DataSourceReader):
-    """A task for each range.
-
-    The ranges are planned here, in the driver, once: if each task did it by itself, two of them
-    might cut a table that is being written to in different places.
-    """
-
-    def __init__(self, schema: StructType, options: OptionValues) -> None:
-        self._schema, self._options = schema, options
-
-    def partitions(self) -> list[Range]:
-        if self._options.key is None:
-            return [Range(None, None)]
-        with connected(self._options) as connection:
-            bounds = _bounds(connection, self._options)
-        return [Range(*pair) for pair in zip([None, *bounds], [*bounds, None], strict=True)]
-
-    def read(self, partition: Range) -> Iterator[pa.RecordBatch]:
-        settle()
-        where = _within(self._options.key, partition)
-        yield from arrow_rows(self._options, source_of(self._options), self._schema, where)
+# ---- Rows ----------------------------------------------------------------------------------------
 
 
 def source_of(options: OptionValues) -> sql.Composable:
@@ -76,7 +38,7 @@ def source_of(options: OptionValues) -> sql.Composable:
 
 def table_schema(options: OptionValues) -> StructType:
     """That of the table or query. Raises `ValueError`."""
-    with connected(options) as connection:
+    with connect(options) as connection:
         return schema_of(connection, source_of(options))
 
 
@@ -89,7 +51,7 @@ def arrow_rows(
     """
     packer = RowPacker(schema)
     text = sql.SQL("SELECT {} FROM {} AS source WHERE {}").format(selected(schema), source, where)
-    wait_for_database(options)
+    connect(options).close()  # ADBC cannot wait by itself
     with closing(adbc.connect(conninfo(options))) as database, database.cursor() as cursor:
         cursor.execute(text.as_string())
         for batch in cursor.fetch_record_batch():
@@ -130,22 +92,30 @@ def _in_years(array: pa.Array) -> pa.Array:
 
 # ---- Ranges --------------------------------------------------------------------------------------
 
+Range = tuple[str | None, str | None]  # from a key up to, but without, another; None is no bound
 
-def _bounds(connection: Connection, options: OptionValues) -> list[str]:
+
+def ranges(options: OptionValues) -> list[Range]:
     """Keys that cut the rows into equal parts, however the keys are spread: quantiles.
 
-    Of a table only some pages are looked at. Rows with one and the same key stay together.
+    Of a table only some pages are looked at. Rows with one and the same key stay together. They are
+    planned in the driver, once: if each task did it by itself, two of them might cut a table that
+    is being written to in different places.
     """
     parts = options.parallelism or cores()
+    if options.key is None or parts == 1:
+        return [(None, None)]
     shares = [part / parts for part in range(1, parts)]
     text = """SELECT percentile_disc({shares}::float8[]) WITHIN GROUP (ORDER BY {key})::text[]
         FROM {source} AS source {sample} WHERE {key} IS NOT NULL"""
-    key, sample = sql.Identifier(options.key), _sample(connection, options)
-    query = sql.SQL(text).format(
-        shares=sql.Literal(shares), key=key, source=source_of(options), sample=sample
-    )
-    [found] = connection.execute(query).fetchone() or [None]
-    return list(dict.fromkeys(found or []))
+    key, source = sql.Identifier(options.key), source_of(options)
+    with connect(options) as connection:
+        query = sql.SQL(text).format(
+            shares=sql.Literal(shares), key=key, source=source, sample=_sample(connection, options)
+        )
+        [found] = connection.execute(query).fetchone() or [None]
+    bounds = [None, *dict.fromkeys(found or []), None]
+    return list(itertools.pairwise(bounds))
 
 
 def _sample(connection: Connection, options: OptionValues) -> sql.Composable:
@@ -159,11 +129,13 @@ def _sample(connection: Connection, options: OptionValues) -> sql.Composable:
     return sql.SQL("TABLESAMPLE SYSTEM ({})").format(sql.Literal(100 * SAMPLED_PAGES / pages))
 
 
-def _within(key: str | None, part: Range) -> sql.Composable:
-    if key is None or part == Range(None, None):
+def within(key: str | None, part: Range) -> sql.Composable:
+    """The condition for the rows of a range."""
+    low, high = part
+    if key is None or part == (None, None):
         return sql.SQL("true")
-    low = sql.SQL("{} >= {}").format(sql.Identifier(key), sql.Literal(part.low))
-    high = sql.SQL("{} < {}").format(sql.Identifier(key), sql.Literal(part.high))
-    if part.low is None:  # the first range has the rows without a key, too
-        return sql.SQL("({} OR {} IS NULL)").format(high, sql.Identifier(key))
-    return low if part.high is None else sql.SQL("{} AND {}").format(low, high)
+    above = sql.SQL("{} >= {}").format(sql.Identifier(key), sql.Literal(low))
+    below = sql.SQL("{} < {}").format(sql.Identifier(key), sql.Literal(high))
+    if low is None:  # the first range has the rows without a key, too
+        return sql.SQL("({} OR {} IS NULL)").format(below, sql.Identifier(key))
+    return above if high is None else sql.SQL("{} AND {}").format(above, below)

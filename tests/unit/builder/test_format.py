@@ -1,0 +1,80 @@
+"""Several sources and a sink under one name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.errors import PySparkNotImplementedError
+from pyspark.sql.types import LongType, StructType
+
+from tutorial_pkg.builder import Format, SinkBuilder, SourceBuilder, choice, integer
+
+NUMBER = StructType().add("number", LongType())
+
+
+class Numbers:
+    def __init__(self, context: Any) -> None:
+        self.step = context.options.step
+
+    def fill(self, buffer: Any) -> None:
+        buffer.add(self.step)
+        buffer.close()
+
+
+def numbers(factor: int) -> Any:
+    builder = SourceBuilder.batch("numbers", "number LONG", Numbers)
+    builder.fill(lambda state, buffer: [buffer.add(factor * state.step), buffer.close()])
+    builder.option("step", integer(1), 1, "how far")
+    return builder.option("sign", choice("plus", "minus"), "plus", "which").build()
+
+
+PLUS, MINUS = numbers(1), numbers(-1)
+SINK = SinkBuilder.stream("numbers", lambda context: None).receive(lambda state, row: None).build()
+
+
+class Both(Format):
+    install = "pip install numbers"
+
+    @classmethod
+    def name(cls) -> str:
+        return "numbers"
+
+    def source(self) -> Any:
+        return MINUS if self.options.get("sign") == "minus" else PLUS
+
+    def sink(self) -> Any:
+        return SINK
+
+
+def read(format_class: Any, **options: str) -> list[int]:
+    reader = format_class(options).reader(NUMBER)
+    [part] = reader.partitions()
+    return [n for batch in reader.read(part) for n in batch.column(0).to_pylist()]
+
+
+def test_the_options_choose_and_each_source_checks_its_own() -> None:
+    assert read(Both, step="3") == [3]
+    assert read(Both, step="3", sign="minus") == [-3]
+    assert Both({}).schema() == "number LONG"
+    assert Both({}).streamWriter(NUMBER, False)
+    with pytest.raises(ValueError, match="option `sign` must be plus or minus, got 'x'"):
+        Both({"sign": "x"}).schema()
+    assert read(cloudpickle.loads(cloudpickle.dumps(Both)), step="2") == [2]
+
+
+class Missing(Both):
+    def source(self) -> Any:
+        import no_such_package  # noqa: F401
+
+    sink = Format.sink
+
+
+def test_what_is_not_there_is_told() -> None:
+    with pytest.raises(
+        ImportError, match="`numbers` needs the package no_such_package: pip install numbers"
+    ):
+        Missing({}).schema()
+    with pytest.raises(PySparkNotImplementedError, match="streamWriter"):
+        Missing({}).streamWriter(NUMBER, False)

@@ -1,0 +1,14 @@
+"""A type checker knows the state that a builder's functions share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mypy import api
+
+
+def test_a_function_of_another_state_is_refused_by_mypy() -> None:
+    """`wrong_states.py` says where an error must be; one that is missing there is an error, too."""
+    file = Path(__file__).with_name("wrong_states.py")
+    found, failed, status = api.run([str(file), "--follow-imports=silent"])
+    assert (found, failed, status) == ("Success: no issues found in 1 source file\n", "", 0)

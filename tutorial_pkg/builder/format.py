@@ -1,0 +1,80 @@
+"""`Format`: several built sources and sinks under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+
+class Format(DataSource):
+    """One name for a source and a sink, in as many ways as there are.
+
+        class Orders(Format):
+            install = "pip install orders-client"
+
+            @classmethod
+            def name(cls):
+                return "orders"
+
+            def source(self):
+                from my.orders import changes, table
+
+                return changes if self.options.get("mode") == "changes" else table
+
+            def sink(self):
+                from my.orders import sink
+
+                return sink
+
+        spark.dataSource.register(Orders)
+
+    `source` and `sink` return what `SourceBuilder` and `SinkBuilder` have built, or any other
+    `DataSource` class, for the query with `self.options`: texts by name, whatever its case.
+    `spark.read` and `spark.readStream` ask the same source. What they share, they declare together:
+    `.options(*SHARED)`.
+
+    Import here what needs another package: so it is asked for when the format is used, and
+    `install` says where it comes from.
+    """
+
+    install: ClassVar[str] = ""
+
+    def source(self) -> type[DataSource]:
+        """The source of this query; a format without one is only written."""
+        return DataSource  # whose methods say what is missing
+
+    def sink(self) -> type[DataSource]:
+        """The sink of this query; a format without one is only read."""
+        return DataSource
+
+    def schema(self) -> StructType | str:
+        return self._made(self.source).schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return self._made(self.source).reader(schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return self._made(self.source).streamReader(schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return self._made(self.sink).writer(schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return self._made(self.sink).streamWriter(schema, overwrite)
+
+    def _made(self, choose: Callable[[], type[DataSource]]) -> DataSource:
+        try:
+            return choose()(self.options)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"format `{self.name()}` needs the package {error.name}: {self.install}"
+            ) from None
