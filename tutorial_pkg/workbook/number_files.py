@@ -51,16 +51,16 @@ class NumberReader(DataSourceStreamReader):
         return {"next": len(numbers_in(self.path))}
 
 
-def source_of(reader: type) -> type[DataSource]:
-    """A source with this reader, which gets the option `path`."""
+def source_of(reader: Any, name: str = "", schema: str = "value LONG") -> type[DataSource]:
+    """A source with this reader, which gets the option `path`; named after it unless told."""
 
     class Source(DataSource):
         @classmethod
         def name(cls) -> str:
-            return reader.__name__.lower()
+            return str(name or reader.__name__.lower())
 
         def schema(self) -> str:
-            return "value LONG"
+            return schema
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
             made: DataSourceStreamReader = reader(self.options["path"])
@@ -96,16 +96,18 @@ class NumberWriter(DataSourceStreamWriter):
         """Nothing is there to clear up."""
 
 
-def sink_of(writer: type) -> type[DataSource]:
-    """A sink with this writer, which gets the option `path`."""
+def sink_of(writer: Any, name: str = "") -> type[DataSource]:
+    """A sink with this writer, which gets the option `path`; named after it unless told."""
 
     class Sink(DataSource):
         @classmethod
         def name(cls) -> str:
-            return writer.__name__.lower()
+            return str(name or writer.__name__.lower())
 
-        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-            made: DataSourceStreamWriter = writer(self.options["path"])
-            return made
+        def writer(self, schema: StructType, overwrite: bool) -> Any:
+            return writer(self.options["path"])
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+            return writer(self.options["path"])
 
     return Sink

@@ -1,97 +1,66 @@
-"""The checks of notebook 05: a right answer passes, typical wrong ones get the hint they need."""
+"""The checks of notebook 05."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
-import pytest
 
+from tests.unit.workbook.answers import tried
 from tutorial_pkg.workbook.checks import check_05_1, check_05_2
 from tutorial_pkg.workbook.checks.notebook_05 import seconds_behind
 
+LARGEST = max(seconds_behind())
+assert int(LARGEST) != LARGEST, "the data should make rounding matter"
 
-def largest() -> float:
-    return max(seconds_behind())
-
-
-def test_05_1_right() -> None:
-    assert largest() != int(largest()), "the data should make rounding matter"
-    assert check_05_1(int(largest()) + 1).passed
-    assert check_05_1(np.int64(largest() + 1)).passed, "pandas gives NumPy's numbers"
-
-
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (lambda: "a minute", "A number of seconds is wanted, this is str"),
-        (lambda: True, "A number of seconds is wanted, this is bool"),
-        (lambda: [82], "A number of seconds is wanted, this is list"),
-        (lambda: pd.Timedelta(seconds=82), "this is Timedelta: try total_seconds()"),
-        (lambda: float("nan"), "this is nan"),
-        (lambda: np.int64(largest()), "lines come behind the watermark"),
-        (lambda: -5, "lines come behind the watermark"),
-        (lambda: 0, "lines come behind the watermark"),
-        (largest, "math.ceil"),
-        (lambda: int(largest()), "lines come behind the watermark"),
-        (lambda: 60, "lines come behind the watermark"),
-        (lambda: int(largest()) + 10, "every result would wait longer"),
-        (lambda: round(largest() * 1000), "are these milliseconds?"),
-    ],
+test_05_1 = tried(
+    check_05_1,
+    (int(LARGEST) + 1, "✓ 82 seconds"),
+    (np.int64(LARGEST + 1), "✓ 82 seconds"),  # pandas gives NumPy's numbers
+    ("a minute", "A number of seconds is wanted, this is str"),
+    (True, "A number of seconds is wanted, this is bool"),
+    ([82], "A number of seconds is wanted, this is list"),
+    (pd.Timedelta(seconds=82), "this is Timedelta: try total_seconds()"),
+    (float("nan"), "this is nan"),
+    (np.int64(LARGEST), "lines come behind the watermark"),
+    (-5, "lines come behind the watermark"),
+    (0, "lines come behind the watermark"),
+    (60, "lines come behind the watermark"),
+    (LARGEST, "math.ceil"),
+    (int(LARGEST) + 10, "every result would wait longer"),
+    (round(LARGEST * 1000), "are these milliseconds?"),
 )
-def test_05_1_wrong(answer: Callable[[], object], hint: str) -> None:
-    verdict = check_05_1(answer())
-    assert not verdict.passed
-    assert hint in verdict.message
 
 
-def right_windows(second: int, length: int = 30, slide: int = 10) -> list[int]:
+def windows(second: int, length: int = 30, slide: int = 10) -> list[int]:
     return list(range(second // slide * slide, second - length, -slide))
 
 
 def contains_its_end(second: int, length: int, slide: int) -> list[int]:
-    return right_windows(second, length + 1, slide)
+    return windows(second, length + 1, slide)
 
 
 def not_before_zero(second: int, length: int, slide: int) -> list[int]:
-    return [start for start in right_windows(second, length, slide) if start >= 0]
+    return [start for start in windows(second, length, slide) if start >= 0]
 
 
 def by_division(second: int, length: int, slide: int) -> list[int]:
-    return right_windows(second // slide * slide, length // slide * slide, slide)
+    return windows(second // slide * slide, length // slide * slide, slide)
 
 
-def test_05_2_right() -> None:
-    assert right_windows(25) == [20, 10, 0]
-    assert check_05_2(right_windows).passed
-
-
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        ([20, 10, 0], "A function is wanted"),
-        (lambda second, length, slide: [second // slide * slide], "there are 3 such windows"),
-        (contains_its_end, "a window does not contain its end, so 0 is out"),
-        (
-            lambda second, length, slide: range(second, second - length, -slide),
-            "is no multiple of 10",
-        ),
-        (
-            lambda second, length, slide: [second - back for back in range(0, length + 1, slide)],
-            "-5 is no multiple of 10, and windows start only there",
-        ),
-        (lambda second, length, slide: [100, *right_windows(second)], "are wanted, it gave"),
-        (lambda second, length, slide: right_windows(second)[1:], "there are 3 such windows"),
-        (not_before_zero, "a window may begin before second 0, and -20 does"),
-        (by_division, "windows_of(21, 25, 10): there are 3 such windows, you have 2"),
-        (lambda second, length, slide: [20, 20, 10, 0], "each window once"),
-        (lambda second, length, slide: None, "raised TypeError"),
-        (lambda second: right_windows(second), "raised TypeError"),
-        (lambda second, length, slide: right_windows(second, 30, 10), "windows_of(65, 60, 20)"),
-    ],
+test_05_2 = tried(
+    check_05_2,
+    (windows, "✓ All that contain it"),
+    ([20, 10, 0], "A function is wanted"),
+    (lambda second, length, slide: [second // slide * slide], "as long as they reach the event"),
+    (contains_its_end, "A window contains its start, and not its end: 0 is out"),
+    (lambda second, length, slide: range(second, second - length, -slide), "at multiples of"),
+    (lambda s, length, slide: [s - b for b in range(0, length + 1, slide)], "at multiples of"),
+    (lambda second, length, slide: [100, *windows(second)], "yours is [0, 10, 20, 100]"),
+    (lambda second, length, slide: windows(second)[1:], "must be [0, 10, 20], yours is [0, 10]"),
+    (not_before_zero, "A window may begin before second 0, and -20 does"),
+    (by_division, "by_division(21, 25, 10) must be [0, 10, 20], yours is [10, 20]"),
+    (lambda second, length, slide: [20, 20, 10, 0], "yours is [0, 10, 20, 20]"),
+    (lambda second, length, slide: None, "raised TypeError"),
+    (lambda second: windows(second), "raised TypeError"),
+    (lambda second, length, slide: windows(second, 30, 10), "answer(65, 60, 20)"),
 )
-def test_05_2_wrong(answer: Callable, hint: str) -> None:
-    verdict = check_05_2(answer)
-    assert not verdict.passed
-    assert hint in verdict.message

@@ -1,11 +1,10 @@
-"""The checks of notebook 13: right answers pass, typical wrong ones get their hint."""
+"""The checks of notebook 13."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from tests.unit.workbook.answers import changed, tried
 from tutorial_pkg.workbook.checks import check_13_1, check_13_2, check_13_3, check_13_4
 from tutorial_pkg.workbook.trade_totals import Totals
 from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL
@@ -15,13 +14,32 @@ def top(seen: Any) -> Any:
     return max(time for _, time in seen)
 
 
-def by_lag(seen: Any, now: float) -> Any:
-    return top(seen) - LAG if seen else None
-
-
 def lag_and_delay(seen: Any, now: float) -> Any:
+    if not seen:
+        return None
     waited = [time for clock, time in seen if clock <= now - DELAY]
-    return max([top(seen) - LAG, *waited]) if seen else None
+    return max([top(seen) - LAG, *waited])
+
+
+def delaying(*edits: tuple[str, str]) -> Any:
+    return changed(lag_and_delay, *edits)
+
+
+BY_LAG = delaying((", *waited", ""))
+UNCHECKED = ("if not seen", "if seen is None")
+test_13_1 = tried(
+    check_13_1,
+    (lag_and_delay, "✓ No event waits longer"),
+    (None, "– No answer yet"),
+    (4, "A function is wanted"),
+    (delaying(UNCHECKED), "raised ValueError"),
+    (BY_LAG, "Event 9 came 6 s ago"),
+    (lambda seen, now: seen[-1][1] - LAG if seen else None, "The *highest* event time counts"),
+    (delaying(("top(seen) - LAG, ", "")), "No event has waited long"),
+    (delaying(("[top(seen) - LAG, *waited]", "waited or [top(seen) - LAG]")), "*greater*"),
+    (delaying(("if clock <=", "if seen[0][0] <=")), "event 7 did not"),
+    (delaying(("*waited", "*waited[-1:]")), "not that of the last one"),
+)
 
 
 def lag_and_lull(seen: Any, now: float) -> Any:
@@ -31,73 +49,8 @@ def lag_and_lull(seen: Any, now: float) -> Any:
     return top(seen) - LAG + max(0, now - advanced - LULL)
 
 
-def wall_clock(seen: Any, now: float) -> Any:
-    return max([now - BEHIND, *(time - LAG for _, time in seen)])
-
-
-def waits_for_all(seen: Any, now: float) -> Any:
-    waited = [time for clock, time in seen if clock <= now - DELAY]
-    return max(waited, default=None) if seen else None
-
-
-def last_arrival(seen: Any, now: float) -> Any:
-    return seen[-1][1] - LAG if seen else None
-
-
-def oldest_waiting(seen: Any, now: float) -> Any:
-    waited = [time for clock, time in seen if clock <= now - DELAY]
-    return (max(waited) if waited else top(seen) - LAG) if seen else None
-
-
-def all_that_came(seen: Any, now: float) -> Any:
-    return (top(seen) if now - seen[0][0] >= DELAY else top(seen) - LAG) if seen else None
-
-
-def last_that_waited(seen: Any, now: float) -> Any:
-    waited = [time for clock, time in seen if clock <= now - DELAY]
-    return max([top(seen) - LAG, *waited[-1:]]) if seen else None
-
-
-def test_13_1_right() -> None:
-    assert check_13_1(lag_and_delay).passed
-
-
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (None, "No answer yet"),
-        (4, "A function is wanted"),
-        (lambda seen, now: top(seen) - LAG, "raised ValueError"),
-        (by_lag, "event 9 came 6 s ago"),
-        (last_arrival, "the *highest* event time counts"),
-        (waits_for_all, "no event has waited long"),
-        (oldest_waiting, "the *greater* of two limits"),
-        (all_that_came, "event 7 did not"),
-        (last_that_waited, "not that of the last one"),
-    ],
-)
-def test_13_1_wrong(answer: Any, hint: str) -> None:
-    verdict = check_13_1(answer)
-    assert not verdict.passed
-    assert hint in verdict.message
-
-
-def at_once(seen: Any, now: float) -> Any:
-    advanced = min(clock for clock, time in seen if time == top(seen)) if seen else 0
-    return top(seen) - LAG + now - advanced if seen else None
-
-
-def whole_silence(seen: Any, now: float) -> Any:
-    found = lag_and_lull(seen, now)
-    return found if found is None or found <= top(seen) - LAG else found + LULL
-
-
-def ended_by_any(seen: Any, now: float) -> Any:
-    return top(seen) - LAG + max(0, now - seen[-1][0] - LULL) if seen else None
-
-
-def from_the_first(seen: Any, now: float) -> Any:
-    return top(seen) - LAG + max(0, now - seen[0][0] - LULL) if seen else None
+def lulling(*edits: tuple[str, str]) -> Any:
+    return changed(lag_and_lull, *edits)
 
 
 def towards_the_clock(seen: Any, now: float) -> Any:
@@ -105,83 +58,63 @@ def towards_the_clock(seen: Any, now: float) -> Any:
     return found if found is None or found < now + 10 else now
 
 
-def risen_again(seen: Any, now: float) -> Any:
-    if not seen:
-        return None
-    advanced = max(clock for clock, time in seen if time == top(seen))
-    return top(seen) - LAG + max(0, now - advanced - LULL)
-
-
-def test_13_2_right() -> None:
-    assert check_13_2(lag_and_lull).passed
-
-
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (None, "No answer yet"),
-        ("lull", "A function is wanted"),
-        (lambda seen, now: top(seen) - LAG, "return None"),
-        (by_lag, "goes on by 2 s"),
-        (at_once, "no event has waited long"),
-        (whole_silence, "goes on by 2 s"),
-        (ended_by_any, "does not end the lull"),
-        (from_the_first, "from the arrival of the *highest*"),
-        (towards_the_clock, "may be in its future"),
-        (risen_again, "when it came *first*"),
-    ],
+ADVANCED = "min(clock for clock, time in seen if time == top(seen))"
+test_13_2 = tried(
+    check_13_2,
+    (lag_and_lull, "✓ In a lull the watermark goes"),
+    (None, "– No answer yet"),
+    ("lull", "A function is wanted"),
+    (lulling(UNCHECKED), "return None"),
+    (BY_LAG, "goes on by 2 s"),
+    (lulling((" - LULL", "")), "No event has waited long"),
+    (lulling(("now - advanced - LULL)", "(now - advanced > LULL) * (now - advanced))")), "by 2 s"),
+    (lulling((ADVANCED, "seen[-1][0]")), "does not end the lull"),
+    (lulling((ADVANCED, "seen[0][0]")), "from the arrival of the *highest*"),
+    (towards_the_clock, "may be in its future"),
+    (lulling(("min(clock", "max(clock")), "when it came *first*"),
 )
-def test_13_2_wrong(answer: Any, hint: str) -> None:
-    verdict = check_13_2(answer)
-    assert not verdict.passed
-    assert hint in verdict.message
 
 
-def test_13_3_right() -> None:
-    assert check_13_3(wall_clock).passed
+def wall_clock(seen: Any, now: float) -> Any:
+    return max([now - BEHIND, *(time - LAG for _, time in seen)])
 
 
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (None, "No answer yet"),
-        (10, "A function is wanted"),
-        (by_lag, "it needs no arrival"),
-        (lambda seen, now: now - BEHIND, "the data count"),
-        (lambda seen, now: top(seen) - LAG if seen else now - BEHIND, "behind the clock"),
-        (lambda seen, now: max([now - BEHIND, *(time - LAG for _, time in seen[-1:])]), "highest"),
-        (lambda seen, now: max(now - BEHIND, 0), "below zero"),
-    ],
+test_13_3 = tried(
+    check_13_3,
+    (wall_clock, "✓ Never further behind"),
+    (None, "– No answer yet"),
+    (10, "A function is wanted"),
+    (BY_LAG, "It needs no arrival"),
+    (lambda seen, now: now - BEHIND, "the data count"),
+    (lambda seen, now: top(seen) - LAG if seen else now - BEHIND, "behind the clock"),
+    (lambda seen, now: max([now - BEHIND, *(time - LAG for _, time in seen[-1:])]), "highest"),
+    (lambda seen, now: max(now - BEHIND, 0), "below zero"),
 )
-def test_13_3_wrong(answer: Any, hint: str) -> None:
-    verdict = check_13_3(answer)
-    assert not verdict.passed
-    assert hint in verdict.message
 
 
 class SharePrice(Totals):
     accumulator, result = "paid LONG, shares LONG", "cents DOUBLE"
 
+    def create(self) -> Any:
+        return 0, 0
+
     def accumulate(self, accumulator: Any, row: Any) -> Any:
         return accumulator[0] + row.price * row.quantity, accumulator[1] + row.quantity
+
+    def deduct(self, left: Any, right: Any) -> Any:
+        return left[0] - right[0], left[1] - right[1]
 
     def finish(self, accumulator: Any) -> Any:
         return (accumulator[0] / accumulator[1],)
 
 
+def price(*edits: tuple[str, str]) -> Any:
+    return changed(SharePrice, *edits)
+
+
 class NoDeduct:
     accumulator, result = "a LONG", "b LONG"
     create = accumulate = combine = finish = SharePrice.create
-
-
-class AverageOfTrades(SharePrice):
-    def accumulate(self, accumulator: Any, row: Any) -> Any:
-        return accumulator[0] + row.price, accumulator[1] + 1
-
-
-class DeductsWrongly(SharePrice):
-    def deduct(self, left: Any, right: Any) -> Any:
-        return left[0] - right[0], left[1]
 
 
 class AveragesOfAverages(SharePrice):
@@ -197,78 +130,30 @@ class AveragesOfAverages(SharePrice):
         return ((left[0] + right[0]) / 2,)
 
 
-class Lists(SharePrice):
-    def create(self) -> Any:
-        return [0, 0]
-
-
-class OneColumn(SharePrice):
-    accumulator = "paid LONG"
-
-
-class NoTuple(SharePrice):
-    def finish(self, accumulator: Any) -> Any:
-        return accumulator[0] / accumulator[1]
-
-
-class Floors(SharePrice):
-    def finish(self, accumulator: Any) -> Any:
-        return (accumulator[0] // accumulator[1],)
-
-
-class OtherName(SharePrice):
-    result = "price DOUBLE"
-
-
-class PaidInAll(SharePrice):
-    def finish(self, accumulator: Any) -> Any:
-        return (accumulator[0],)
-
-
-class Raises(SharePrice):
-    def accumulate(self, accumulator: Any, row: Any) -> Any:
-        return accumulator[0] + row.amount, 1
-
-
-class Rounds(SharePrice):
-    def finish(self, accumulator: Any) -> Any:
-        return (round(accumulator[0] / accumulator[1], 2),)
-
-
-class NoTypes(SharePrice):
-    accumulator = "cents, shares"
-
-
-class SmallTypes(SharePrice):
-    accumulator = "cents INT, shares INT"
-
-
-def test_13_4_right() -> None:
-    assert check_13_4(SharePrice).passed
-
-
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (None, "No answer yet"),
-        (SharePrice(), "A class is wanted"),
-        (NoDeduct, "has no `deduct`"),
-        (OtherName, "must be 'cents DOUBLE', yours is 'price DOUBLE'"),
-        (AverageOfTrades, "the average of the *trades*"),
-        (Floors, "divide with `/`"),
-        (PaidInAll, "yours returned (11030,). What was paid in all"),
-        (DeductsWrongly, "deduct must undo combine"),
-        (AveragesOfAverages, "combine(a, create()) must be a"),
-        (Lists, "must return a tuple"),
-        (OneColumn, "names 1 column(s), `create` returns 2"),
-        (NoTuple, "must return (275.75,), yours returned 275.75. It is a tuple also for one"),
-        (Raises, "raised AttributeError"),
-        (Rounds, "do not round"),
-        (NoTypes, "a name and a type for each column"),
-        (SmallTypes, "`LONG` or `DOUBLE`"),
-    ],
+AVERAGE, TYPES = "(accumulator[0] / accumulator[1],)", "paid LONG, shares LONG"
+test_13_4 = tried(
+    check_13_4,
+    (SharePrice, "✓ All laws hold"),
+    (None, "– No answer yet"),
+    (SharePrice(), "A class is wanted"),
+    (NoDeduct, "has no `deduct`"),
+    (price(("cents DOUBLE", "price DOUBLE")), "must be 'cents DOUBLE', yours is 'price DOUBLE'"),
+    (
+        price((" * row.quantity", ""), ("accumulator[1] + row.quantity", "accumulator[1] + 1")),
+        "the average of the *trades*",
+    ),
+    (price(("[0] / accumulator[1]", "[0] // accumulator[1]")), "divide with `/`"),
+    (price((AVERAGE, "(accumulator[0],)")), "yours returned (11030,). What was paid in all"),
+    (price(("left[1] - right[1]", "left[1]")), "deduct must undo combine"),
+    (AveragesOfAverages, "combine(a, create()) must be a"),
+    (price(("return 0, 0", "return [0, 0]")), "must return a tuple"),
+    (price((TYPES, "paid LONG")), "names 1 column(s), `create` returns 2"),
+    (
+        price((AVERAGE, "accumulator[0] / accumulator[1]")),
+        "must return (275.75,), yours returned 275.75. It is a tuple also for one",
+    ),
+    (price(("row.price", "row.amount")), "raised AttributeError"),
+    (price((AVERAGE, "(round(accumulator[0] / accumulator[1], 2),)")), "do not round"),
+    (price((TYPES, "cents, shares")), "a name and a type for each column"),
+    (price((TYPES, "cents INT, shares INT")), "`LONG` or `DOUBLE`"),
 )
-def test_13_4_wrong(answer: Any, hint: str) -> None:
-    verdict = check_13_4(answer)
-    assert not verdict.passed
-    assert hint in verdict.message

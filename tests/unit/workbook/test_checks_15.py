@@ -1,12 +1,12 @@
-"""The checks of notebook 15: right answers pass, typical wrong ones get their hint."""
+"""The checks of notebook 15."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
+from tests.unit.workbook.answers import changed, tried
 from tutorial_pkg.workbook.checks import check_15_1, check_15_2
 
 
@@ -17,55 +17,34 @@ def alarms(batch: Any) -> list[str]:
     return found
 
 
-def rings(batch: Any, slower: bool, seconds: float) -> list[str]:
-    late = ["late"] if batch.late_rows else []
-    return [*late, "behind"] if slower and batch.seconds["triggerExecution"] > seconds else late
+def ringing(*edits: tuple[str, str]) -> Any:
+    return changed(alarms, *edits)
 
 
-def test_15_1() -> None:
-    assert check_15_1(alarms).passed
-    assert not check_15_1(None).answered
-
-
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (lambda batch: ["late"], "is well needs no alarm"),
-        (lambda batch: [], "`late_rows`"),
-        (lambda batch: ["late"] if batch.late_rows else [], "Fewer rows were done"),
-        (lambda batch: [*(["late"] if batch.late_rows else []),
-                        *(["behind"] if batch.seconds["addBatch"] > 1 else [])], "It took long"),
-        (lambda batch: alarms(batch)[:1], "Both may be wrong"),
-        (lambda batch: [*(["late"] if batch.late_rows else []),
-                        *(["behind"] if batch.done_per_second < 100 else [])], "says little"),
-        (lambda batch: batch.seconds["total"], "It raised KeyError"),
-        (lambda batch: [*(["late"] if batch.late_rows else []),
-                        *(["behind"] if batch.done_per_second < batch.in_per_second
-                          and batch.seconds["addBatch"] > 1 else [])], "is `triggerExecution`."),
-        (lambda batch: [*(["late"] if batch.late_rows else []),
-                        *(["behind"] if batch.done_per_second < batch.in_per_second
-                          and sum(batch.seconds.values()) > 1 else [])],
-         "`triggerExecution`, only"),
-        (lambda batch: rings(batch, batch.done_per_second < 100, 0.8), "compared with"),
-        (lambda batch: rings(batch, batch.done_per_second < min(100, batch.in_per_second), 1),
-         "compared with"),
-        (lambda batch: rings(batch, batch.done_per_second < max(100, batch.in_per_second), 1),
-         "compared with"),
-        (lambda batch: rings(batch, batch.done_per_second <= batch.in_per_second, 1),
-         "As many rows were done"),
-        (lambda batch: rings(batch, batch.done_per_second < batch.in_per_second, 0.8),
-         "A second is not longer"),
-        (lambda batch: rings(batch, batch.done_per_second < batch.in_per_second, 1.2),
-         "took longer than a second"),
-        (lambda batch: "late" if batch.late_rows else None, "A list is wanted"),
-        ("late", "A function is wanted"),
-        (lambda: [], "It raised TypeError"),
-    ],
-)  # fmt: skip
-def test_15_1_wrong(answer: Any, hint: str) -> None:
-    verdict = check_15_1(answer)
-    assert not verdict.passed
-    assert hint in verdict.message
+SLOWER, WHOLE = "batch.done_per_second < batch.in_per_second", 'batch.seconds["triggerExecution"]'
+test_15_1 = tried(
+    check_15_1,
+    (alarms, "✓ It rings when it should"),
+    (None, "– No answer yet"),
+    ("late", "A function is wanted"),
+    (lambda: [], "raised TypeError"),
+    (lambda batch: batch.seconds["total"], "raised KeyError"),
+    (lambda batch: "late" if batch.late_rows else None, "A list is wanted"),
+    (lambda batch: ["late"], "is well needs no alarm"),
+    (lambda batch: [], "`late_rows`"),
+    (lambda batch: ["late"] if batch.late_rows else [], "Fewer rows were done"),
+    (lambda batch: alarms(batch)[:1], "Both may be wrong"),
+    (ringing((f"{SLOWER} and ", "")), "It took long"),
+    (ringing((f" and {WHOLE} > 1", "")), "says little"),
+    (ringing((WHOLE, 'batch.seconds.get("addBatch", 0)')), "is `triggerExecution`, only"),
+    (ringing((WHOLE, "sum(batch.seconds.values())")), "is `triggerExecution`, only"),
+    (ringing((SLOWER, "batch.done_per_second < 100")), "compared with"),
+    (ringing((SLOWER, "batch.done_per_second < min(100, batch.in_per_second)")), "compared with"),
+    (ringing((SLOWER, "batch.done_per_second < max(100, batch.in_per_second)")), "compared with"),
+    (ringing(("second < batch", "second <= batch")), "As many were done"),
+    (ringing(("> 1", ">= 1")), "One second is not longer"),
+    (ringing(("> 1", "> 1.2")), "took longer than a second"),
+)
 
 
 def labeller(shop: Any) -> Any:
@@ -79,58 +58,21 @@ def labeller(shop: Any) -> Any:
     return label
 
 
-def test_15_2() -> None:
-    assert check_15_2(labeller).passed
+def labelling(*edits: tuple[str, str]) -> Any:
+    return changed(labeller, *edits)
 
 
-def captures(shop: Any) -> Any:
-    def label(batches: Any) -> Any:
-        for batch in batches:
-            yield pa.record_batch(
-                {"item": [f"{shop.name}: {i}" for i in batch["item"].to_pylist()]}
-            )
-
-    return label
-
-
-def captures_its_fields(shop: Any) -> Any:
-    fields = dict(vars(shop))
-
-    def label(batches: Any) -> Any:
-        for batch in batches:
-            yield pa.record_batch(
-                {"item": [f"{fields['name']}: {i}" for i in batch["item"].to_pylist()]}
-            )
-
-    return label
-
-
-def knows_one_name(shop: Any) -> Any:
-    def label(batches: Any) -> Any:
-        for batch in batches:
-            yield pa.record_batch({"item": [f"corner: {i}" for i in batch["item"].to_pylist()]})
-
-    return label
-
-
-def first_only(shop: Any) -> Any:
-    label = labeller(shop)
-    return lambda batches: [next(iter(label(batches)))]
-
-
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (captures, "The shop is captured: take its name into a variable before `def`."),
-        (captures_its_fields, "More than the name is captured"),
-        (knows_one_name, "Each item is to become 'station: tea'"),
-        (first_only, "Each item is to become 'corner: tea', batch by batch"),
-        (lambda shop: None, "has to return a function: `return label`"),
-        (lambda shop: lambda: [], "It is called with an iterator of record batches."),
-        (3, "A function is wanted"),
-    ],
+test_15_2 = tried(
+    check_15_2,
+    (labeller, "✓ Only the name travels"),
+    (3, "A function is wanted"),
+    (labelling(("{name}", "{shop.name}")), "The shop is captured: take its name into a variable"),
+    (
+        labelling(("name = shop.name", "fields = vars(shop)"), ("{name}", "{fields['name']}")),
+        "More than the name is captured",
+    ),
+    (labelling(("{name}", "corner")), "Each item is to become 'station: tea'"),
+    (labelling(("in batches:", "in [next(batches)]:")), "'corner: tea', batch by batch"),
+    (labelling(("return label", "return None")), "has to return a function: `return label`"),
+    (lambda shop: lambda: [], "It is called with an iterator of record batches."),
 )
-def test_15_2_wrong(answer: Any, hint: str) -> None:
-    verdict = check_15_2(answer)
-    assert not verdict.passed
-    assert hint in verdict.message

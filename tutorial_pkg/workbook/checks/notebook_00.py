@@ -6,29 +6,29 @@ import re
 
 from pyspark.sql import DataFrame
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
 
 
-@exercise
-def check_00_1(answer: DataFrame) -> Verdict:
+@exercise()
+def check_00_1(answer: DataFrame) -> str:
     """Is `answer` an endless stream of 50 numbered items a second?"""
     if not isinstance(answer, DataFrame):
         kind = type(answer).__name__
-        return not_yet(f"A DataFrame is wanted, this is {kind}: keep what item_stream returns.")
+        raise Wrong(f"A DataFrame is wanted, this is {kind}: keep what item_stream returns.")
     if not answer.isStreaming:
-        return not_yet("This DataFrame ends: begin with item_stream, not with spark.range.")
+        raise Wrong("This DataFrame ends: begin with item_stream, not with spark.range.")
     if answer.columns != ["item"]:
-        return not_yet(f"The columns are {answer.columns}: item_stream alone gives `item`.")
+        raise Wrong(f"The columns are {answer.columns}: item_stream alone gives `item`.")
     plan = answer._jdf.queryExecution().logical().toString()
     rate = re.search(r"rowsPerSecond=(\d+)", plan)
     if rate is None or rate.group(1) != "50":
         found = rate.group(1) if rate else "another number of"
-        return not_yet(f"It makes {found} items a second: set items_per_second=50.")
+        raise Wrong(f"It makes {found} items a second: set items_per_second=50.")
     if re.search("Limit|Filter|Union", plan):
-        return not_yet("It is more than item_stream makes: leave out limit, where and union.")
+        raise Wrong("It is more than item_stream makes: leave out limit, where and union.")
     if answer.sparkSession.streams.active:
-        return not_yet(
+        raise Wrong(
             "A query runs, and only a plan was asked for. Stop it: "
             "for query in spark.streams.active: query.stop()"
         )
-    return right("An endless stream, 50 items a second. Nothing has run yet: it is only a plan.")
+    return "An endless stream, 50 items a second. Nothing has run yet: it is only a plan."

@@ -10,28 +10,29 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tutorial_pkg.connectors.network_lines.status import network_status
-from tutorial_pkg.workbook.checks.verdict import Verdict, exercise, not_yet, right
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
 LIMIT = 100
 TEXT = "first\n\n Grüße\rfrom\u2028afar \nlast"
 LINES, REST = ["first", "", " Grüße\rfrom\u2028afar "], b"last"
 
 
-@exercise
-def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> Verdict:
+@exercise("def cut(rest, received)")
+def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> str:
     """Does `answer` make the same lines of the same bytes, however these are cut into pieces?"""
-    if not callable(answer):
-        return not_yet("A function is wanted: def cut(rest, received): ...")
     try:
         found = [_lines_of(answer, size) for size in (1000, 1, 3)]
     except UnicodeDecodeError:
-        return not_yet("A piece ended in the middle of a letter: decode lines only when complete.")
-    except Exception as error:  # whatever the learner's function raises is a wrong answer
-        return not_yet(
+        raise Wrong(
+            "A piece ended in the middle of a letter: decode lines only when complete."
+        ) from None
+    except Exception as error:
+        raise Wrong(
             "It must take and return bytes as the rest, with a list of strings before it: "
-            f"cut(b'a', b'b\\nc') raised {type(error).__name__}: {error}"
-        )
-    return _verdict(found)
+            f"cut(b'a', b'b\\nc') raised {told(error)}"
+        ) from None
+    _compare(found)
+    return "The same lines, however the bytes arrive."
 
 
 def _lines_of(cut: Callable[[bytes, bytes], Any], size: int) -> tuple[list[str], bytes]:
@@ -42,65 +43,61 @@ def _lines_of(cut: Callable[[bytes, bytes], Any], size: int) -> tuple[list[str],
     return lines, rest
 
 
-def _verdict(found: list[tuple[list[str], bytes]]) -> Verdict:
+def _compare(found: list[tuple[list[str], bytes]]) -> None:
     whole, _ = found[0]
     if any("last" in lines for lines, _ in found):
-        return not_yet("'last' has no newline yet and was returned as a line: it is the new rest.")
+        raise Wrong("'last' has no newline yet and was returned as a line: it is the new rest.")
     if whole == [line for line in LINES if line]:
-        return not_yet("An empty line is a line, too: between two newlines is ''.")
+        raise Wrong("An empty line is a line, too: between two newlines is ''.")
     if len(whole) > len(LINES):
-        return not_yet("It cuts at more than newlines: splitlines does; split(b'\\n') does not.")
+        raise Wrong("It cuts at more than newlines: splitlines does; split(b'\\n') does not.")
     if whole != LINES:
-        return not_yet(f"Of {TEXT.encode()!r} it made the lines {whole!r}: {LINES!r} are wanted.")
+        raise Wrong(f"Of {TEXT.encode()!r} it made the lines {whole!r}: {LINES!r} are wanted.")
     if any(pieces != (LINES, REST) for pieces in found):
-        return not_yet(
+        raise Wrong(
             "In small pieces the lines are not the same: put the rest before received, and decode "
             "only complete lines."
         )
-    return right("The same lines, however the bytes arrive.")
 
 
-@exercise
-def check_04_2(answer: Path | str) -> Verdict:
+@exercise()
+def check_04_2(answer: Path | str) -> str:
     """Is `answer` a log whose listener kept a line of 100 bytes and dropped one of 101?"""
     if not isinstance(answer, Path | str):
         kind = type(answer).__name__
-        return not_yet(f"The log's folder is wanted, this is {kind}: work / 'mine' / 'log'.")
+        raise Wrong(f"The log's folder is wanted, this is {kind}: work / 'mine' / 'log'.")
     folder = Path(answer)
     status = network_status(folder)
     if not status.ports:
         if network_status(folder / "log").ports:
-            return not_yet(f"{folder.name} is the folder above: the log is {folder.name} / 'log'.")
-        return not_yet(f"No query has listened for the log {folder.name}: start one.")
+            raise Wrong(f"{folder.name} is the folder above: the log is {folder.name} / 'log'.")
+        raise Wrong(f"No query has listened for the log {folder.name}: start one.")
     lines = sum(port.lines for port in status.ports.values())
     dropped = sum(port.dropped["too_long"] for port in status.ports.values())
     if not lines + dropped:
-        return not_yet(
+        raise Wrong(
             "Nothing was received: send_lines(HOST, port, [...]), and stop the query half a "
             "second later at the earliest, when its status has been written."
         )
     if not dropped:
-        return not_yet("No line was too long: set maxLineBytes=100, and send one of 101 bytes.")
+        raise Wrong("No line was too long: set maxLineBytes=100, and send one of 101 bytes.")
     if status.listening and _a_query_runs():
-        return not_yet("Its query still listens: stop it, query.stop().")
-    return _limit_verdict(_longest(folder), lines, dropped)
+        raise Wrong("Its query still listens: stop it, query.stop().")
+    longest = _longest(folder)
+    if longest > LIMIT:
+        raise Wrong(f"A line of {longest} bytes was kept: set maxLineBytes=100, not more.")
+    if longest < LIMIT:
+        raise Wrong(
+            "No line of just 100 bytes was kept: send 'x' * 100 as well; at most 100 means that "
+            "100 are allowed."
+        )
+    return f"{lines} lines kept, {dropped} dropped and counted, and the memory stays flat."
 
 
 def _a_query_runs() -> bool:
     """Also where nobody can tell. A stopped query's listener may live some moments more."""
     spark = SparkSession.getActiveSession()
     return spark is None or bool(spark.streams.active)
-
-
-def _limit_verdict(longest: int, lines: int, dropped: int) -> Verdict:
-    if longest > LIMIT:
-        return not_yet(f"A line of {longest} bytes was kept: set maxLineBytes=100, not more.")
-    if longest < LIMIT:
-        return not_yet(
-            "No line of just 100 bytes was kept: send 'x' * 100 as well; at most 100 means that "
-            "100 are allowed."
-        )
-    return right(f"{lines} lines kept, {dropped} dropped and counted, and the memory stays flat.")
 
 
 def _longest(folder: Path) -> int:

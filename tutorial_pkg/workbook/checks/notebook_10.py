@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, Wrong, exercise, judged, not_yet
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
 
 Answer = Callable[..., Any]
 
@@ -19,35 +19,32 @@ Answer = Callable[..., Any]
 # ---- Exercise 1: upsert --------------------------------------------------------------------------
 
 
-@exercise
-def check_10_1(answer: Answer, uri: str) -> Verdict:
+@exercise("def upsert(connection, rows)")
+def check_10_1(answer: Answer, uri: str) -> str:
     """Does `answer(connection, rows)` set prices by item, whatever is repeated?"""
-    if not callable(answer):
-        return not_yet("A function is wanted: def upsert(connection, rows): ...")
-    return judged(lambda: _upserts(answer, uri), "Set by key: doing it twice is doing it once.")
-
-
-def _upserts(upsert: Answer, uri: str) -> None:
     # A temporary table hides the learner's own one of that name, and is gone with the connection.
     with psycopg.connect(uri) as connection:
         connection.execute("CREATE TEMP TABLE prices (item BIGINT PRIMARY KEY, euros BIGINT)")
         connection.commit()
-        upsert(connection, [(1, 10), (2, 20)])
+        answer(connection, [(1, 10), (2, 20)])
         _expect(connection, {1: 10, 2: 20}, "Two new items must be in the table.")
         connection.commit()
-        upsert(connection, [(1, 10), (2, 20)])
-        _expect(connection, {1: 10, 2: 20}, "A repeat must change nothing.")
-        upsert(connection, [(2, 25)])
-        _expect(connection, {1: 10, 2: 25}, _LATER)
-        upsert(connection, [(1, 11), (3, 30), (1, 12)])
-        _expect(connection, {1: 12, 2: 25, 3: 30}, _WITHIN)
-        upsert(connection, [])
+        for rows, wanted, hint in _UPSERTS:
+            answer(connection, rows)
+            _expect(connection, wanted, hint)
         connection.rollback()
         _expect(connection, {1: 10, 2: 20}, _COMMITTED)
+    return "Set by key: doing it twice is doing it once."
 
 
 _LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING."
 _WITHIN = "An item that comes twice within `rows` has the later price, and other items stay."
+_UPSERTS: list[tuple[list[tuple[int, int]], dict[int, int], str]] = [
+    ([(1, 10), (2, 20)], {1: 10, 2: 20}, "A repeat must change nothing."),
+    ([(2, 25)], {1: 10, 2: 25}, _LATER),
+    ([(1, 11), (3, 30), (1, 12)], {1: 12, 2: 25, 3: 30}, _WITHIN),
+    ([], {1: 12, 2: 25, 3: 30}, "Without rows nothing changes."),
+]
 _COMMITTED = "It must not commit: `flush` does, when all rows of the task are there."
 
 
@@ -66,15 +63,9 @@ CREATE TABLE done (query TEXT, batch BIGINT, PRIMARY KEY (query, batch));
 """
 
 
-@exercise
-def check_10_2(answer: Answer, uri: str) -> Verdict:
+@exercise("def tidy(context, handles)")
+def check_10_2(answer: Answer, uri: str) -> str:
     """Is `answer(context, handles)` exactly once, and clears away what is its own to clear?"""
-    if not callable(answer):
-        return not_yet("A function is wanted: def tidy(context, handles): ...")
-    return judged(lambda: _commits(answer, uri), "Published once, and nothing left behind.")
-
-
-def _commits(answer: Answer, uri: str) -> None:
     with _own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
         database.execute(_TABLES)
         trial = _Trial(answer, own, database)
@@ -83,6 +74,7 @@ def _commits(answer: Answer, uri: str) -> None:
         trial.leaves_other_queries_alone()
         trial.clears_earlier_batches()
         trial.is_all_or_nothing()
+    return "Published once, and nothing left behind."
 
 
 @contextmanager

@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from tutorial_pkg.testing import Report
-from tutorial_pkg.workbook.checks.verdict import Verdict, Wrong, exercise, judged, not_yet, right
+from tutorial_pkg.workbook.checks.trial import scratch
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
 
 Examine = Callable[[type], Report]
 
 
-@exercise
-def check_11(answer: Any, base: type, examine: Examine, note: str | None = None) -> Verdict:
+@exercise()
+def check_11(answer: Any, base: type, examine: Examine, note: str | None = None) -> str:
     """Does the class `answer`, which extends `base`, keep every promise that `examine` tries?
 
     A reader that is to keep a `note`, a file of this name, must write it in `commit`.
     """
     if not isinstance(answer, type) or answer is base or not issubclass(answer, base):
         name = base.__name__
-        return not_yet(
+        raise Wrong(
             f"A class is wanted that extends {name}: write `class Mended({name}): ...`. "
             f"If {name} was defined again since, run your cell again, too."
         )
     if note is not None:
-        noted = judged(lambda: _noted_in_commit(answer, note), "The note is right.")
-        if not noted.passed:
-            return noted
+        _noted_in_commit(answer, note)
     report = examine(answer)
     for verdict in report.verdicts:
         if verdict.name in report.broken:
             seen = " ".join(verdict.seen.split())[:300]
-            return not_yet(f"{verdict.name}: {seen} → {verdict.remedy}")
-    return right(f"{len(report.verdicts)} promises were tried, and all are kept.")
+            raise Wrong(f"{verdict.name}: {seen} → {verdict.remedy}")
+    return f"{len(report.verdicts)} promises were tried, and all are kept."
 
 
 def _noted_in_commit(reader: type, note: str) -> None:
     """`commit` notes how many numbers are through; `read` neither writes the note nor heeds it."""
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "0.txt").write_text("0\n1\n2\n")
-        made, file = reader(folder), Path(folder) / note
+    with scratch() as folder:
+        (folder / "0.txt").write_text("0\n1\n2\n")
+        made, file = reader(str(folder)), folder / note
 
         def rows() -> list[Any]:
             parts = made.partitions({"next": 0}, {"next": 3})

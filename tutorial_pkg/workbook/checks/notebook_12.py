@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from tutorial_pkg.workbook.checks.verdict import Verdict, Wrong, exercise, judged, not_yet
+from tutorial_pkg.workbook.checks.trial import Buffer, context_of
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
 
 SECONDS = 3.0
 FILL_SECONDS, PATIENCE_SECONDS = 0.5, 1.0  # so long `fill` may wait; and more if all is slow
@@ -53,33 +54,14 @@ def _hears_the_end(connection: socket.socket, received: bytearray) -> bool:
     return True
 
 
-def _context(port: int) -> SimpleNamespace:
-    return SimpleNamespace(index=0, count=1, options=SimpleNamespace(port=port))
-
-
 # ---- Exercise 1: a source ------------------------------------------------------------------------
 
 
-class Added:
-    """Stands for the builder's buffer."""
-
-    def __init__(self) -> None:
-        self.rows: list[Any] = []
-        self.closed = False
-
-    def add(self, row: Any, token: Any = None) -> None:
-        self.rows.append(row)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@exercise
-def check_12_1(answer: Any) -> Verdict:
+@exercise("class Client")
+def check_12_1(answer: Any) -> str:
     """Does the class `answer` read a server's lines, also those that come in pieces?"""
-    if not isinstance(answer, type):
-        return not_yet("A class is wanted: class Client: ...")
-    return judged(lambda: _reads(answer), "Whole lines only, no waiting, and it knows the end.")
+    _reads(answer)
+    return "Whole lines only, no waiting, and it knows the end."
 
 
 def _reads(client: Any) -> None:
@@ -95,7 +77,7 @@ def _reads(client: Any) -> None:
 
     with _server(talk) as port:
         try:
-            state = client(_context(port))
+            state = client(context_of(port=port))
             _reads_all(state, go_on)
             state.close()
             if not ended.wait(SECONDS):
@@ -105,7 +87,7 @@ def _reads(client: Any) -> None:
 
 
 def _reads_all(state: Any, go_on: threading.Semaphore) -> None:
-    buffer = Added()
+    buffer = Buffer()
     _fill(state, buffer, 2)
     _expect(buffer, ["one", "two"], "A line is whole when its newline is there; keep the rest.")
     started = time.monotonic()
@@ -128,7 +110,7 @@ def _reads_all(state: Any, go_on: threading.Semaphore) -> None:
         raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
 
 
-def _fill(state: Any, buffer: Added, rows: int) -> None:
+def _fill(state: Any, buffer: Buffer, rows: int) -> None:
     end = time.monotonic() + SECONDS
     while len(buffer.rows) < rows and not buffer.closed and time.monotonic() < end:
         try:
@@ -137,7 +119,7 @@ def _fill(state: Any, buffer: Added, rows: int) -> None:
             raise Wrong("A character came in two pieces: join the bytes, then decode.") from error
 
 
-def _expect(buffer: Added, wanted: list[str], hint: str) -> None:
+def _expect(buffer: Buffer, wanted: list[str], hint: str) -> None:
     if buffer.rows != wanted:
         raise Wrong(f"{hint} Wanted {wanted}, got {buffer.rows}.")
 
@@ -145,12 +127,11 @@ def _expect(buffer: Added, wanted: list[str], hint: str) -> None:
 # ---- Exercise 2: a sink --------------------------------------------------------------------------
 
 
-@exercise
-def check_12_2(answer: Any) -> Verdict:
+@exercise("class Sender")
+def check_12_2(answer: Any) -> str:
     """Does the class `answer` send each row as a line, and all of them before it closes?"""
-    if not isinstance(answer, type):
-        return not_yet("A class is wanted: class Sender: ...")
-    return judged(lambda: _sends(answer), "Each row is a line, and `close` leaves nothing behind.")
+    _sends(answer)
+    return "Each row is a line, and `close` leaves nothing behind."
 
 
 def _sends(sender: Any) -> None:
@@ -162,7 +143,7 @@ def _sends(sender: Any) -> None:
             ended.set()
 
     with _server(talk) as port:
-        state = sender(_context(port))
+        state = sender(context_of(port=port))
         for row in rows:
             state.receive(SimpleNamespace(line=row))
         state.close()

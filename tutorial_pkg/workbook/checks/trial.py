@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -81,27 +82,37 @@ def as_json(offset: Any) -> Any:
     return json.loads(json.dumps(offset))
 
 
-def told(error: BaseException) -> str:
-    """An error in a line, with the line of the learner's code that raised it."""
-    trace, where = error.__traceback__, ""
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_name
-        if trace.tb_frame.f_globals.get("__name__") in ("__main__", None):
-            where = f" in `{name}`, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return f"{type(error).__name__}{where}: {str(error)[:120]}"
-
-
 def broken_off(items: Iterable[Any]) -> Iterator[Any]:
     """The items, and then an error, as when a task's input fails half-way."""
     yield from items
     raise OSError("the power fails")
 
 
-def breaks_off(call: Callable[[], Any]) -> bool:
+def breaks_off(call: Callable[..., Any], *arguments: Any) -> bool:
     """Whether the OSError of `broken_off` comes out of the call."""
     try:
-        call()
+        call(*arguments)
     except OSError:
         return True
     return False
+
+
+def context_of(index: int = 0, count: int = 1, **options: Any) -> SimpleNamespace:
+    """What the builder hands to `create`."""
+    return SimpleNamespace(index=index, count=count, options=SimpleNamespace(**options))
+
+
+class Buffer:
+    """Stands for the builder's buffer: what `fill` adds."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self.tokens: list[Any] = []
+        self.closed = False
+
+    def add(self, row: Any, token: Any = None) -> None:
+        self.rows.append(row)
+        self.tokens += [token] if token is not None else []
+
+    def close(self) -> None:
+        self.closed = True

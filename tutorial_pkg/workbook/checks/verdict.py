@@ -1,14 +1,14 @@
-"""What a check answers."""
+"""What a check answers, and the engine that all checks share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 More = ParamSpec("More")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,7 @@ class Verdict:
         return f"{mark} {self.message}"
 
 
-def right(message: str) -> Verdict:
-    return Verdict(True, message)
-
-
-def not_yet(message: str) -> Verdict:
-    return Verdict(False, message)
-
-
-class Wrong(Exception):
-    """The answer is wrong; the text says how."""
-
-
-def judged(examine: Callable[[], None], praise: str) -> Verdict:
-    """Right with `praise`, unless `examine` raises `Wrong`, or the learner's own code an error."""
-    try:
-        examine()
-    except Wrong as wrong:
-        return not_yet(str(wrong))
-    except Exception as error:  # whatever the answer raises makes it a wrong one
-        text = " ".join(str(error).split())
-        return not_yet(f"It raised {type(error).__name__}: {text[:120]}.")
-    return right(praise)
+NO_ANSWER = Verdict(False, "No answer yet: write yours in the cell above.", answered=False)
 
 
 def the_solution(verdict: Verdict) -> Verdict:
@@ -56,15 +35,99 @@ def the_solution(verdict: Verdict) -> Verdict:
     return replace(verdict, message=f"the solution: {verdict.message}")
 
 
+class Wrong(Exception):
+    """The answer is wrong; the text names the symptom and the next step."""
+
+
 def exercise(
-    check: Callable[Concatenate[Answer, More], Verdict],
-) -> Callable[Concatenate[Answer | None, More], Verdict]:
-    """A check of an exercise: as long as the answer is None, it says that there is none."""
+    wanted: str = "", base: type = object
+) -> Callable[[Callable[Concatenate[Any, More], str]], Callable[Concatenate[Any, More], Verdict]]:
+    """Make a check of a function that returns praise or raises `Wrong`.
 
-    @wraps(check)
-    def checked(answer: Answer | None, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
-        if answer is None:
-            return Verdict(False, "No answer yet: write yours in the cell above.", answered=False)
-        return check(answer, *args, **kwargs)
+    `wanted` is how the answer begins: `def` stands for a function, `class` for a class that extends
+    `base`. Whatever else is raised comes from the learner's code, and makes the answer wrong.
+    """
 
-    return checked
+    def made(
+        examine: Callable[Concatenate[Any, More], str],
+    ) -> Callable[Concatenate[Any, More], Verdict]:
+        @wraps(examine)
+        def check(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+            if answer is None:
+                return NO_ANSWER
+            try:
+                _is_of_kind(answer, wanted, base)
+                return Verdict(True, examine(answer, *args, **kwargs))
+            except Wrong as wrong:
+                return Verdict(False, str(wrong))
+            except Exception as error:
+                return Verdict(False, f"It raised {told(error)}")
+
+        return check
+
+    return made
+
+
+def _is_of_kind(answer: Any, wanted: str, base: type) -> None:
+    if wanted.startswith("def ") and not callable(answer):
+        raise Wrong(f"A function is wanted: {wanted}: ...")
+    if wanted.startswith("class "):
+        is_class(answer, wanted, base)
+
+
+def is_class(answer: Any, wanted: str, base: type) -> None:
+    """Raise `Wrong` unless the answer is a class, not an object of it, that extends `base`."""
+    if not isinstance(answer, type) or not issubclass(answer, base):
+        name = wanted.removeprefix("class ").partition("(")[0]
+        raise Wrong(f"A class is wanted: {wanted}: ... and then answer = {name}, without brackets.")
+
+
+def told(error: BaseException) -> str:
+    """An error in a line, with the line of the learner's code that raised it."""
+    trace, where = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") in ("__main__", None):
+            where = f" in `{trace.tb_frame.f_code.co_name}`, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(error).__name__}{where}: {' '.join(str(error).split())[:120]}"
+
+
+class Case(NamedTuple):
+    """A call of the answer: its arguments, what it must return, and the hint if it does not.
+
+    `symptoms` are results of typical mistakes, each with a hint of its own.
+    """
+
+    arguments: tuple[Any, ...]
+    wanted: Any
+    hint: str
+    symptoms: Sequence[tuple[Any, str]] = ()
+
+
+def compare(
+    answer: Callable[..., Any],
+    cases: Iterable[Case],
+    key: Callable[[Any], Any] = lambda found: found,
+) -> None:
+    """Raise `Wrong` for the first case in which `key` of the result is not what is wanted.
+
+    `key` may raise `Wrong` itself, for a result of the wrong kind.
+    """
+    for arguments, wanted, hint, symptoms in cases:
+        call = call_of(answer, arguments)
+        try:
+            found = key(answer(*deepcopy(arguments)))
+        except Wrong as wrong:
+            raise Wrong(f"{call}: {wrong}") from None
+        except Exception as error:
+            raise Wrong(f"{call} raised {told(error)}. {hint}") from None
+        if found != wanted:
+            told_by = next((text for result, text in symptoms if result == found), hint)
+            raise Wrong(f"{call} must be {wanted!r}, yours is {found!r}. {told_by}")
+
+
+def call_of(answer: Callable[..., Any], arguments: Iterable[Any]) -> str:
+    """The call as a learner would write it."""
+    name = getattr(answer, "__name__", "")
+    texts = ", ".join(map(repr, arguments))
+    return f"{name if name.isidentifier() else 'answer'}({texts})"

@@ -1,0 +1,164 @@
+"""The checks of notebook 01, and what a verdict looks like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copy
+from typing import Any
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+
+from tests.unit.workbook.answers import changed, tried
+from tutorial_pkg.workbook.checks import Verdict, check_01_1, check_01_2, the_solution
+
+
+def test_a_verdict_is_one_line() -> None:
+    assert repr(Verdict(True, "right.")) == "✓ right."
+    assert repr(Verdict(False, "not yet.")) == "✗ not yet."
+
+
+def test_a_tick_is_for_the_learner_s_own_answer() -> None:
+    assert repr(check_01_1(None)) == "– No answer yet: write yours in the cell above."
+    assert repr(the_solution(check_01_1(escape))).startswith("✓ the solution: One item")
+    assert not the_solution(check_01_1(str.upper)).passed
+
+
+def escape(item: str) -> str:
+    return item.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+test_01_1 = tried(
+    check_01_1,
+    (escape, "✓ One item, one line"),
+    ("text", "A function is wanted: def escape(item): ..."),
+    (lambda item: None, "must return a string for every string, not NoneType"),
+    (lambda item: escape(item).encode(), "must return a string for every string, not bytes"),
+    (lambda item: item[99], "raised IndexError"),
+    (lambda item: item, "still spans two lines"),
+    (lambda item: item.replace("\n", "\\n"), "still spans two lines"),
+    (lambda item: item.replace("\n", "\\n").replace("\r", "\\r"), "come out alike"),
+    (
+        # The backslash last doubles those that the newline has just brought in.
+        lambda i: i.replace("\n", "\\n").replace("\r", "\\r").replace("\\", "\\\\"),
+        "come out alike",
+    ),
+    (lambda item: escape(item).replace(",", "\\,"), "a comma needs no escape"),
+    (repr, "repr() puts quotes around a text"),
+    (lambda item: f" {escape(item)}", "must stay as it is"),
+    (lambda item: repr(item).replace("'", ""), "json.dumps change more"),
+    (lambda item: repr(item)[1:-1], "json.dumps change more"),
+    (lambda item: json.dumps(item)[1:-1], "json.dumps change more"),
+    (lambda item: item.encode("unicode_escape").decode(), "unicode_escape, repr and"),
+    (lambda i: i.replace("%", "%%").replace("\n", "%n").replace("\r", "%r"), "Use exactly"),
+)
+
+
+@dataclass
+class Draft(WriterCommitMessage):
+    name: str
+
+
+class JsonWriter(DataSourceStreamWriter):
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{uuid4()}.tmp"
+        with draft.open("w") as file:
+            file.writelines(f"{json.dumps(row.asDict())}\n" for row in iterator)
+        return Draft(draft.name)
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for number, message in enumerate(messages):
+            (self.folder / message.name).replace(self.folder / f"batch-{batchId}-{number}.json")
+
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        for message in filter(None, messages):
+            (self.folder / message.name).unlink()
+
+
+def writer(*edits: tuple[str, str]) -> Any:
+    return changed(JsonWriter, *edits)
+
+
+class NamedByPartition(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{TaskContext.get().partitionId()}.tmp"
+        draft.write_text("".join(f"{json.dumps(row.asDict())}\n" for row in iterator))
+        return Draft(draft.name)
+
+
+class Copies(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for number, message in enumerate(messages):
+            copy(self.folder / message.name, self.folder / f"batch-{batchId}-{number}.json")
+
+
+class WritesAnew(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        drafts = [self.folder / message.name for message in messages]
+        whole = "".join(draft.read_text() for draft in drafts)
+        (self.folder / f"batch-{batchId}.json").write_text(whole)
+        for draft in drafts:
+            draft.unlink()
+
+
+class Swallows(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        with suppress(OSError):
+            return super().write(iterator)
+        return Draft("nothing")
+
+
+test_01_2 = tried(
+    check_01_2,
+    (JsonWriter, "✓ Each batch is there once"),
+    ("folder", "A class is wanted"),
+    (writer(("draft-{uuid4()}.tmp", "batch-{uuid4()}.json")), "before the batch is committed"),
+    (
+        writer(("return Draft(draft.name)", "self.name = draft.name; return Draft('')"),
+               ("message.name", "self.name")),
+        "It runs on another instance than `write` did",
+    ),
+    (
+        writer(("batch-{batchId}-{number}", "batch-{uuid4()}")),
+        "that repeats batch 0 there are 6 rows instead of 3: name the files after",
+    ),
+    (
+        writer(("-{number}.json", ".json")),
+        "see 1 of 3 rows, in batch-0.json: each task needs a file of its own",
+    ),
+    (writer(("batch-{batchId}", "batch-0")), "After batch 1 readers"),
+    (
+        writer(("commit(self", "close(self")),
+        "there is no batch-*.json: `commit` gives each draft that name",
+    ),
+    (Copies, "rename each draft, a copy leaves it behind"),
+    (WritesAnew, "batch-<batchId>-<number of the message>.json is asked"),
+    (NamedByPartition, "uuid4() makes a name that nobody else has"),
+    (
+        writer(("json.dumps(row.asDict())", "row")),
+        "A line is not JSON: \"Row(number=0, name='item 0')\"",
+    ),
+    (
+        writer(("row.asDict()", "row")),
+        "A row came as [0, 'item 0']: {'number': 0, 'name': 'item 0'} is json.dumps",
+    ),
+    (writer(("draft-{uuid4()}", "draft")), "raised FileNotFoundError"),
+    (writer(("return Draft(draft.name)", "return None")), "must return a message"),
+    (writer(("filter(None, messages)", "messages")), "the message of a task that failed is None"),
+    (writer((".unlink()", "")), "`abort` leaves drafts behind"),
+    (Swallows, "`write` swallows an error"),
+    (writer(("row.asDict()", "{'number': row.number}")), "json.dumps(row.asDict())"),
+    (
+        writer(("Path(folder)", 'Path(folder); self.file = open(f"{folder}/draft.tmp", "w")')),
+        "It raised PicklingError: Cannot pickle files",
+    ),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""The check of the writer of notebook 02."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
+
+from tests.unit.workbook.answers import changed, tried
+from tutorial_pkg.workbook.checks import check_02_1
+
+
+class Wrote(WriterCommitMessage):
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+
+
+class Counted(DataSourceWriter):
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def write(self, iterator: Iterator[Row]) -> Any:
+        number = TaskContext.get().partitionId()
+        with open(f"{self.folder}/data.{number}.csv", "a") as file:
+            lines = sum(file.write(f"{row.item}\n") > 0 for row in iterator)
+        return Wrote(lines)
+
+    def commit(self, messages: list[Any]) -> None:
+        total = sum(message.lines for message in messages)
+        Path(self.folder, "total.txt").write_text(str(total))
+
+
+def writer(*edits: tuple[str, str]) -> Any:
+    return changed(Counted, *edits)
+
+
+class InTheClass(Counted):
+    """In one process it counts right: only a real job tells."""
+
+    count = 0
+
+    def write(self, iterator: Iterator[Row]) -> Any:
+        message = super().write(iterator)
+        InTheClass.count += message.lines
+        return message
+
+    def commit(self, messages: list[Any]) -> None:
+        Path(self.folder, "total.txt").write_text(str(InTheClass.count))
+
+
+RETURN, SUM = "return Wrote(lines)", "sum(message.lines for message in messages)"
+IN_SELF = (("return Wrote(lines)", "self.count += lines; return Wrote(lines)"), (SUM, "self.count"))
+FILES = 'sum(len(file.read_text().split()) // 2 for file in Path(self.folder).glob("data.*"))'
+test_02_1 = tried(
+    check_02_1,
+    (Counted, "✓ 3 tasks reported, and the total is what the files hold: 60."),
+    (Counted("folder"), "answer = MyWriter, without brackets"),
+    (
+        writer(*IN_SELF, ("self.folder = folder", "self.folder, self.count = folder, 0")),
+        "Was it counted in `self`, in the class",
+    ),
+    (
+        writer((RETURN, "self.count = lines; return Wrote(lines)"), (SUM, "self.count")),
+        "stays in the task's copy: return it in the message",
+    ),
+    (
+        writer(("messages: list[Any])", "messages: list[Any], batchId: int)")),
+        "in a batch job it is commit(self, messages)",
+    ),
+    (writer(("file.write(", "len(")), "no line in any data.*.csv"),
+    (writer(("{number}", "0")), "one file only"),
+    (writer(('Path(self.folder, "total.txt")', "Path('/dev/null')")), "write it in `commit(self"),
+    (writer((RETURN, "")), "`write` returned nothing: it must return Wrote(count)"),
+    (
+        writer((RETURN, "return lines"), (SUM, "sum(messages)")),
+        "`write` returned int: it must return Wrote(count)",
+    ),
+    (
+        writer((RETURN, "return WriterCommitMessage()"), (SUM, FILES)),
+        "The total is right, but the tasks reported [None, None, None]",
+    ),
+    (writer(("str(total)", 'f"{total} lines"')), "a plain number is wanted"),
+    (writer((SUM, "len(messages)")), "the number of messages"),
+    (writer((SUM, "messages[-1].lines")), "the lines of one task"),
+    (writer(("in messages)", "in messages + messages)")), "total.txt says 120, the files hold 60"),
+)

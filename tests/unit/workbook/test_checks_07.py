@@ -1,0 +1,87 @@
+"""The checks of notebook 07."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.unit.workbook.answers import changed, tried
+from tutorial_pkg.workbook.checks import check_07_1, check_07_2
+
+
+def numbers(folder: Path) -> list[int]:
+    return sorted(int(file.name) for file in folder.iterdir() if file.name.isdigit())
+
+
+def offset(checkpoint: Path, batch: int) -> dict[str, int] | None:
+    note = checkpoint / "offsets" / str(batch)
+    return json.loads(note.read_text().splitlines()[2]) if note.exists() else None
+
+
+def repeated(checkpoint: Path) -> tuple | None:
+    begun, through = numbers(checkpoint / "offsets"), numbers(checkpoint / "commits")
+    last = begun[-1]
+    if last in through:
+        return None
+    return last, offset(checkpoint, last - 1), offset(checkpoint, last)
+
+
+def told_by(*edits: tuple[str, str]) -> Any:
+    return changed(repeated, *edits)
+
+
+def names_with_checksums(checkpoint: Path) -> tuple | None:
+    last = max(int(file.name) for file in (checkpoint / "offsets").iterdir())
+    return last, None, None
+
+
+def by_age(checkpoint: Path) -> tuple | None:
+    newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: file.stat().st_mtime_ns)
+    last = int(newest.name)
+    return None if last in numbers(checkpoint / "commits") else (last, None, offset(checkpoint, 0))
+
+
+def after_the_committed_one(checkpoint: Path) -> tuple | None:
+    following = numbers(checkpoint / "commits")[-1] + 1
+    begun = offset(checkpoint, following)
+    return begun and (following, offset(checkpoint, following - 1), begun)
+
+
+test_07_1 = tried(
+    check_07_1,
+    (repeated, "✓ Begun and not committed"),
+    (lambda checkpoint: (found := repeated(checkpoint)) and list(found), "✓ Begun and not"),
+    ("text", "A function is wanted"),
+    (told_by(("last in through", "False")), "nothing is repeated: return None"),
+    (told_by(("begun[-1]", "int(max(map(str, begun)))")), "not 9: compare the names as numbers"),
+    (names_with_checksums, "a hidden file such as .2.crc"),
+    (told_by(("last in through", "last not in through")), "nothing is repeated: return None"),
+    (lambda checkpoint: None, "offsets/2 has no commits/2"),
+    (told_by(("last in through", "len(begun) == len(through)")), "not how many files there are"),
+    (lambda checkpoint: repeated(checkpoint) and repeated(checkpoint)[0], "yours is 2"),
+    (lambda checkpoint: repeated(checkpoint) or (), "nothing is repeated: return None"),
+    (told_by(("last - 1)", "last - 1) or {'next': 0}")), "its start is None"),
+    (by_age, "offsets/2 has no commits/2"),
+    (after_the_committed_one, "raised IndexError: list index out of range. Batch 0 has no"),
+    (lambda checkpoint: {}["next"], "raised KeyError"),
+)
+
+
+def restore(saved: dict[str, int], ports: list[int]) -> dict[str, int]:
+    return {**{str(port): 0 for port in ports}, **saved}
+
+
+test_07_2 = tried(
+    check_07_2,
+    (restore, "✓ Old ports"),
+    ({"11000": 0}, "A function is wanted"),
+    (lambda saved, ports: None, "not None: is there a `return`?"),
+    (lambda saved, ports: json.dumps(saved), "must return a dict such as saved, not str"),
+    (lambda saved, ports: saved[ports], "raised TypeError"),
+    (lambda saved, ports: {**dict.fromkeys(ports, 0), **saved}, "A key in JSON is a string"),
+    (lambda saved, ports: {str(port): 0 for port in ports}, "What is saved must win over 0"),
+    (lambda saved, ports: {**saved, **{str(port): 0 for port in ports}}, "must win over 0"),
+    (lambda saved, ports: {str(p): saved.get(str(p), 0) for p in ports}, "Port 11001 is gone"),
+    (lambda saved, ports: saved, "A new port starts at 0"),
+)

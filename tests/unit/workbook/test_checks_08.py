@@ -1,0 +1,130 @@
+"""The checks of notebook 08."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.unit.workbook.answers import changed, tried
+from tutorial_pkg.workbook.checks import check_08_1, check_08_2
+
+
+def write_batch(folder: Path, batch_id: int, lines: Any) -> None:
+    final = folder / f"batch-{batch_id}.csv"
+    draft = folder / f".batch-{batch_id}.draft"
+    with draft.open("w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    draft.replace(final)
+
+
+def writing(*edits: tuple[str, str]) -> Any:
+    return changed(write_batch, *edits)
+
+
+def swallows(folder: Path, batch_id: int, lines: Any) -> None:
+    with suppress(OSError):
+        write_batch(folder, batch_id, lines)
+
+
+def without_the_last_newline(folder: Path, batch_id: int, lines: Any) -> None:
+    write_batch(folder, batch_id, ["\n".join(lines)])
+    file = folder / f"batch-{batch_id}.csv"
+    file.write_text(file.read_text().removesuffix("\n"))
+
+
+def renames_with_os(folder: Path, batch_id: int, lines: Any) -> None:
+    draft = f"{folder}/draft"
+    with open(draft, "w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    os.rename(draft, f"{folder}/batch-{batch_id}.csv")  # noqa: PTH104
+
+
+def draft_elsewhere(folder: Path, batch_id: int, lines: Any) -> None:
+    with tempfile.NamedTemporaryFile("w", delete=False) as draft:
+        draft.writelines(f"{line}\n" for line in lines)
+    shutil.move(draft.name, folder / f"batch-{batch_id}.csv")
+
+
+def in_place(mode: str, text: str = "{line}\\n") -> Any:
+    return writing(('draft.open("w")', f'final.open("{mode}")'), ("    draft.replace(final)", ""),
+                   ("{line}\\n", text))  # fmt: skip
+
+
+def lines_first(folder: Path, batch_id: int, lines: Any) -> None:
+    """All lines are there before the file is opened, but not yet when a reader looks into it."""
+    text = "".join(f"{line}\n" for line in lines)
+    (folder / f"batch-{batch_id}.csv").write_text(text)
+
+
+test_08_1 = tried(
+    check_08_1,
+    (write_batch, "✓ A repeated batch replaces its file"),
+    (renames_with_os, "✓ A repeated batch"),
+    ("text", "A function is wanted"),
+    (lambda folder, batch_id, lines: None, "found no file"),
+    (writing(("batch-{batch_id}.csv", "batch.csv")), "found batch.csv: use the batch id"),
+    (in_place("a"), "open its file with 'w'"),
+    (in_place("w", "{line}"), "Each line ends with a newline"),
+    (in_place("w"), "It writes under the final name"),
+    (lines_first, "It writes under the final name"),
+    (writing((".draft", ".tmp.csv"), ('f".', 'f"')), "Half a batch is visible in batch-1.tmp.csv"),
+    (writing(("    draft.replace", "        draft.replace")), "renamed before it was whole"),
+    (without_the_last_newline, "the last one too"),
+    (writing(("{batch_id}.csv", "{len(list(folder.glob('b*')))}.csv")), "found batch-2.csv"),
+    (writing(("draft.replace", "final.exists() or draft.replace")), "leaves the first one there"),
+    (writing(("with draft", "final.unlink(True)\n    with draft")), "do not delete it first"),
+    (draft_elsewhere, "a rename is one step only within a file system"),
+    (swallows, "your function swallowed it: do not catch it"),
+    (writing(('"w"', '"a"')), "begin its file anew"),
+    (lambda folder, batch_id: None, "raised TypeError"),
+)
+
+
+def compare(sent: list[str], arrived: list[str]) -> tuple[Counter[str], Counter[str]]:
+    lost, often = Counter(sent) - Counter(arrived), Counter(arrived) - Counter(sent)
+    return lost, often
+
+
+def often_as(expression: str) -> Any:
+    return changed(compare, ("return lost, often", f"return lost, {expression}"))
+
+
+def subtract(sent: list[str], arrived: list[str]) -> tuple[Counter[str], Counter[str]]:
+    """Counter.subtract keeps zeros: they say nothing, so they do no harm."""
+    lost = Counter({line: max(0, n) for line, n in (Counter(sent) - Counter(arrived)).items()})
+    return lost + Counter(), Counter({**dict.fromkeys(sent, 0), **compare(sent, arrived)[1]})
+
+
+def by_sets(sent: list[str], arrived: list[str]) -> tuple[dict[str, int], dict[str, int]]:
+    return dict.fromkeys({*sent} - {*arrived}, 1), dict.fromkeys({*arrived} - {*sent}, 1)
+
+
+def below_zero(sent: list[str], arrived: list[str]) -> tuple[Counter[str], Counter[str]]:
+    lost = Counter(sent)
+    lost.subtract(arrived)
+    return lost, Counter(arrived) - Counter(sent)
+
+
+test_08_2 = tried(
+    check_08_2,
+    (compare, "✓ Every line as often as it was sent"),
+    (subtract, "✓ Every line"),
+    ("text", "A function is wanted"),
+    (lambda sent, arrived: sent == arrived, "Two dictionaries are wanted"),
+    (lambda sent, arrived: Counter(sent) - arrived, "raised TypeError"),
+    (below_zero, "Less than none cannot be lost"),
+    (often_as("{line: arrived.count(line) for line in often}"), "must be ({'b': 1}, {'a': 1})"),
+    (lambda sent, arrived: ({}, {}), "equal lengths prove nothing"),
+    (by_sets, "equal lengths prove nothing"),
+    (lambda s, a: (dict.fromkeys({*s} - {*a}, 1), compare(s, a)[1]), "sets cannot count"),
+    (often_as("dict.fromkeys(often, 1)"), "came twice too often"),
+    (often_as("{line: n for line, n in often.items() if line in sent}"), "that nobody sent"),
+    (lambda sent, arrived: compare(sent, arrived)[::-1], "The two are swapped"),
+    (lambda sent, arrived: (list(sent), list(arrived)), "Two dictionaries are wanted"),
+    (lambda sent, arrived: (*compare(sent, arrived), True), "Two dictionaries are wanted"),
+)

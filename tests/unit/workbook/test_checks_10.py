@@ -1,0 +1,138 @@
+"""The checks of notebook 10, against a real server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.unit.workbook.answers import look
+from tutorial_pkg.workbook.checks import check_10_1, check_10_2
+
+
+def statement(text: str) -> Any:
+    return lambda connection, rows: connection.cursor().executemany(text, rows)
+
+
+INSERT = "INSERT INTO prices VALUES (%s, %s)"
+UPDATE = "ON CONFLICT (item) DO UPDATE SET euros ="
+UPSERT = f"{INSERT} {UPDATE} EXCLUDED.euros"
+
+
+def deletes_first(connection: Any, rows: list[tuple[int, int]]) -> None:
+    connection.execute("DELETE FROM prices")
+    statement(UPSERT)(connection, rows)
+
+
+def commits(connection: Any, rows: list[tuple[int, int]]) -> None:
+    statement(UPSERT)(connection, rows)
+    connection.commit()
+
+
+def first_wins(connection: Any, rows: list[tuple[int, int]]) -> None:
+    statement(UPSERT)(connection, list({item: (item, e) for item, e in reversed(rows)}.values()))
+
+
+def in_one_statement(connection: Any, rows: list[tuple[int, int]]) -> None:
+    values = ", ".join(f"({item}, {euros})" for item, euros in rows)
+    connection.execute(f"INSERT INTO prices VALUES {values} {UPDATE} EXCLUDED.euros")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (statement(UPSERT), "✓ Set by key"),
+        (UPSERT, "A function is wanted"),
+        (lambda connection, rows: None, "Two new items must be in the table"),
+        (statement(INSERT), "raised UniqueViolation"),
+        (statement(f"{INSERT} ON CONFLICT DO NOTHING"), "DO UPDATE, not DO NOTHING"),
+        (statement(f"{INSERT} {UPDATE} prices.euros + 1"), "A repeat must change nothing"),
+        (deletes_first, "A later price replaces an earlier one"),
+        (first_wins, "has the later price"),
+        (in_one_statement, "raised CardinalityViolation"),
+        (commits, "It must not commit"),
+    ],
+)
+def test_10_1(uri: str, answer: Any, expected: str) -> None:
+    look(check_10_1(answer, uri), expected)
+
+
+NOTE = "INSERT INTO done VALUES (%(query)s, %(batch)s) ON CONFLICT DO NOTHING"
+SHOW = "INSERT INTO orders SELECT item, euros FROM staged WHERE handle = ANY(%(handles)s)"
+CLEAR = "DELETE FROM staged WHERE query = %(query)s AND batch <= %(batch)s"
+
+
+def in_steps(
+    note: str = NOTE, show: str = SHOW, clear: str = CLEAR, autocommit: bool = False
+) -> Any:
+    def commit(context: Any, handles: list[str]) -> None:
+        names = {"query": context.query, "batch": context.batch, "handles": handles}
+        with psycopg.connect(context.options.uri, autocommit=autocommit) as database:
+            if not note or database.execute(note, names).rowcount:
+                database.execute(show, names)
+            database.execute(clear, names)
+
+    return commit
+
+
+def swallows(context: Any, handles: list[str]) -> None:
+    try:
+        in_steps()(context, handles)
+    except psycopg.Error:
+        return
+
+
+def returns_early(context: Any, handles: list[str]) -> None:
+    names = {"query": context.query, "batch": context.batch, "handles": handles}
+    with psycopg.connect(context.options.uri) as database:
+        if database.execute(NOTE, names).rowcount:
+            database.execute(SHOW, names)
+            database.execute(CLEAR, names)
+
+
+def does_not_commit(context: Any, handles: list[str]) -> None:
+    names = {"query": context.query, "batch": context.batch, "handles": handles}
+    database = psycopg.connect(context.options.uri)
+    for text in (NOTE, SHOW, CLEAR):
+        database.execute(text, names)
+    database.close()
+
+
+def clearing(condition: str) -> Any:
+    return in_steps(clear=f"DELETE FROM staged WHERE {condition}")
+
+
+ALL_ROWS = "INSERT INTO orders SELECT item, euros FROM staged WHERE batch = 0"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (in_steps(), "✓ Published once"),
+        ("commit", "A function is wanted"),
+        (does_not_commit, "Nothing is in `orders`"),
+        (in_steps(show=CLEAR), "insert before you delete"),
+        (in_steps(show=ALL_ROWS), "count if their handle is in `handles`"),
+        (clearing("handle = ANY(%(handles)s)"), "Rows of a task that died are still staged"),
+        (in_steps(note=""), "The same batch came again"),
+        (returns_early, "A batch that comes again was staged again"),
+        (clearing("true"), "what another query has staged"),
+        (clearing("batch <= %(batch)s"), "compare `query`"),
+        (clearing("query = %(query)s AND batch = %(batch)s"), "clear all batches up to this one"),
+        (clearing("query = %(query)s OR batch <= %(batch)s"), "what another query has staged"),
+        (clearing("query = %(query)s"), "It deleted rows of a later batch"),
+        (in_steps(autocommit=True), "use one transaction"),
+        (swallows, "the error was swallowed"),
+        (lambda context, handles: context.nothing, "raised AttributeError"),
+    ],
+)
+def test_10_2(uri: str, answer: Any, expected: str) -> None:
+    look(check_10_2(answer, uri), expected)
+
+
+def test_the_check_leaves_no_database_behind(uri: str) -> None:
+    check_10_2(swallows, uri)
+    with psycopg.connect(uri) as database:
+        names = [name for (name,) in database.execute("SELECT datname FROM pg_database")]
+    assert not [name for name in names if name.startswith("check_")]
