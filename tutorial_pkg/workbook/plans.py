@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from html import escape
 from typing import Any, NamedTuple
 
 from IPython.display import SVG
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.workbook.diagrams import HEAD, INK, LETTER, LINE, PLAIN, STYLE
+from tutorial_pkg.workbook.diagrams import INK, Box, arrow, card, drawn, width_of
 
 # ---- Operators and shuffles ----------------------------------------------------------------------
 
@@ -113,83 +112,42 @@ def _short(name: str) -> str:
 
 # ---- The graph -----------------------------------------------------------------------------------
 
-LINE_HEIGHT, GAP_X, GAP_Y, PADDING = 18, 90, 16, 20
-
-
-class _Box(NamedTuple):
-    operators: list[str]
-    right: float
-    top: float
-
-    @property
-    def left(self) -> float:
-        return self.right - max(map(len, self.operators)) * LETTER - PADDING
-
-    @property
-    def height(self) -> float:
-        return len(self.operators) * LINE_HEIGHT + 14
-
-    @property
-    def middle(self) -> float:
-        return self.top + self.height / 2
-
-
-class _Arrow(NamedTuple):
-    move: str
-    source: _Box
-    target: _Box
+GAP_X, GAP_Y = 90, 16
 
 
 def plan_graph(plan: Any) -> SVG:
     """The plan, from what it reads, at the left, to its result."""
-    boxes: list[_Box] = []
-    arrows: list[_Arrow] = []
+    boxes: list[Box] = []
+    arrows: list[str] = []
     _place(stage_of(plan), 0, 0, boxes, arrows)
-    left = min(box.left for box in boxes)
-    height = max(box.top + box.height for box in boxes)
-    shapes = "".join([*map(_arrow, arrows), *map(_box, boxes)])
-    view = f"{left - 12:.0f} -12 {24 - left:.0f} {height + 24:.0f}"
-    card = f'<rect x="{left - 12:.0f}" y="-12" width="100%" height="100%" rx="8" fill="white"/>'
-    return SVG(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{24 - left:.0f}" '
-        f'height="{height + 24:.0f}" viewBox="{view}" style="{STYLE}">{HEAD}{card}{shapes}</svg>'
-    )
+    height = max(_bottom(box) for box in boxes)
+    return card([*arrows, *map(drawn, boxes)], min(box.left for box in boxes), 0, height)
 
 
-def _place(stage: Stage, right: float, top: float, boxes: list[_Box], arrows: list[_Arrow]) -> _Box:
+def _place(stage: Stage, right: float, top: float, boxes: list[Box], arrows: list[str]) -> Box:
     """The stage's box with its right edge there, in the middle of what feeds it."""
-    draft = _Box(stage.operators or ["…"], right, top)
+    lines = stage.operators or ["…"]
+    box = Box(lines, right - width_of(lines), 0, width_of(lines))
     feeding, bottom = [], top
-    for move, child in stage.inputs:
+    for _, child in stage.inputs:
         first = len(boxes)
-        feeding.append((move, _place(child, draft.left - GAP_X, bottom, boxes, arrows)))
-        bottom = max(box.top + box.height for box in boxes[first:]) + GAP_Y
-    middles = [box.middle for _, box in feeding] or [draft.middle]
-    box = draft._replace(top=max(top, sum(middles) / len(middles) - draft.height / 2))
+        feeding.append(_place(child, box.left - GAP_X, bottom, boxes, arrows))
+        bottom = max(map(_bottom, boxes[first:])) + GAP_Y
+    middles = [below.middle for below in feeding] or [0.0]
+    box = box._replace(middle=max(top + box.height / 2, sum(middles) / len(middles)))
     boxes.append(box)
-    arrows += [_Arrow(move, source, box) for move, source in feeding]
+    for (move, _), below in zip(stage.inputs, feeding, strict=True):
+        dashes = ' stroke-dasharray="5 4"' if move == "broadcast" else ""
+        arrows.append(arrow(below, box, box.middle, dashes) + _label(move, below, box))
     return box
 
 
-def _box(box: _Box) -> str:
-    lines = "".join(
-        f'<text x="{(box.left + box.right) / 2:.1f}" y="{box.top + (n + 1) * LINE_HEIGHT:.1f}" '
-        f'text-anchor="middle" fill="{INK}">{escape(name)}</text>'
-        for n, name in enumerate(box.operators)
-    )
-    return (
-        f'<rect x="{box.left:.1f}" y="{box.top:.1f}" width="{box.right - box.left:.1f}" '
-        f'height="{box.height:.1f}" rx="6" fill="{PLAIN}" stroke="{LINE}"/>{lines}'
-    )
+def _bottom(box: Box) -> float:
+    return box.middle + box.height / 2
 
 
-def _arrow(arrow: _Arrow) -> str:
-    x, y = arrow.source.right, arrow.source.middle
-    to_x, to_y = arrow.target.left, arrow.target.middle
-    dashes = ' stroke-dasharray="5 4"' if arrow.move == "broadcast" else ""
+def _label(move: str, start: Box, end: Box) -> str:
     return (
-        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="{LINE}" '
-        f'stroke-width="1.5" marker-end="url(#head)"{dashes}/>'
-        f'<text x="{(x + to_x) / 2:.1f}" y="{(y + to_y) / 2 - 5:.1f}" text-anchor="middle" '
-        f'fill="{INK}" font-size="11">{arrow.move}</text>'
+        f'<text x="{(start.right + end.left) / 2:.1f}" y="{(start.middle + end.middle) / 2 - 5}" '
+        f'text-anchor="middle" fill="{INK}" font-size="11">{move}</text>'
     )
