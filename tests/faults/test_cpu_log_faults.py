@@ -198,7 +198,18 @@ def test_a_second_driver_is_told_who_was_first(drill: Drill) -> None:
     first.go()
     wait_until(lambda: drill.size() and not drill.staged(), SECONDS, "the first batch")
     second.go()
+
+    def refused() -> bool:
+        if second.running and not first_is_behind():
+            drill.feed.add(files=1)  # it shows that it lives by what it commits
+        return not second.running
+
+    def first_is_behind() -> bool:
+        return sum(items_of(drill.contents()).values()) < len(drill.feed.items)
+
+    wait_until(refused, SECONDS, "an error of the second")
     assert second.wait(SECONDS) != 0
+    wait_until(lambda: not first_is_behind(), SECONDS, "the rest of the first one's lines")
     error = second.output.read_text()
     assert f"{drill.out} is being written by query " in error
     assert f"process {_jvm_of(first).pid} on {os.uname().nodename})" in error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import uuid
 from pathlib import Path
 
 READ_BYTES = 1 << 20
@@ -49,15 +50,28 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def replace_file(file: Path, text: str) -> None:
-    """Give `file` this content in one step that survives a power failure: all of it, or nothing."""
-    draft = file.with_name(f"{file.name}.new")
-    with draft.open("w") as written:
-        written.write(text)
-        written.flush()
-        os.fsync(written.fileno())
-    draft.replace(file)
-    sync_directory(file.parent)
+def replace_file(
+    file: Path, content: str | bytes, mode: int = 0o640, survives_power_failure: bool = True
+) -> None:
+    """Give `file` this content in one step: who reads it finds all of the old one, or of the new.
+
+    The draft beside it has a name that nobody can guess, so that no link leads it elsewhere and
+    two writers do not meet in it. A process that is killed meanwhile leaves its draft behind.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        with os.fdopen(open_own(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as new:
+            new.write(data)
+            if survives_power_failure:
+                new.flush()
+                os.fsync(new.fileno())
+        draft.replace(file)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    if survives_power_failure:
+        sync_directory(file.parent)
 
 
 def begin_sync(file: int, offset: int, length: int) -> None:

@@ -1,4 +1,7 @@
-"""How the logs in a directory do, by their numbers, in a small file that anyone may read."""
+"""How the logs in a directory do, by their numbers, in a small file.
+
+It may quote what a user's function raised, so it is as private as the logs themselves.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.durable_log.lock import writer_process
 
 if TYPE_CHECKING:
@@ -47,11 +51,7 @@ class StatusFile(Generic[Status]):
         """Replace the file in one step, so that nobody reads half of one. Raises `OSError`."""
         numbers = {number: asdict(status) for number, status in each.items()}
         text = json.dumps({"process": os.getpid(), self._key: numbers, "warnings": warnings})
-        draft = self._file.with_name(f"{FILE_NAME}.new")
-        draft.unlink(missing_ok=True)  # what is there may lead elsewhere
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w") as written:
-            written.write(text)
-        draft.replace(self._file)
+        replace_file(self._file, text, survives_power_failure=False)
 
     def read(self) -> Published[Status]:
         """What was published last. Raises `ValueError` if it is damaged."""

@@ -11,27 +11,15 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import psutil
 
-
-def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
-    """Wait for `condition()` to be true and return its value.
-
-    Raises `TimeoutError` that says `what` did not happen.
-    """
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise TimeoutError(f"{what} did not happen within {seconds:g} s")
+from tutorial_pkg.core.waiting import wait_for
+from tutorial_pkg.core.waiting import wait_until as wait_until
 
 
 def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
@@ -40,12 +28,9 @@ def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[ps
     A zombie has ended. `psutil.wait_procs` would wait for process 1 to collect it, which takes
     process 1 as long as it likes; in a container without an init, for ever.
     """
-    end = time.monotonic() + seconds
-    left = [process for process in processes if _runs(process)]
-    while left and time.monotonic() < end:
-        time.sleep(0.01)
-        left = [process for process in left if _runs(process)]
-    return left
+    watched = list(processes)
+    wait_for(lambda: not any(map(_runs, watched)), seconds, every=0.01)
+    return [process for process in watched if _runs(process)]
 
 
 class QueryProcess:

@@ -1,7 +1,7 @@
 """What start_spark does beyond one machine: is the master there, the package travels, who works?
 
 Two names that PySpark does not call public are used: `SparkContext._jsc` and `environment`;
-`tests/unit/test_session_privates.py` notices when they change.
+`tests/unit/session/test_session_privates.py` notices when they change.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
 
+from tutorial_pkg.core.waiting import wait_for
 from tutorial_pkg.core.worker import CORES
 
 SHIP = "spark.tutorial_pkg.ship"
@@ -97,16 +98,15 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
 
     Spark starts without: it is how many there are that sources cut their work for.
     """
-    end = time.monotonic() + seconds
     found, since = 0, time.monotonic()
-    while time.monotonic() < end:
-        now = _executors(context)
-        if now != found:
+
+    def have_joined() -> bool:
+        nonlocal found, since
+        if (now := _executors(context)) != found:
             found, since = now, time.monotonic()
-        if found and time.monotonic() - since > SETTLED_SECONDS:
-            return
-        time.sleep(0.05)
-    if not found:
+        return found > 0 and time.monotonic() - since > SETTLED_SECONDS
+
+    if not wait_for(have_joined, seconds) and not found:
         print(_no_worker_text(context, seconds))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from tutorial_pkg.core.places import project_dir, work_dir
 from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.core.waiting import wait_for
 from tutorial_pkg.session.java import JavaNotFoundError, find_java
 
 PORTS = range(11000, 11004)
@@ -21,7 +22,7 @@ NEEDED_BYTES = 1 << 30
 STREAM_SECONDS = 60
 
 
-class Unwell(Exception):
+class CheckFailed(Exception):
     """A check found something wrong; the message says what and what to do."""
 
 
@@ -40,7 +41,7 @@ def examine(quick: bool = False) -> int:
 def _report(check: Callable[[], str]) -> int:
     try:
         print(f"✓ {check()}", flush=True)
-    except Unwell as found:
+    except CheckFailed as found:
         print(f"✗ {found}", flush=True)
         return 1
     return 0
@@ -56,7 +57,7 @@ def _java() -> str:
     try:
         java = find_java()
     except JavaNotFoundError as error:
-        raise Unwell(f"Java: {error}") from None
+        raise CheckFailed(f"Java: {error}") from None
     return f"Java {java.release}, found by {java.found_by}"
 
 
@@ -65,10 +66,14 @@ def _package(name: str, least: str, below: str | None = None) -> Callable[[], st
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            raise Unwell(f"{name} is not installed. Run `make lab`, which installs it.") from None
+            raise CheckFailed(
+                f"{name} is not installed. Run `make lab`, which installs it."
+            ) from None
         if _numbers(version) < _numbers(least) or (below and _numbers(version) >= _numbers(below)):
             wanted = f"{least} or later" + (f", below {below}" if below else "")
-            raise Unwell(f"{name} {version}: {wanted} is needed. Remove .venv and run `make lab`.")
+            raise CheckFailed(
+                f"{name} {version}: {wanted} is needed. Remove .venv and run `make lab`."
+            )
         return f"{name} {version}"
 
     return check
@@ -84,10 +89,12 @@ def _disk() -> str:
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"written")
     except OSError as error:
-        raise Unwell(f"disk: cannot write to .work ({error.strerror}). Check the folder.") from None
+        raise CheckFailed(
+            f"disk: cannot write to .work ({error.strerror}). Check the folder."
+        ) from None
     free = shutil.disk_usage(folder).free
     if free < NEEDED_BYTES:
-        raise Unwell(f"disk: {free >> 20} MiB free; make room, 1 GiB is needed.")
+        raise CheckFailed(f"disk: {free >> 20} MiB free; make room, 1 GiB is needed.")
     return f"disk: .work is writable, {free >> 30} GiB free"
 
 
@@ -95,7 +102,7 @@ def _ports() -> str:
     taken = [port for port in PORTS if not is_free(port)]
     if taken:
         ports = ", ".join(map(str, taken))
-        raise Unwell(
+        raise CheckFailed(
             f"ports: {ports} in use, perhaps by another notebook: shut its kernel down. "
             "The notebooks take other ports meanwhile."
         )
@@ -114,13 +121,13 @@ def _stream() -> str:
             spark = start_spark("doctor")
         rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
         query = rows.writeStream.format("memory").queryName("doctor").start()
-        while not spark.table("doctor").count():
-            if not query.isActive or time.monotonic() > began + STREAM_SECONDS:
-                raise Unwell(f"stream: no row in {STREAM_SECONDS} s. {last_error(query) or ''}")
-            time.sleep(0.1)
+        rows_came = spark.table("doctor").count
+        wait_for(lambda: rows_came() or not query.isActive, STREAM_SECONDS)
+        if not rows_came():
+            raise CheckFailed(f"stream: no row in {STREAM_SECONDS} s. {last_error(query) or ''}")
         seconds = time.monotonic() - began
         query.stop()
         stop_spark(spark)
     except (ImportError, RuntimeError) as error:
-        raise Unwell(f"stream: {error} See .work/logs.") from None
+        raise CheckFailed(f"stream: {error} See .work/logs.") from None
     return f"stream: first rows of a Spark query after {seconds:.1f} s"

@@ -1,14 +1,13 @@
 """run_until_signal(): a job that ends as a service should, with its batch finished.
 
 One name that PySpark does not call public is used: `java_gateway.ensure_callback_server_started`;
-`tests/unit/test_session_privates.py` notices when it changes.
+`tests/unit/session/test_session_privates.py` notices when it changes.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql.streaming import StreamingQuery
+
+from tutorial_pkg.core.waiting import wait_for
 
 LOOK_SECONDS = 0.1
 SIGNALS = ("TERM", "INT")
@@ -25,7 +26,7 @@ def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
     """Wait until the query ends, or until SIGTERM or Ctrl-C asks for it; True if one did.
 
     Then the batch that runs is finished, for which it has so many `seconds`, and the query is
-    stopped, so that a restart has not to repeat it. It works in a script, in the main thread, with
+    stopped, so that a restart need not repeat it. It works in a script, in the main thread, with
     `python` as with `spark-submit`: there it is the JVM that a signal is sent to.
 
     Ctrl-C goes to all processes of the job; this package's sources leave it to the driver. SIGTERM
@@ -49,12 +50,12 @@ def stop_after_batch(query: StreamingQuery, seconds: float = 60) -> None:
 
     A batch that begins in just that moment is broken off, and comes again at the next start.
     """
-    end = time.monotonic() + seconds
     before = _last_batch(query)
-    while query.status["isTriggerActive"] and _last_batch(query) == before:
-        if time.monotonic() > end:
-            break
-        time.sleep(LOOK_SECONDS / 10)
+    wait_for(
+        lambda: not query.status["isTriggerActive"] or _last_batch(query) != before,
+        seconds,
+        every=LOOK_SECONDS / 10,
+    )
     query.stop()
 
 

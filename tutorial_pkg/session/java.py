@@ -16,10 +16,9 @@ from pyspark import __version__ as spark_version
 from tutorial_pkg.core.places import project_dir, work_dir
 
 SUPPORTED = (17, 21)
-APT_PACKAGE = "openjdk-17-jre-headless"
 REMEDY = (
     "Spark needs Java 17 or 21. Install it "
-    f"(Debian/Ubuntu: `apt-get install {APT_PACKAGE}`; macOS: `brew install openjdk@17`; "
+    "(Debian/Ubuntu: `apt-get install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
     "conda: `conda install openjdk=17`), then set JAVA_HOME to its folder."
 )
 
@@ -97,16 +96,16 @@ def _candidates() -> Iterator[tuple[Path, str]]:
 
 
 def install_java() -> Java:
-    """Find Java or install it: with apt as root on Debian or Ubuntu, else with `cjdk`.
+    """Find Java or install it with `cjdk`.
 
-    What `cjdk` fetches stays in the user's cache; the project's `.java` folder links to it.
+    What that fetches stays in the user's cache; the project's `.java` folder links to it.
     Raises `JavaNotFoundError` when that fails too.
     """
     try:
         return find_java()
     except JavaNotFoundError:
         print("Java 17 is missing: installing it.")
-    tried = _install_with_apt() or _install_with_cjdk()
+    tried = _install_with_cjdk()
     java_release.cache_clear()
     try:
         return find_java()
@@ -114,21 +113,11 @@ def install_java() -> Java:
         raise JavaNotFoundError(f"{error} Installing it failed: {tried}") from None
 
 
-def _install_with_apt() -> str | None:
-    """None when apt has not installed it and another way may."""
-    if not shutil.which("apt-get") or os.geteuid() != 0:
-        return None
-    apt = ["apt-get", "-q", "-y", "-o", "Dpkg::Use-Pty=0"]
-    subprocess.run([*apt, "update"], check=False)
-    done = subprocess.run([*apt, "install", APT_PACKAGE], check=False)
-    return None if done.returncode else "apt installed it, but it does not run."
-
-
 def _install_with_cjdk() -> str:
     try:
         import cjdk
     except ImportError:
-        return "apt is not at hand (or not for this user), and cjdk is not installed."
+        return "the package cjdk is not installed."
     try:
         home = cjdk.java_home(vendor="temurin-jre", version="17")
     except (cjdk.CjdkError, OSError) as error:

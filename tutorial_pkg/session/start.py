@@ -2,8 +2,8 @@
 
 Some names that PySpark does not call public are used: `java_gateway.launch_gateway`,
 `SparkContext._gateway`, the accumulator servers, what a listener keeps of its Java side, and where
-Spark's JVM keeps the sources that it has looked up. `tests/unit/test_session_privates.py` and
-`tests/integration/test_session.py` notice when they change.
+Spark's JVM keeps the sources that it has looked up. `tests/unit/session/test_session_privates.py`
+and `tests/integration/test_session.py` notice when they change.
 """
 
 from __future__ import annotations

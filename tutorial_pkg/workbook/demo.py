@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 from tqdm import tqdm
 
+from tutorial_pkg.connectors.cpu_log import DATA_FILES
 from tutorial_pkg.connectors.item_stream import item_stream
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.places import work_dir
@@ -62,7 +63,7 @@ def _watch(query: StreamingQuery, seconds: int) -> None:
 
 
 def _show_counts(spark: SparkSession, folder: Path) -> None:
-    lines = spark.read.text(str(folder / "log" / "data.*.csv"))
+    lines = spark.read.text(str(folder / "log" / DATA_FILES))
     file = F.element_at(F.split(F.input_file_name(), "/"), -1).alias("file")
     lines.groupBy(file).count().orderBy("file").show()
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tutorial_pkg.connectors.cpu_log import DATA_FILES
 from tutorial_pkg.workbook.look import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, SKY, chart
 
 # ---- The trade monitor ---------------------------------------------------------------------------
@@ -25,7 +26,7 @@ def results(folder: Path) -> Counts:
 
     Only whole lines count: the log may be written to just now.
     """
-    texts = [file.read_text() for file in folder.glob("data.*.csv")]
+    texts = [file.read_text() for file in folder.glob(DATA_FILES)]
     lines = [line for text in texts for line in text.split("\n")[:-1]]
     items = [line.split(",", 2)[2].split() for line in lines]
     return {

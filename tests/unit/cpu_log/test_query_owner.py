@@ -1,4 +1,4 @@
-"""Who owns a directory, until when, and how a worker without parents finds its JVM."""
+"""Who owns a directory, and when it gives way to whom."""
 
 from __future__ import annotations
 
@@ -11,98 +11,60 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from tutorial_pkg.connectors.cpu_log import query_owner
 from tutorial_pkg.connectors.cpu_log.query_owner import (
-    LEASE_SECONDS,
     Owner,
     is_job_that_ended,
-    is_running,
     this_job,
     this_owner,
-    words_for_takeover,
 )
-from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.core.waiting import wait_until
 
 HERE = os.uname().nodename
-# By its name a JVM; asked for its threads it says nothing, for it is none.
-LIKE_A_JVM = """
-import pathlib, signal
-signal.signal(signal.SIGQUIT, signal.SIG_IGN)
-pathlib.Path("/proc/self/comm").write_text("java")
-print("ready", flush=True)
-input()
-"""
+OTHER = Owner("another query", "another run", HERE)
 
 
 @pytest.fixture
-def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen]:
-    monkeypatch.setattr(query_owner, "ATTACH_SECONDS", 0.1)
-    command = [sys.executable, "-c", LIKE_A_JVM]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as child:
-        assert child.stdout.readline() == b"ready\n"
+def jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that this one takes for the JVM that it works for."""
+    command = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+        parent = psutil.Process(child.pid)
+        monkeypatch.setattr(parent, "name", lambda: "java")
+        monkeypatch.setattr(psutil.Process, "parents", lambda _: [psutil.Process(1), parent])
         yield child
         child.kill()
 
 
-def owner_of(child: subprocess.Popen) -> Owner:
-    return Owner("query", "run", HERE, child.pid, psutil.Process(child.pid).create_time())
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a process names itself in /proc")
-def test_a_jvm_that_does_not_tell_owns_until_it_ends(jvm: subprocess.Popen) -> None:
-    owner = owner_of(jvm)
-    assert is_running(owner, 1e9)
-    assert not is_running(replace(owner, started=owner.started - 60), 0)
+def test_an_owner_gives_way_when_its_process_has_ended(jvm: subprocess.Popen[bytes]) -> None:
+    owner = this_owner("query", "run")
+    assert owner == Owner("query", "run", HERE, jvm.pid, psutil.Process(jvm.pid).create_time())
+    assert not owner.gives_way_to(OTHER)
+    assert replace(owner, started=owner.started - 60).gives_way_to(OTHER), "the pid is used again"
     jvm.kill()
-    wait_until(lambda: not is_running(owner, 0), 10, "a zombie no longer owns")
+    wait_until(lambda: owner.gives_way_to(OTHER), 10, "a zombie no longer owns")
     jvm.communicate()
-    assert not is_running(owner, 0)
+    assert owner.gives_way_to(OTHER)
 
 
-def test_what_is_no_jvm_owns_nothing() -> None:
-    """Version 0.1.0 recorded process 1 for a worker whose parents had been killed."""
-    init = psutil.Process(1)
-    assert not is_running(Owner("query", "run", HERE, 1, init.create_time()), 0)
+@pytest.mark.parametrize(
+    "owner", [Owner("query", "run", "elsewhere", 1, 0.5), Owner("query", "run", HERE)]
+)
+def test_an_owner_that_nobody_can_look_at_gives_way_to_its_own_query_only(owner: Owner) -> None:
+    assert not owner.gives_way_to(OTHER)
+    assert owner.gives_way_to(Owner("query", "another run", HERE))
 
 
-def test_on_another_host_the_last_commit_is_a_lease() -> None:
-    elsewhere = Owner("query", "run", "elsewhere", 1, 0.5)
-    assert is_running(elsewhere, LEASE_SECONDS - 1)
-    assert not is_running(elsewhere, LEASE_SECONDS + 1)
-    assert words_for_takeover(elsewhere) == (
-        "; if that host has gone, wait until 60 s have passed since its commit"
-    )
-    assert words_for_takeover(replace(elsewhere, host=HERE)) == ""
-
-
-def test_a_query_takes_itself_along_to_another_host() -> None:
-    owner = Owner("query", "run", "elsewhere", 1, 0.5)
-    assert owner.has_moved_to(Owner("query", "another run", HERE, 1, 0.5))
-    assert not owner.has_moved_to(Owner("another", "another run", HERE, 1, 0.5))
-    assert not owner.has_moved_to(Owner("query", "another run", "elsewhere", 1, 0.5))
-
-
-def test_a_worker_without_parents_finds_the_jvm_that_runs_its_query(
-    monkeypatch: pytest.MonkeyPatch, jvm: subprocess.Popen
-) -> None:
+def test_a_worker_without_parents_names_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil.Process, "parents", lambda _: [psutil.Process(1)])
-    dumps = {jvm.pid: b'"stream execution thread for q [id = x, runId = my-run]"'}
-    monkeypatch.setattr(query_owner, "_thread_dump", lambda pid: dumps.get(pid, b""))
-    assert this_owner("query", "my-run").pid == jvm.pid
-    assert this_owner("query", "another-run") == Owner("query", "another-run", HERE, 0, 0.0)
+    assert this_owner("query", "run") == Owner("query", "run", HERE, 0, 0.0)
 
 
-def test_an_owner_without_a_process_keeps_nobody_out() -> None:
-    assert not is_running(Owner("query", "run", HERE), 0)
-
-
-def test_a_job_has_ended_with_its_process(
-    monkeypatch: pytest.MonkeyPatch, jvm: subprocess.Popen
+def test_a_job_gives_way_at_once_and_has_ended_with_its_process(
+    jvm: subprocess.Popen[bytes],
 ) -> None:
-    monkeypatch.setattr(psutil.Process, "parents", lambda _: [psutil.Process(jvm.pid)])
     job = this_job()
     assert job.query == job.run
+    assert job.gives_way_to(OTHER), "it commits only once"
     assert not is_job_that_ended(f"{job.query}.0123")
     jvm.kill()
     jvm.wait()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tutorial_pkg.durable_log import lock
+from tutorial_pkg.core import waiting
 from tutorial_pkg.durable_log.lock import LogLockedError, WriterLock, writer_process
 
 HOLDER = """
@@ -27,10 +27,18 @@ sys.stdin.read()
 """
 
 
-def test_second_writer_is_told_who_holds_the_lock_until_that_one_dies(tmp_path) -> None:
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+@contextmanager
+def held(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process has the lock."""
+    command = [sys.executable, "-c", HOLDER, str(directory)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
+        yield holder
+        holder.kill()
+
+
+def test_second_writer_is_told_who_holds_the_lock_until_that_one_dies(tmp_path) -> None:
+    with held(tmp_path) as holder:
         assert writer_process(tmp_path) == holder.pid
         since = json.loads((tmp_path / "lock").read_text())["since"]
         with pytest.raises(LogLockedError) as error:
@@ -39,7 +47,6 @@ def test_second_writer_is_told_who_holds_the_lock_until_that_one_dies(tmp_path) 
             f"the log {tmp_path} is in use by the query of process {holder.pid} (since {since}); "
             "stop that query first, or give this one a log of its own"
         )
-        holder.kill()
     assert writer_process(tmp_path) is None
     WriterLock(tmp_path).release()
 
@@ -50,22 +57,12 @@ def test_no_process_writes_where_no_log_is(tmp_path) -> None:
 
 def test_waits_for_a_lock_that_comes_free(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = WriterLock(tmp_path)
-    monkeypatch.setattr(lock.time, "sleep", lambda _: first.release())
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: first.release())
     second = WriterLock(tmp_path)
     with (tmp_path / "lock").open() as other, pytest.raises(OSError) as error:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert error.value.errno == errno.EAGAIN
     second.release()
-
-
-@contextmanager
-def held(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process has the lock."""
-    command = [sys.executable, "-c", HOLDER, str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout.readline() == b"held\n"
-        yield holder
-        holder.kill()
 
 
 def test_deleting_the_file_lets_nobody_in(tmp_path) -> None:

@@ -51,7 +51,7 @@ def test_a_folder_that_cannot_be_written_is_told(
 
 
 def test_a_package_of_a_wrong_version_is_told() -> None:
-    with pytest.raises(doctor.Unwell, match=r"pandas 2\S+: 1 or later, below 2 is needed"):
+    with pytest.raises(doctor.CheckFailed, match=r"pandas 2\S+: 1 or later, below 2 is needed"):
         doctor._package("pandas", "1", below="2")()
-    with pytest.raises(doctor.Unwell, match="no-such-package is not installed"):
+    with pytest.raises(doctor.CheckFailed, match="no-such-package is not installed"):
         doctor._package("no-such-package", "1")()

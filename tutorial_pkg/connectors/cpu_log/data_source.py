@@ -28,11 +28,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tutorial_pkg.connectors.cpu_log.checkpoint_plan import local_checkpoint, synced_plan
+from tutorial_pkg.connectors.cpu_log.data_files import DATA_FILES
 from tutorial_pkg.connectors.cpu_log.line_format import LINE_PATTERN, format_lines, parse_lines
 from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor
-from tutorial_pkg.connectors.cpu_log.plan import local_checkpoint, synced_plan
-from tutorial_pkg.connectors.cpu_log.publish import DATA_FILES, PublishedDirectory, Staged
+from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory
 from tutorial_pkg.connectors.cpu_log.query_owner import this_job, this_owner
+from tutorial_pkg.connectors.cpu_log.record import Staged
 from tutorial_pkg.connectors.file_lines import (
     FILE_OPTIONS,
     FileLinesReader,
@@ -83,7 +85,7 @@ class CpuLogDataSource(DataSource):
 
     Parallelism: partition *i* of the DataFrame grows `data.<i>.csv`; `repartition(2)` makes two.
     Replay: a batch that comes again is recognised by its query's id, its number and what Spark has
-    planned for it in the checkpoint (`plan.py`), and not published again.
+    planned for it in the checkpoint (`checkpoint_plan.py`), and not published again.
     Guarantee: exactly once. Tasks stage their lines, the commit records and then publishes them
     (`publish.py`); readers never see a line that is taken back. It holds through kills of any
     process, and through a power failure, because the plan is on the disk before the batch is
@@ -112,10 +114,12 @@ class CpuLogDataSource(DataSource):
     foreign, changed or damaged; `OSError` when the disk refuses. A streaming query starts in the
     background, so that its errors, those of options too, are raised by `awaitTermination()`.
 
-    Other queries: of one that runs on another host only its last commit is known; for a minute
-    after it, a second query is refused. What a killed batch job has staged is removed by the next
-    commit on its host. `_cpu_log/` is readable by its user only, and symbolic links are not
-    followed; who may write to the directory itself can still replace what is in it.
+    Other queries: a second one that writes here is refused as soon as the first one commits again.
+    Until then it waits, for up to ten seconds after that one's last commit. So a query that was
+    stopped while its driver lives on delays the next one a little. What a killed batch job has
+    staged is removed by the next commit on its host. `_cpu_log/` is readable by its user only, and
+    symbolic links are not followed; who may write to the directory itself can still replace what
+    is in it.
 
     The idea: the custom sinks of Hazelcast Jet's tutorial, the two-phase commit of Flink's file
     sink, and the redo log of databases.
@@ -195,7 +199,7 @@ class CpuLogWriter(DataSourceArrowWriter):
     def __init__(self, options: OptionValues) -> None:
         self._directory = _directory(options)
         owner = this_job()
-        self._directory.check_owner(owner)
+        self._directory.wait_for_turn(owner)
         self._job = owner.query
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedByTask:

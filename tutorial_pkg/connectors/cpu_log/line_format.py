@@ -7,11 +7,12 @@ escape: a line is split at its first two commas only.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tutorial_pkg.connectors.cpu_log.zones import arrow_zone
 from tutorial_pkg.core.lines import LAST_MILLIS
 
 NULL_ITEM = r"\N"
@@ -26,6 +27,7 @@ LINE_SCHEMA = pa.schema(
     ]
 )
 
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?")
 _TEXT = pa.large_string()  # 64-bit offsets: a batch of long items may pass 2 GiB once escaped
 
 
@@ -77,9 +79,23 @@ def _items(batch: pa.RecordBatch) -> pa.Array:
 
 def _as_text(column: pa.Array) -> pa.Array:
     kind = column.type
-    if pa.types.is_timestamp(kind) and kind.tz:
-        column = column.cast(pa.timestamp(kind.unit, arrow_zone(kind.tz)))
-    return column.cast(_TEXT)
+    if not pa.types.is_timestamp(kind) or not kind.tz:
+        return column.cast(_TEXT)
+    try:
+        return column.cast(pa.timestamp(kind.unit, _arrow_zone(kind.tz))).cast(_TEXT)
+    except pa.ArrowInvalid as error:  # as for Java's `PST`
+        raise ValueError(
+            f"format `cpu_log`: no database of time zones has the session's zone {kind.tz!r}; set "
+            "`spark.sql.session.timeZone` to a name such as 'America/Los_Angeles', or to 'UTC'"
+        ) from error
+
+
+def _arrow_zone(zone: str) -> str:
+    """A zone as Arrow knows it: `GMT+5` is `+05:00`."""
+    if offset := _OFFSET.fullmatch(zone):
+        sign, hours, minutes = offset.groups("0")
+        return f"{sign}{int(hours):02}:{int(minutes):02}"
+    return "UTC" if zone == "Z" else zone
 
 
 def _joined(*pieces: pa.Array | str, null: str) -> pa.Array:

@@ -25,8 +25,8 @@ One record is enough, because a batch is applied before the next one is recorded
 not grow with the number of batches. The idea is the redo log of databases, kept to one entry.
 
 What it asks for: ids of queries that are never used again, batches numbered in order, a plan that
-tells a repeated batch from another one with its number (`plan`), and a caller that commits a batch
-again until it hears that it is done. A job without batches (`batch=None`) that
+tells a repeated batch from another one with its number (`checkpoint_plan`), and a caller that
+commits a batch again until it hears that it is done. A job without batches (`batch=None`) that
 fails may have published all the same: only its caller can tell whether to run it again. A reader
 sees the bytes of a batch come in pieces, and must wait for a line's newline.
 """
@@ -34,35 +34,28 @@ sees the bytes of a batch come in pieces, and must wait for a line's newline.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tutorial_pkg.connectors.cpu_log.applying import Applying
 from tutorial_pkg.connectors.cpu_log.crash_point import CRASH_AT as CRASH_AT
 from tutorial_pkg.connectors.cpu_log.crash_point import crash_point
-from tutorial_pkg.connectors.cpu_log.query_owner import (
-    Owner,
-    is_job_that_ended,
-    is_running,
-    words_for_takeover,
-)
+from tutorial_pkg.connectors.cpu_log.data_files import file_name
+from tutorial_pkg.connectors.cpu_log.query_owner import LEASE_SECONDS, Owner, is_job_that_ended
 from tutorial_pkg.connectors.cpu_log.record import FileEnd, Piece, Record, RecordFile, Staged
 from tutorial_pkg.connectors.cpu_log.staging import Stage
 from tutorial_pkg.connectors.cpu_log.state_folder import StateFolder
 from tutorial_pkg.core.disk import sync_directory
-
-DATA_FILES = "data.*.csv"
+from tutorial_pkg.core.waiting import wait_for
 
 
 class PublishedDirectory:
     """A directory whose `data.<partition>.csv` files grow by whole batches, each exactly once.
 
     With `max_file_bytes`, a file that would grow past it is followed by `data.<partition>.1.csv`
-    and so on. `owner_is_running` tells whether the owner that a record names, and its seconds since
-    the last commit, may still commit. The lock alone makes commits of several owners safe; owners
-    are there to stop an accident. Without `fail_on_duplicates`, a batch that was planned anew is
-    published as well.
+    and so on. Without `fail_on_duplicates`, a batch that was planned anew is published as well.
     """
 
     def __init__(
@@ -70,12 +63,10 @@ class PublishedDirectory:
         path: Path | str,
         max_file_bytes: int | None = None,
         fail_on_duplicates: bool = True,
-        owner_is_running: Callable[[Owner, float], bool] = is_running,
     ) -> None:
         self.path = Path(path)
         self._max_file_bytes = max_file_bytes
         self._fail_on_duplicates = fail_on_duplicates
-        self._owner_is_running = owner_is_running
         self._state = StateFolder(self.path)
         self._record = RecordFile(self._state.path / "record.json")
         self._applying = Applying(self._state.staged, self.path)
@@ -91,15 +82,15 @@ class PublishedDirectory:
 
         `batch` is None for a job that is never repeated; `plan` tells what a repeated batch has in
         common with the first one, where that is known. Raises `RuntimeError` when another owner
-        is running, when the batch is another one than the published one of its number, when
+        commits, too, when the batch is another one than the published one of its number, when
         somebody else has changed a file, or when the record is damaged; `OSError` when the disk
         refuses: the next commit then goes on from a whole state.
         """
         if not staged and not self._record.exists():
             return False
+        self.wait_for_turn(owner)  # without the lock, which the other owner needs to commit
         with self._state.locked():
             record = self._recovered()
-            self._check_owner(record, owner)
             fresh = bool(staged) and not self._is_repeated(record, owner.query, batch, plan)
             if fresh:
                 self._publish(self._next(record, owner, batch, staged, plan))
@@ -117,9 +108,23 @@ class PublishedDirectory:
         """Raises `RuntimeError` when the record is damaged: better before a batch than after it."""
         self._record.read()
 
-    def check_owner(self, owner: Owner) -> None:
-        """Raises `RuntimeError` that names the other owner, when one is running."""
-        self._check_owner(self._record.read(), owner)
+    def wait_for_turn(self, owner: Owner) -> None:
+        """Return when nobody else is writing, which may take a lease of the last owner.
+
+        Raises `RuntimeError` that names the other owner, when that commits meanwhile.
+        """
+        holder, committed = self._record.read().owner, self._record.committed_at()
+        if holder is None or holder.gives_way_to(owner):
+            return
+        wait_for(
+            lambda: self._record.committed_at() != committed or holder.gives_way_to(owner),
+            seconds=committed + LEASE_SECONDS - time.time(),
+        )
+        if self._record.committed_at() != committed:
+            raise RuntimeError(
+                f"{self.path} is being written by {self._record.read().owner}, so {owner} cannot "
+                "write to it; stop the other query first, or choose another directory"
+            )
 
     def check_sees(self, staged: Sequence[Staged], host: str) -> None:
         """Raises `RuntimeError` when this machine does not see what a task on `host` has staged."""
@@ -185,16 +190,6 @@ class PublishedDirectory:
             )
         return False
 
-    def _check_owner(self, record: Record, owner: Owner) -> None:
-        holder = record.owner
-        if holder is None or holder.run == owner.run or holder.has_moved_to(owner):
-            return
-        if self._owner_is_running(holder, self._record.seconds_since_commit()):
-            raise RuntimeError(
-                f"{self.path} is being written by {holder}, so {owner} cannot write to it; stop "
-                f"the other query first, or choose another directory{words_for_takeover(holder)}"
-            )
-
     def _recovered(self) -> Record:
         record = self._record.read()
         if record.pieces:
@@ -208,8 +203,3 @@ class PublishedDirectory:
             over = orphan.name.startswith(f"{query}.") or is_job_that_ended(orphan.name)
             if over and orphan.name not in needed:
                 orphan.unlink(missing_ok=True)
-
-
-def file_name(partition: int, part: int = 0) -> str:
-    """`data.<partition>.csv`, and `data.<partition>.<part>.csv` for those that follow it."""
-    return f"data.{partition}.{part}.csv" if part else f"data.{partition}.csv"

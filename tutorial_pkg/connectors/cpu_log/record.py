@@ -7,15 +7,13 @@ in which a batch becomes part of the log.
 from __future__ import annotations
 
 import json
-import os
-import time
 import zlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tutorial_pkg.connectors.cpu_log.query_owner import Owner
 from tutorial_pkg.connectors.cpu_log.state_folder import PRIVATE_FILE, words_for_another_user
-from tutorial_pkg.core.disk import open_own, sync_directory
+from tutorial_pkg.core.disk import replace_file
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,9 @@ class RecordFile:
         with words_for_another_user(self.path.parent):
             return self.path.exists()
 
-    def seconds_since_commit(self) -> float:
-        return time.time() - self.path.stat().st_mtime if self.exists() else float("inf")
+    def committed_at(self) -> float:
+        """Seconds since the epoch; 0 if nothing was ever committed."""
+        return self.path.stat().st_mtime if self.exists() else 0.0
 
     def read(self) -> Record:
         """Raises `RuntimeError` when the record is damaged."""
@@ -112,12 +111,5 @@ class RecordFile:
             ) from error
 
     def write(self, record: Record) -> None:
-        draft = self.path.with_suffix(".draft")
-        draft.unlink(missing_ok=True)  # a crash's, or a link that somebody has laid there
-        new = open_own(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        with os.fdopen(new, "wb") as file:
-            file.write(record.to_json().encode())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)  # the commit point
-        sync_directory(self.path.parent)
+        """The commit point."""
+        replace_file(self.path, record.to_json(), PRIVATE_FILE)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import pwd
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
-from tutorial_pkg.core.disk import open_own
+from tutorial_pkg.core.file_lock import FileLock
 
 STATE = "_cpu_log"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -47,12 +43,18 @@ class StateFolder:
         """Keep other commits out. Raises `RuntimeError` that names who holds the lock too long."""
         self.make()
         with words_for_another_user(self.path):
-            lock = open_own(self.lock, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+            lock = FileLock(self.lock, PRIVATE_FILE)
         try:
-            _wait_for(lock, self.lock)
+            if not lock.take(LOCK_SECONDS, LOCK_POLL_SECONDS):
+                holder = lock.holder()
+                who = f"process {holder.process}" if holder else "another process"
+                raise RuntimeError(
+                    f"{self.lock} has been locked by {who} for more than {LOCK_SECONDS:g} s; end "
+                    "that process, then start the query again"
+                )
             yield
         finally:
-            os.close(lock)
+            lock.release()
 
 
 @contextlib.contextmanager
@@ -80,29 +82,3 @@ def _user_name(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except KeyError:  # a container's user need not have a name
         return str(number)
-
-
-def _wait_for(lock: int, path: Path) -> None:
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise RuntimeError(
-                    f"{path} has been locked by {_holder(lock)} for more than {LOCK_SECONDS:g} s; "
-                    "end that process, then start the query again"
-                ) from None
-        time.sleep(LOCK_POLL_SECONDS)
-
-
-def _holder(lock: int) -> str:
-    """Who has locked the file, as far as the kernel tells."""
-    ours = f":{os.fstat(lock).st_ino}"
-    with contextlib.suppress(OSError, ValueError, psutil.NoSuchProcess):  # macOS; a container
-        for line in Path("/proc/locks").read_text().splitlines():
-            words = line.split()  # 1: FLOCK ADVISORY WRITE 708 fd:00:1234 0 EOF
-            if words[1] == "FLOCK" and words[5].endswith(ours):
-                process = psutil.Process(int(words[4]))
-                return f"process {process.pid} ({process.name()})"
-    return "another process"

@@ -18,13 +18,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Iterable
 from dataclasses import astuple, replace
 from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, TrackedFile
-from tutorial_pkg.core.disk import sync_directory
+from tutorial_pkg.core.disk import replace_file, sync_directory
 
 FOLD_FILES = 128  # at rest, before a note is worth writing
 _GROWTH = 4
@@ -98,10 +97,12 @@ class FoldedFiles:
     def _write(self, files: Files) -> str:
         rows = {number: file and astuple(file) for number, file in files.items()}
         data = json.dumps(rows, separators=(",", ":")).encode()
+        name = _digest(data)
         self._directory.mkdir(exist_ok=True)
-        _write_durably(self._path(_digest(data)), data)
-        self._notes[_digest(data)] = files
-        return _digest(data)
+        replace_file(self._path(name), data, mode=0o666)  # who reads the files may read it, too
+        sync_directory(self._directory.parent)
+        self._notes[name] = files
+        return name
 
     def _note(self, name: str) -> Files:
         if name not in self._notes:
@@ -137,15 +138,3 @@ class FoldedFiles:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    """Whole or not at all, and on disk when this returns, its name included."""
-    draft = path.with_suffix(f".{os.getpid()}.draft")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_directory(path.parent)
-    sync_directory(path.parent.parent)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tutorial_pkg.connectors.cpu_log import plan
-from tutorial_pkg.connectors.cpu_log.plan import local_checkpoint, synced_plan
+from tutorial_pkg.connectors.cpu_log.checkpoint_plan import local_checkpoint, synced_plan
 
 
 def test_a_checkpoint_is_where_the_query_or_its_session_has_it() -> None:
@@ -62,6 +61,6 @@ def test_a_disk_that_refuses_is_an_error(checkpoint: Path, monkeypatch: pytest.M
     def refuse(_: int) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(plan.os, "fsync", refuse)
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(OSError, match="Input/output error"):
         synced_plan(checkpoint, 4)

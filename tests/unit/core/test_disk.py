@@ -1,0 +1,48 @@
+"""Files that are replaced in one step, whatever lies in the way."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tutorial_pkg.core.disk import replace_file
+
+
+@pytest.mark.parametrize("name", ["id", "id.new", "id.draft", ".id.new", f"id.{os.getpid()}.draft"])
+def test_no_link_leads_a_draft_elsewhere(tmp_path: Path, name: str) -> None:
+    """Where others may write, one could lead to any file of the user who runs the query."""
+    victim, file = tmp_path / "victim", tmp_path / "log" / "id"
+    victim.write_text("theirs")
+    file.parent.mkdir()
+    (file.parent / name).symlink_to(victim)
+    replace_file(file, "ours")
+    assert victim.read_text() == "theirs"
+    assert (file.read_text(), file.is_symlink()) == ("ours", False)
+
+
+def test_a_full_disk_leaves_the_old_content_and_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "id"
+    replace_file(file, "old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        replace_file(file, "new")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_only_its_user_and_group_read_it_unless_said_otherwise(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        replace_file(tmp_path / "log", "lines")
+        replace_file(tmp_path / "note", b"positions", mode=0o666)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "note").stat().st_mode & 0o777 == 0o666

@@ -1,0 +1,108 @@
+"""A lock on a file: one process holds it, and the system releases it when that process dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+
+from tutorial_pkg.core.disk import open_own
+from tutorial_pkg.core.waiting import wait_for
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who took a lock; `host` and `parent` are None if version 0.1.0 did."""
+
+    process: int
+    since: str
+    host: str | None = None
+    parent: int | None = None
+
+    @classmethod
+    def this_process(cls) -> Holder:
+        since = datetime.now().astimezone().isoformat(timespec="seconds")
+        return cls(os.getpid(), since, socket.gethostname(), os.getppid())
+
+    def has_ended(self) -> bool:
+        """Whether its process is gone, as far as this host can know."""
+        return self.host == socket.gethostname() and not psutil.pid_exists(self.process)
+
+
+class FileLock:
+    """`flock` on the file `path`, which also tells who holds it.
+
+    A symbolic link at `path` is refused with an `OSError`.
+    """
+
+    def __init__(self, path: Path, mode: int = 0o640) -> None:
+        self.path = path
+        self._file = os.fdopen(open_own(path, os.O_RDWR | os.O_CREAT, mode), "r+")
+
+    def take(self, seconds: float, every: float = 0.05) -> bool:
+        """Whether the lock was to be had within `seconds`; then it is signed."""
+        taken = wait_for(self.is_taken, seconds, every)
+        if taken:
+            self.sign()
+        return taken
+
+    def is_taken(self) -> bool:
+        """Take the lock if it is free. Raises `OSError` where the file system has no locks."""
+        try:
+            return try_flock(self._file.fileno(), fcntl.LOCK_EX)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{self.path.parent}: files cannot be locked here ({error.strerror}), so two "
+                "queries could write to one log; keep it on a file system that has locks",
+            ) from None
+
+    def sign(self) -> None:
+        """Say in the file that this process holds the lock."""
+        self._file.seek(0)
+        self._file.truncate()
+        json.dump(vars(Holder.this_process()), self._file)
+        self._file.flush()
+
+    def holder(self) -> Holder | None:
+        """Who signed last; None if that process has ended, or nobody has signed."""
+        signed = _signature(self._file)
+        return None if signed is None or signed.has_ended() else signed
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def holder_of(path: Path) -> Holder | None:
+    """Who holds the lock on `path` now; None if nobody does, or the holder has not signed."""
+    try:
+        file = path.open()
+    except FileNotFoundError:
+        return None
+    with file:
+        return None if try_flock(file.fileno(), fcntl.LOCK_SH) else _signature(file)
+
+
+def try_flock(handle: int, kind: int) -> bool:
+    """Whether the lock was to be had at once."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _signature(file: TextIO) -> Holder | None:
+    """None if it is damaged, as by a process that was killed while it signed."""
+    file.seek(0)
+    try:
+        return Holder(**json.load(file))
+    except (ValueError, TypeError):
+        return None
