@@ -66,7 +66,7 @@ class Service:
 
     def _start(self) -> None:
         words, output = (self._cluster.url, self._folder, self._port), self._folder / "driver.log"
-        env = {"PYTHONPATH": str(PROJECT)}
+        env = {"PYTHONPATH": str(PROJECT), "SPARK_CONF_DIR": str(self._cluster.conf)}
         self.driver = QueryProcess(DRIVER, *words, output=output, env=env)
         wait_until(self._listens, SECONDS, "a driver that listens")
 

@@ -58,6 +58,7 @@ def environment(cluster: Cluster, bare_python: Path) -> dict[str, str]:
     return {
         **inherited,
         "MASTER": cluster.url,
+        "SPARK_CONF_DIR": str(cluster.conf),
         "JAVA_HOME": str(find_java().home),
         "PYSPARK_PYTHON": str(bare_python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -181,7 +182,7 @@ def test_the_readmes_job_counts_shows_its_metrics_and_stops_with_its_batch_done(
     written = folder / "shared" / "cpu_log"
     wait_until(lambda: "1970-01-01 00:00:00 50 lines" in published(written), SECONDS, "a window")
     url = running.said(r"Metrics: (http://\S+)").group(1)
-    counted = 'spark_query_rows_in_total{query="cpu_log_job"} 200\n'
+    counted = 'spark_query_rows_in_total{query="cpu_log_job"} 200.0\n'
     wait_until(lambda: counted in answer_of(url), SECONDS, "the metrics of all lines")
     send_lines(HOST, port, ["99000,the last one"])
     notes = folder / "shared" / "checkpoint"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -14,35 +15,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tutorial_pkg.observe.batch import BatchMetrics
-from tutorial_pkg.observe.prometheus import MetricsServer, prometheus_text
+from tutorial_pkg.observe.records import BatchMetrics, QueryRecord
+
+if TYPE_CHECKING:  # imported when it is asked for: a worker need not have `prometheus_client`
+    from tutorial_pkg.observe.prometheus import MetricsServer
 
 MOST_RUNS = 100
-
-
-@dataclass
-class QueryRecord:
-    """A run of a query: from its start, or restart, to its end.
-
-    `name` is the query's, or its id where it has none. `state` is `running`, `stopped` or `failed`,
-    and `error` what it failed with, as Spark tells it. `batches` are the latest ones, oldest first;
-    the totals are those of all of them, `rows_out_total` None as long as the sink counted none.
-    """
-
-    name: str
-    id: str
-    run: str
-    state: str = "running"
-    error: str | None = None
-    batches: list[BatchMetrics] = field(default_factory=list)
-    batches_total: int = 0
-    rows_in_total: int = 0
-    rows_out_total: int | None = None
-    late_rows_total: int = 0
-
-    @property
-    def last(self) -> BatchMetrics | None:
-        return self.batches[-1] if self.batches else None
 
 
 class _Run:
@@ -105,14 +83,18 @@ class QueryMetrics(StreamingQueryListener):
 
     def prometheus(self) -> str:
         """The newest numbers of the queries that run, as Prometheus reads them."""
-        return prometheus_text(self.queries())
+        from tutorial_pkg.observe.prometheus import prometheus_text
+
+        return prometheus_text(self.queries)
 
     def serve(self, port: int = 0) -> MetricsServer:
         """Answer `GET /metrics` on this machine's loopback, until `close()`.
 
         Port 0 takes a free one; `server.url` says where. Raises `OSError` for a port in use.
         """
-        return MetricsServer(self.prometheus, port)
+        from tutorial_pkg.observe.prometheus import MetricsServer
+
+        return MetricsServer(self.queries, port)
 
     # ---- Spark calls these ---------------------------------------------------------------------
 

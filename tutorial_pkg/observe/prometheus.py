@@ -3,90 +3,48 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-if TYPE_CHECKING:
-    from tutorial_pkg.observe.metrics import QueryRecord
+from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tutorial_pkg.observe.records import QueryRecord
 
 HOST = "127.0.0.1"
-PATIENCE_SECONDS = 5.0  # with a client that says nothing
+SILENCE_SECONDS = 5.0  # after which a client that says nothing is left
 
 METRICS = {  # name: what Prometheus should take it for, and what it is
-    "batches_total": ("counter", "batches that are done"),
-    "rows_in_total": ("counter", "rows from the sources"),
-    "rows_out_total": ("counter", "rows to the sink"),
-    "late_rows_total": ("counter", "rows that a watermark has dropped"),
-    "in_per_second": ("gauge", "rows a second that came before the last batch"),
-    "done_per_second": ("gauge", "rows a second that the last batch dealt with"),
-    "phase_seconds": ("gauge", "seconds of the last batch, by phase"),
-    "lag": ("gauge", "how far the last batch was behind its sources, in units of their offsets"),
-    "watermark_behind_seconds": ("gauge", "seconds from the watermark to now"),
-    "state_rows": ("gauge", "rows that aggregates and joins keep"),
-    "state_bytes": ("gauge", "memory that aggregates and joins use"),
+    "batches_total": (CounterMetricFamily, "batches that are done"),
+    "rows_in_total": (CounterMetricFamily, "rows from the sources"),
+    "rows_out_total": (CounterMetricFamily, "rows to the sink"),
+    "late_rows_total": (CounterMetricFamily, "rows that a watermark has dropped"),
+    "in_per_second": (GaugeMetricFamily, "rows a second that came before the last batch"),
+    "done_per_second": (GaugeMetricFamily, "rows a second that the last batch dealt with"),
+    "phase_seconds": (GaugeMetricFamily, "seconds of the last batch, by phase"),
+    "lag": (GaugeMetricFamily, "distance to the newest offsets of the sources, in their unit"),
+    "watermark_behind_seconds": (GaugeMetricFamily, "seconds from the watermark to now"),
+    "state_rows": (GaugeMetricFamily, "rows that aggregates and joins keep"),
+    "state_bytes": (GaugeMetricFamily, "memory that aggregates and joins use"),
 }
 
-Sample = tuple[str, dict[str, str], float]  # a metric's name, labels, the value
+Queries = Callable[[], list[QueryRecord]]
+Clock = Callable[[], datetime]
 
 
-def prometheus_text(queries: Iterable[QueryRecord], now: datetime | None = None) -> str:
-    """The queries that run, in Prometheus' text format: all samples of a metric in one block.
-
-    Of a name only the latest run counts: Spark tells of a start at once, of an end later.
-    """
-    now = now or datetime.now(UTC)
-    running = {query.name: query for query in queries if query.state == "running"}
-    samples = [sample for query in running.values() for sample in _samples(query, now)]
-    return "".join(_block(name, samples) for name in METRICS)
-
-
-def _samples(query: QueryRecord, now: datetime) -> Iterator[Sample]:
-    labels = {"query": query.name}
-    for total in ("batches_total", "rows_in_total", "late_rows_total"):
-        yield total, labels, getattr(query, total)
-    if query.rows_out_total is not None:  # a 0 from a sink that does not count would be a lie
-        yield "rows_out_total", labels, query.rows_out_total
-    if query.last is None:
-        return
-    for gauge in ("in_per_second", "done_per_second", "state_rows", "state_bytes"):
-        yield gauge, labels, getattr(query.last, gauge)
-    for phase, seconds in query.last.seconds.items():
-        yield "phase_seconds", labels | {"phase": phase}, seconds
-    if query.last.lag is not None:
-        yield "lag", labels, query.last.lag
-    behind = query.last.watermark_behind(now)
-    if behind is not None:
-        yield "watermark_behind_seconds", labels, behind
-
-
-def _block(name: str, samples: list[Sample]) -> str:
-    kind, what = METRICS[name]
-    lines = [_line(*sample) for sample in samples if sample[0] == name]
-    head = f"# HELP spark_query_{name} {what}\n# TYPE spark_query_{name} {kind}\n"
-    return head + "".join(lines) if lines else ""
-
-
-def _line(name: str, labels: dict[str, str], value: float) -> str:
-    told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"spark_query_{name}{{{told}}} {value}\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-# ---- The server --------------------------------------------------------------------------------
+def prometheus_text(queries: Queries, now: Clock = lambda: datetime.now(UTC)) -> str:
+    """The queries that run, in Prometheus' text format."""
+    return generate_latest(_registry(queries, now)).decode()
 
 
 class MetricsServer:
-    """Answers `GET /metrics` on loopback with what `text()` says, one client after the other."""
+    """Answers HTTP's GET on loopback with the queries that run, one client after the other."""
 
-    def __init__(self, text: Callable[[], str], port: int) -> None:
-        handler = type("Handler", (_Handler,), {"text": staticmethod(text)})
-        self._server = HTTPServer((HOST, port), handler)
+    def __init__(self, queries: Queries, port: int) -> None:
+        app = make_wsgi_app(_registry(queries, lambda: datetime.now(UTC)))
+        self._server = make_server(HOST, port, app, handler_class=_Handler)
         self.url = f"http://{HOST}:{self._server.server_port}/metrics"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -98,20 +56,55 @@ class MetricsServer:
         self._server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    timeout = PATIENCE_SECONDS
-    text: Callable[[], str]
-
-    def do_GET(self) -> None:
-        if self.path != "/metrics":
-            self.send_error(HTTPStatus.NOT_FOUND, explain="ask for /metrics")
-            return
-        body = self.text().encode()
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+class _Handler(WSGIRequestHandler):
+    timeout = SILENCE_SECONDS
 
     def log_message(self, *_: object) -> None:
         """A cell is no place for a line at each question."""
+
+
+def _registry(queries: Queries, now: Clock) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(_Running(queries, now))
+    return registry
+
+
+class _Running(Collector):
+    """The queries that run, as `prometheus_client` asks for them at each scrape.
+
+    Of a name only the latest run counts: Spark tells of a start at once, of an end later.
+    """
+
+    def __init__(self, queries: Queries, now: Clock) -> None:
+        self._queries, self._now = queries, now
+
+    def collect(self) -> list[Metric]:
+        now, families = self._now(), {name: _family(name) for name in METRICS}
+        running = {query.name: query for query in self._queries() if query.state == "running"}
+        for query in running.values():
+            for name, value in _values(query, now).items():
+                if value is not None:
+                    families[name].add_metric([query.name], value)
+            for phase, seconds in (query.last.seconds if query.last else {}).items():
+                families["phase_seconds"].add_metric([query.name, phase], seconds)
+        return [family for family in families.values() if family.samples]
+
+
+def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
+    kind, what = METRICS[name]
+    labels = ["query", "phase"] if name == "phase_seconds" else ["query"]
+    family: CounterMetricFamily | GaugeMetricFamily = kind(
+        f"spark_query_{name}", what, None, labels
+    )
+    return family
+
+
+def _values(query: QueryRecord, now: datetime) -> dict[str, float | None]:
+    """By metric, but for the phases; None where nobody counts: a 0 would be a lie."""
+    totals = [name for name in METRICS if name.endswith("_total")]
+    values: dict[str, float | None] = {name: getattr(query, name) for name in totals}
+    if query.last:
+        last = ("in_per_second", "done_per_second", "lag", "state_rows", "state_bytes")
+        values |= {name: getattr(query.last, name) for name in last}
+        values["watermark_behind_seconds"] = query.last.watermark_behind(now)
+    return values

@@ -1,7 +1,9 @@
 """A real Spark cluster on this machine: its own standalone master and workers, made to be killed.
 
 The daemons come with PySpark. They listen on loopback only, keep everything in one folder, and are
-gone with the `with` block, or with the process that started them, however it ends.
+gone with the `with` block, or with the process that started them, however it ends. Other users of
+the machine can neither submit a job nor join as a worker: that takes a secret, which is in a file
+that only its user can read, and on no command line.
 """
 
 from __future__ import annotations
@@ -9,12 +11,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
+import shlex
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.processes.query_process import QueryProcess, wait_until
+from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.waiting import wait_until
+from tutorial_pkg.processes.query_process import QueryProcess
 from tutorial_pkg.session.java import archive_options, find_java
 
 HOST = "127.0.0.1"
@@ -30,7 +36,8 @@ def run_cluster(folder: Path, workers: int) -> None:
     """A cluster until Ctrl-C or SIGTERM; says how to use it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
-        print(f"export MASTER={cluster.url}  # its page: {cluster.ui}", flush=True)
+        exports = f"export MASTER={cluster.url} SPARK_CONF_DIR={shlex.quote(str(cluster.conf))}"
+        print(f"{exports}  # its page: {cluster.ui}", flush=True)
         while cluster.workers:
             time.sleep(LOOK_SECONDS)
 
@@ -41,8 +48,9 @@ class Cluster:
         with Cluster(folder) as cluster:
             spark = start_spark(**cluster.settings)
 
-    `workers` numbers those that live, from 1. Raises `TimeoutError`, with the daemon's last words,
-    if one does not start.
+    `workers` numbers those that live, from 1. `conf` is a folder for `SPARK_CONF_DIR`: with it,
+    `spark-submit` and `start_spark` know the cluster's secret. Raises `TimeoutError`, with the
+    daemon's last words, if one does not start.
     """
 
     def __init__(
@@ -50,6 +58,11 @@ class Cluster:
     ) -> None:
         self.folder = Path(folder).absolute()
         self._resources = ("--cores", cores, "--memory", memory)
+        self._secret = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": secrets.token_hex(16),
+        }
+        self.conf = self._write_conf()
         self._java = find_java()
         self._archive = archive_options(self._java)
         self._started = 0
@@ -82,6 +95,7 @@ class Cluster:
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": " ".join(["-XX:+UseSerialGC", *self._archive]),
             "spark.sql.shuffle.partitions": 2,
+            **self._secret,
         }
 
     def add_worker(self) -> int:
@@ -103,6 +117,13 @@ class Cluster:
         for daemon in (*self._workers.values(), self._master):
             daemon.close()
 
+    def _write_conf(self) -> Path:
+        conf = self.folder / "conf"
+        conf.mkdir(mode=0o700, parents=True, exist_ok=True)
+        text = "".join(f"{name} {value}\n" for name, value in self._secret.items())
+        replace_file(conf / "spark-defaults.conf", text, mode=0o600)
+        return conf
+
     def _start_worker(self) -> int:
         number = self._started = self._started + 1
         words = ("--webui-port", 0, "--work-dir", self.folder / f"worker-{number}")
@@ -114,8 +135,8 @@ class Cluster:
         self._heard(self._workers[number], r"(Successfully registered with master)")
 
     def _daemon(self, name: str, *words: object) -> QueryProcess:
-        self.folder.mkdir(parents=True, exist_ok=True)
         env = {
+            "SPARK_CONF_DIR": str(self.conf),
             "JAVA_HOME": str(self._java.home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_SCALA_VERSION": "2.13",  # else its script looks for a build of Spark's source

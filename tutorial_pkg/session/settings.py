@@ -39,6 +39,7 @@ STAND_FOR = {
     "--driver-class-path": "spark.driver.extraClassPath",
     "--driver-library-path": "spark.driver.extraLibraryPath",
 }
+SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark redacts
 WITH_VALUE = ("--conf", "-c", "--properties-file", *STAND_FOR)
 
 
@@ -222,11 +223,13 @@ def _submit_settings(options: list[tuple[str, str]]) -> Settings:
 def submit_words(text: str, settings: Settings) -> str:
     """What `PYSPARK_SUBMIT_ARGS` says, with `settings` after it: of two, Spark takes the last.
 
-    They go before `pyspark-shell`, which ends the options.
+    They go before `pyspark-shell`, which ends the options. Secrets are left out, since all users
+    of a machine can see a command line; the session gets them when its JVM runs.
     """
     words = shlex.split(text)
     end = [SHELL] if words[-1:] == [SHELL] else []
-    ours = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    public = (name for name in settings if not SECRET.search(name))
+    ours = [word for name in public for word in ("--conf", f"{name}={settings[name]}")]
     if MASTER in settings:  # `--master` beats a setting, be it the last
         ours += ["--master", settings[MASTER]]
     return shlex.join([*words[: len(words) - len(end)], *ours, *end])

@@ -7,11 +7,13 @@ Spark removes most of its sockets itself, but not all: the folder of a process t
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import platform
 import shutil
 import socket
+import stat
 import tempfile
 import uuid
 from pathlib import Path
@@ -26,7 +28,10 @@ PREFIX = f"sockets-{hashlib.sha1(platform.node().encode()).hexdigest()[:6]}-"
 
 
 def socket_folder() -> Path | None:
-    """This process's own folder; None where no place on this machine takes Unix sockets."""
+    """This process's own folder, which nobody else can enter.
+
+    None where no place on this machine takes Unix sockets, or other users' folders are in the way.
+    """
     places = (work_dir("spark"), Path(tempfile.gettempdir()), Path("/tmp"))
     return next((folder for place in places if (folder := _made_in(place))), None)
 
@@ -36,9 +41,19 @@ def _made_in(place: Path) -> Path | None:
     folder = place / f"{PREFIX}{os.getpid()}"
     if not takes_sockets(place, len(folder.name) + 1):
         return None
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _is_private(folder):
+        return None
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _is_private(folder: Path) -> bool:
+    """Not so if somebody else was quicker to make it, where all users may."""
+    status = folder.lstat()
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return ours and not stat.S_IMODE(status.st_mode) & 0o077
 
 
 def takes_sockets(place: Path, longer: int = 0) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg.core.errors import last_error
-from tutorial_pkg.observe.batch import lag
+from tutorial_pkg.observe.records import lag
 from tutorial_pkg.workbook.look import BLUE, ORANGE, RED, chart, with_commas
 
 REDRAW_SECONDS = 0.5

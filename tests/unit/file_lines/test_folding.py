@@ -14,7 +14,7 @@ import pytest
 from tests.unit.file_lines.driving import Tailing, append, numbers
 from tutorial_pkg.connectors.file_lines import folding, watch
 from tutorial_pkg.connectors.file_lines.offset import FileOffset
-from tutorial_pkg.observe.batch import lag
+from tutorial_pkg.observe.records import lag
 
 RESTARTS = pytest.mark.parametrize("restarts", [True, False])
 MANY = 200

@@ -555,15 +555,6 @@ def test_status_goes_on_after_the_disk_was_full(start, monkeypatch) -> None:
     assert network_status(running.directory).warnings == expected
 
 
-def test_status_follows_no_symbolic_link(start, tmp_path) -> None:
-    victim = tmp_path / "somebody's"
-    victim.write_text("theirs")
-    (tmp_path / "status.json.new").symlink_to(victim)
-    running = start()
-    wait_until(lambda: network_status(running.directory).listening, 5, "the status")
-    assert victim.read_text() == "theirs"
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"ports": {"11000": {"new": 1}}}', "12"])
 def test_damaged_status(tmp_path, text: str) -> None:
     (tmp_path / "status.json").write_text(text)

@@ -118,6 +118,12 @@ def test_what_a_session_decides_is_the_last_word_to_the_jvm() -> None:
     assert submit_words("--name x", {}) == "--name x", "Spark says what is missing"
 
 
+@pytest.mark.parametrize("name", ["spark.authenticate.secret", "spark.ssl.keyPassword"])
+def test_a_secret_is_on_no_command_line(name: str) -> None:
+    words = submit_words("pyspark-shell", {name: "hunter2", "spark.a": "b"})
+    assert words == "--conf spark.a=b pyspark-shell"
+
+
 def test_a_cluster_keeps_its_own_settings() -> None:
     settings = settings_for(None, 2, REMOTE, {})
     assert settings == {

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def deep(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path leaves room for that of a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
 def test_a_folder_takes_sockets_while_their_paths_are_short(deep: Path) -> None:
     assert not takes_sockets(deep)
     assert not takes_sockets(Path("/nowhere"))
@@ -41,6 +49,31 @@ def test_a_deep_project_has_its_sockets_in_the_folder_for_temporary_files(
     folder = socket_folder()
     assert folder in (Path(tempfile.gettempdir()) / NAME, Path("/tmp") / NAME)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("made", ["open to all", "by another user", "a link", "a file"])
+def test_a_folder_that_others_can_enter_is_not_used(
+    short: Path, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    """In the folder for temporary files anybody may make one of that name first."""
+    monkeypatch.setattr("tutorial_pkg.session.socket_folder.work_dir", lambda *_: short)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/nowhere")
+    theirs = short / NAME
+    if made == "a link":
+        (short / "private").mkdir(0o700)
+        theirs.symlink_to(short / "private")
+    elif made == "a file":
+        theirs.touch(0o600)
+    else:
+        theirs.mkdir(0o700)
+        theirs.chmod(0o777 if made == "open to all" else 0o700)
+    if made == "by another user":
+        monkeypatch.setattr(os, "geteuid", lambda: theirs.stat().st_uid + 1)
+    assert socket_folder() in (Path("/tmp", NAME), None), "the next place, or TCP"
+    theirs.rmdir() if theirs.is_dir() and not theirs.is_symlink() else theirs.unlink()
+    monkeypatch.undo()
+    monkeypatch.setattr("tutorial_pkg.session.socket_folder.work_dir", lambda *_: short)
+    assert socket_folder() == theirs
 
 
 def test_the_folder_of_an_ended_process_goes_and_those_in_use_stay(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""One micro-batch in numbers: what matters of Spark's progress report."""
+"""A run of a query, and its micro-batches in numbers: what matters of Spark's reports."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +60,31 @@ class BatchMetrics:
     def watermark_behind(self, now: datetime) -> float | None:
         """Seconds from the watermark to `now`: how old what comes out is."""
         return (now - self.watermark).total_seconds() if self.watermark else None
+
+
+@dataclass
+class QueryRecord:
+    """A run of a query: from its start, or restart, to its end.
+
+    `name` is the query's, or its id where it has none. `state` is `running`, `stopped` or `failed`,
+    and `error` what it failed with, as Spark tells it. `batches` are the latest ones, oldest first;
+    the totals are those of all of them, `rows_out_total` None as long as the sink counted none.
+    """
+
+    name: str
+    id: str
+    run: str
+    state: str = "running"
+    error: str | None = None
+    batches: list[BatchMetrics] = field(default_factory=list)
+    batches_total: int = 0
+    rows_in_total: int = 0
+    rows_out_total: int | None = None
+    late_rows_total: int = 0
+
+    @property
+    def last(self) -> BatchMetrics | None:
+        return self.batches[-1] if self.batches else None
 
 
 def lag(progress: StreamingQueryProgress) -> float | None:
