@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 
+LOOPBACK = "127.0.0.1"
+
 
 def is_free(port: int) -> bool:
     """Whether nobody listens there.
@@ -13,7 +15,7 @@ def is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((LOOPBACK, port))
         except OSError:
             return False
     return True

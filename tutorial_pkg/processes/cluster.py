@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.ports import LOOPBACK as HOST
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.processes.query_process import QueryProcess
 from tutorial_pkg.session.java import archive_options, find_java
 
-HOST = "127.0.0.1"
 DAEMON = Path(__file__).with_name("spark_daemon.py")
 START_SECONDS = 60.0
 LOOK_SECONDS = 0.5

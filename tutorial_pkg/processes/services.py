@@ -25,9 +25,8 @@ from typing import Any, ClassVar, Self
 import psutil
 
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.ports import is_free
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.workbook.senders import HOST
+from tutorial_pkg.core.ports import LOOPBACK, is_free
+from tutorial_pkg.core.waiting import wait_until
 
 START_SECONDS = 30
 END_SECONDS = 10
@@ -192,8 +191,8 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
     `flags` are for the server: `"--user", "me"`.
     """
     port = _free_port()
-    command = [_program(NATS), "-a", HOST, "-p", port, "-js", "-sd", folder, *flags]
-    return ServerProcess(folder, command, port, f"nats://{HOST}:{port}")
+    command = [_program(NATS), "-a", LOOPBACK, "-p", port, "-js", "-sd", folder, *flags]
+    return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
 
 
 def start_kafka(folder: Path) -> ServerProcess:
@@ -205,10 +204,10 @@ def start_kafka(folder: Path) -> ServerProcess:
     `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
     """
     port = _free_port()
-    url = f"tcp://{HOST}:{port}"
+    url = f"tcp://{LOOPBACK}:{port}"
     addresses = ["--listener-url", url, "--advertised-listener-url", url]
     command = [_program(KAFKA), "broker", *addresses, "--storage-engine", "memory://tansu/"]
-    return ServerProcess(folder, command, port, f"{HOST}:{port}")
+    return ServerProcess(folder, command, port, f"{LOOPBACK}:{port}")
 
 
 class ServerProcess(Service):
@@ -252,7 +251,7 @@ class ServerProcess(Service):
                 f"the server ended at once; it said: {self._log.read_text()[-1000:]}"
             )
         with socket.socket() as probe:
-            return probe.connect_ex((HOST, self._port)) == 0
+            return probe.connect_ex((LOOPBACK, self._port)) == 0
 
     def _stop(self) -> None:
         self._process.terminate()

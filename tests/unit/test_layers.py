@@ -1,0 +1,89 @@
+"""Imports run one way: from the upper layers of the package to the lower ones, and in no circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import tutorial_pkg
+
+PACKAGE = Path(tutorial_pkg.__file__).parent
+# From the lowest to the highest: each imports from itself and from those before it.
+LAYERS = (
+    ("core",),
+    ("durable_log",),
+    ("builder",),
+    ("connectors", "observe", "state"),
+    ("session",),
+    ("processes",),
+    ("testing",),
+    ("",),  # the public names
+    ("workbook",),
+    ("__main__",),
+)
+HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
+
+
+def name_of(file: Path) -> str:
+    """`core.disk` for `tutorial_pkg/core/disk.py`, and an empty text for the package itself."""
+    parts = file.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(file): file for file in PACKAGE.rglob("*.py")}
+
+
+def imports_of(name: str) -> Iterator[str]:
+    """The modules of this package that a module names, at its top or later."""
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            root, _, module = node.module.partition(".")
+            for imported in node.names if root == PACKAGE.name else ():
+                below = f"{module}.{imported.name}".lstrip(".")
+                yield below if below in MODULES else module
+
+
+IMPORTS = {name: set(imports_of(name)) for name in MODULES}
+
+
+def room_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def test_each_room_has_its_layer() -> None:
+    assert {room_of(name) for name in MODULES} == HEIGHT.keys()
+
+
+def test_there_is_no_circle() -> None:
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_module_imports_from_a_higher_layer_nor_from_beside_it() -> None:
+    """What is beside a room is another world: no connector knows what observes it."""
+    upwards = [
+        f"{name} imports {imported}"
+        for name in MODULES
+        for imported in IMPORTS[name]
+        if room_of(imported) != room_of(name) and HEIGHT[room_of(imported)] >= HEIGHT[room_of(name)]
+    ]
+    assert upwards == []
+
+
+def test_no_connector_imports_what_is_inside_another_one() -> None:
+    """`connectors.file_lines` has names for others; `connectors.file_lines.offset` is its own."""
+    inside = [
+        f"{name} imports {imported}"
+        for name in MODULES
+        for imported in IMPORTS[name]
+        if room_of(name) == room_of(imported) == "connectors"
+        and imported.count(".") > 1
+        and name.split(".")[:2] != imported.split(".")[:2]
+    ]
+    assert inside == []
