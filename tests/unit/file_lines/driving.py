@@ -6,7 +6,10 @@ import json
 import pickle
 from pathlib import Path
 
-from tutorial_pkg.connectors.file_lines.data_source import FileLinesDataSource
+from tutorial_pkg.connectors.file_lines.data_source import (
+    FileLinesDataSource,
+    FileLinesStreamReader,
+)
 
 
 class Tailing:
@@ -37,6 +40,27 @@ class Tailing:
     def batch(self) -> list[str]:
         self.plan()
         return self.replay()
+
+    def rest(self) -> list[str]:
+        """What comes until a batch is empty, sorted."""
+        lines: list[str] = []
+        while batch := self.batch():
+            lines += batch
+        return sorted(lines)
+
+
+def tailed(
+    path: Path, *lines: str, pattern: str = "", restarts: bool = True, **options: object
+) -> Tailing:
+    """A query that has read these lines of a new file, to which others may now come."""
+    append(path, *lines)
+    tailing = Tailing(path.parent / pattern if pattern else path, restarts, **options)
+    assert tailing.batch() == list(lines)
+    return tailing
+
+
+def reader_of(path: Path, **options: str) -> FileLinesStreamReader:
+    return FileLinesDataSource({"path": str(path), **options}).streamReader(schema=None)
 
 
 def rows(reader, partitions: list) -> list[str]:

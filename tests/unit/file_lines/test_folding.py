@@ -37,13 +37,6 @@ def age(path: Path) -> None:
     os.utime(path, (LONG_AGO, LONG_AGO))
 
 
-def read_all_of(tailing: Tailing) -> list[str]:
-    rows: list[str] = []
-    while batch := tailing.batch():
-        rows += batch
-    return sorted(rows)
-
-
 def old_lines() -> list[str]:
     return sorted(f"old {number}" for number in range(MANY))
 
@@ -67,7 +60,7 @@ def everything_rests(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_at_rest_leave_the_offset(folder, restarts, limits):
     append(folder / "live", "one")
     tailing = Tailing(folder, restarts, **limits)
-    assert read_all_of(tailing) == sorted([*old_lines(), "one"])
+    assert tailing.rest() == sorted([*old_lines(), "one"])
     assert len(tailing.offset["files"]) < folding.FOLD_FILES
     assert tailing.offset["seen"] == MANY + 1
     assert {note.stem for note in notes_of(folder)} >= set(tailing.offset["folded"]) > set()
@@ -88,7 +81,7 @@ def test_few_files_are_not_folded(tmp_path, restarts):
 @RESTARTS
 def test_a_folded_file_that_grows_rotates_or_comes_back_is_known_again(folder, restarts):
     tailing = Tailing(folder, restarts)
-    assert read_all_of(tailing) == old_lines()
+    assert tailing.rest() == old_lines()
     append(folder / "old.3", "grown")
     assert tailing.batch() == ["grown"]
     (folder / "old.4").rename(folder / "old.4.gone")
@@ -109,7 +102,7 @@ def test_a_folded_file_that_grows_rotates_or_comes_back_is_known_again(folder, r
 @RESTARTS
 def test_a_folded_file_that_is_deleted_is_forgotten(folder, restarts):
     tailing = Tailing(folder, restarts)
-    read_all_of(tailing)
+    tailing.rest()
     for number in range(MANY // 2):
         (folder / f"old.{number}").unlink()
     append(folder / "new", "new")
@@ -180,7 +173,7 @@ def test_without_its_note_a_query_says_what_to_do(folder):
 
 def test_the_notes_may_be_elsewhere(folder, tmp_path):
     tailing = Tailing(folder, notesDirectory=tmp_path / "notes")
-    assert read_all_of(tailing) == old_lines()
+    assert tailing.rest() == old_lines()
     assert len(list((tmp_path / "notes").iterdir())) == 1
     assert not (folder / "_file_lines").exists()
 
@@ -194,7 +187,7 @@ def test_a_place_for_notes_that_cannot_be(tmp_path):
 def test_where_no_notes_can_be_written_the_offset_names_each_file(folder, restarts, caplog):
     (folder / "_file_lines").touch()
     tailing = Tailing(folder, restarts)
-    assert read_all_of(tailing) == old_lines()
+    assert tailing.rest() == old_lines()
     assert len(tailing.offset["files"]) == MANY
     assert "_file_lines: no notes of files at rest can be written (File exists)" in "\n".join(
         caplog.messages
@@ -285,7 +278,7 @@ def test_clocks_decide_when_not_what(folder, monkeypatch, skew):
     """The clock that makes the times of files may be another one, or be set."""
     monkeypatch.setattr(watch.time, "time", lambda: 1_700_000_000 + skew)
     tailing = Tailing(folder, restarts=False)
-    assert read_all_of(tailing) == old_lines()
+    assert tailing.rest() == old_lines()
     for number in range(5):
         append(folder / "live", f"line {number}")
         os.utime(folder / "live", (1_700_000_000,) * 2)
@@ -316,7 +309,5 @@ def test_random_lives_of_folded_files(tmp_path, everything_rests, restarts, seed
             chance.choice(files).rename(tmp_path / f"file.{next(names)}")
         else:
             read += tailing.batch()
-    while batch := tailing.batch():
-        read += batch
-    assert sorted(read) == sorted(numbers(1, written))
+    assert sorted(read + tailing.rest()) == sorted(numbers(1, written))
     assert tailing.offset["files"] == {}
