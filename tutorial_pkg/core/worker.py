@@ -26,7 +26,7 @@ def task_property(name: str) -> str:
     """What the driver has set for all tasks of a job. Raises `RuntimeError` if it has not."""
     value = this_task().getLocalProperty(name)
     if value is None:
-        raise RuntimeError(f"Spark has not set {name!r} for this task; its version may not fit")
+        raise RuntimeError(f"Spark has not set {name!r} here: an unsupported Spark version?")
     return value
 
 

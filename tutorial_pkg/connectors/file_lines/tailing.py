@@ -164,7 +164,7 @@ class Tail:
         if moved:
             self._known[number] = moved
             self._number_of[moved.id] = number
-            self._watch.heed(moved.path)
+            self._watch.also_watch(moved.path)
         else:
             warn_of_loss(old)
         if moved != old:

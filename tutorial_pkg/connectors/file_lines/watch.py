@@ -107,7 +107,7 @@ class Watch:
         found = self.find(id_)
         return found is None or found.path in self._at_rest
 
-    def heed(self, path: str) -> None:
+    def also_watch(self, path: str) -> None:
         """Look at a file from now on, though it does not match."""
         self._restless.add(path)
 
