@@ -2,9 +2,6 @@
 
 Each of Spark's Python processes imports this package to find one connector in it. So a name is
 imported when it is first asked for, and no process pays for what it does not use.
-
-Imports run one way, from the last of these rooms to the first: `core`, `durable_log`, `builder`,
-`connectors` (beside them `observe` and `state`), `session`, `processes`, `testing`, `workbook`.
 """
 
 from importlib import import_module

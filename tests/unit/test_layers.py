@@ -12,7 +12,7 @@ import pytest
 import tutorial_pkg
 
 PACKAGE = Path(tutorial_pkg.__file__).parent
-# From the lowest to the highest: each imports from itself and from those before it.
+# As CONTRIBUTING.md has them, from the lowest on: each imports from itself and those before it.
 LAYERS = (
     ("core",),
     ("durable_log",),
