@@ -48,23 +48,23 @@ class SourceBuilder:
 
     Which one?
 
-    `stream`      what comes by itself and is gone then: sensors, sockets, queues, a broker that
-                  wants to be acknowledged. The builder keeps it in a log on disk.
-    `replayable`  what can be asked again: tables, topics, pages, files. No log; only offsets.
-    `batch`       what ends: the same functions as `stream`, in tasks, without a log.
+    - `stream`: what comes by itself and is gone then: sensors, sockets, queues, a broker that wants
+      to be acknowledged. The builder keeps it in a log on disk.
+    - `replayable`: what can be asked again: tables, topics, pages, files. No log; only offsets.
+    - `batch`: what ends: the same functions as `stream`, in tasks, without a log.
 
-    What follows `stream(...)`, each with a function of yours, of which only `.fill` must be there:
+    What follows `stream(...)`, each with a function of yours. Only `.fill` is required:
 
-    `.fill`         fill(state, buffer): add what there is now with `buffer.add(row)`, and return
-    `.snapshot`     snapshot(state): where the source stands, as JSON
-    `.restore`      restore(state, snapshots): go there, after a restart
-    `.acknowledge`  acknowledge(state, tokens): the rows that were added by
-                    `buffer.add(row, token)` are on disk
-    `.destroy`      destroy(state): close what `create` opened
+    - `.fill`: `fill(state, buffer)` adds what there is now with `buffer.add(row)`, and returns
+    - `.snapshot`: `snapshot(state)` says where the source stands, as JSON
+    - `.restore`: `restore(state, snapshots)` goes there, after a restart
+    - `.acknowledge`: `acknowledge(state, tokens)`: the rows that were added by
+      `buffer.add(row, token)` are on disk
+    - `.destroy`: `destroy(state)` closes what `create` opened
 
     and, without one, `.distributed(2)`, `.option(name, parse, default, meaning)` (`.options(...)`
-    takes several `Option`s, as formats share them), `.timestamps("column")`, `.heartbeat(seconds)`
-    and at last `.build()`. All of them in detail:
+    takes several, each an `Option`, as formats share them), `.timestamps("column")`,
+    `.heartbeat(seconds)` and at last `.build()`. All of them in detail:
     `help(tutorial_pkg.builder.StreamSourceBuilder)`. What a row may be, and `add_batch` and
     `close`: `help(tutorial_pkg.builder.Buffer)`. For `parse` in `.option` there are `integer`,
     `boolean`, `choice`, `not_empty`, `local_directory` and `secret`, and `REQUIRED` for `default`,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import indent
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -217,7 +218,9 @@ def documented(options: Options) -> Callable[[type], type]:
     """A class decorator that puts the table of `options` where `{options}` stands."""
 
     def fill(cls: type) -> type:
-        cls.__doc__ = (cls.__doc__ or "").replace("{options}", options.table().strip())
+        marked = re.compile(r"^( *)\{options\}", re.M)  # Python 3.13 keeps no indentation
+        text = cls.__doc__ or ""
+        cls.__doc__ = marked.sub(lambda at: indent(options.table(), at[1]), text)
         return cls
 
     return fill

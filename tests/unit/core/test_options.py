@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from types import SimpleNamespace
 
 import pytest
@@ -137,12 +138,13 @@ def test_the_docstring_gets_the_table():
     class Demo:
         """A demo.
 
+        Options:
         {options}
         """
 
-    table = Demo.__doc__
-    assert "path (a directory; required): where the log lives" in table
-    assert "    port (1..65535; default 11000): the first port" in table
+    table = inspect.getdoc(Demo)
+    assert "Options:\n    path (a directory; required): where the log lives\n" in table
+    assert "\n    port (1..65535; default 11000): the first port" in table
     assert "    maxRows (a number from 1; not set by default): rows of a batch" in table
     assert "{options}" not in table
 

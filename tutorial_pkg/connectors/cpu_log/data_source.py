@@ -97,6 +97,7 @@ class CpuLogDataSource(DataSource):
     nothing is lost or comes twice. A checkpoint on another file system (HDFS, S3), or without a
     place of its own, has no plan that can be looked at: there the number decides, as in 0.1.0.
 
+    Options:
     {options}
 
     Write: a single column is the item, several become `Row(name=value, ...)`. Columns that are no

@@ -129,6 +129,7 @@ class FileLinesDataSource(DataSource):
     Replay: a batch is read again from the same byte ranges, as long as files are only appended to.
     Guarantee: every complete line once from the source on; with an idempotent sink exactly once.
 
+    Options:
     {options}
 
     A line ends with a newline; one carriage return before it is dropped, and so is a byte-order

@@ -51,6 +51,7 @@ class PostgresDataSource(Format):
     Guarantee: reading: exactly once, for inserted rows as said above. Writing a stream: exactly
     once, in all three modes; readers see a batch whole or not at all.
 
+    Options:
     {options}
 
     `${env:NAME}` in `url` and `password` is an environment variable of the process that connects:
