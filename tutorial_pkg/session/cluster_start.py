@@ -96,8 +96,15 @@ def package_zip(folder: Path) -> Path:
 def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> None:
     """Wait for the first workers to join, or say why a query will wait for them.
 
-    Spark starts without: it is how many there are that sources cut their work for.
+    Spark starts without: it is how many there are that sources cut their work for. Raises
+    `ConnectionError` where the master has refused the session.
     """
+    if context._jsc.sc().isStopped():
+        raise ConnectionError(
+            f"the master {context.master} has refused this session, for a minute: if it asks for a "
+            "secret, set `spark.authenticate` and `spark.authenticate.secret`, or SPARK_CONF_DIR "
+            "to a folder whose `spark-defaults.conf` has them. More is in the log"
+        )
     found, since = 0, time.monotonic()
 
     def have_joined() -> bool:

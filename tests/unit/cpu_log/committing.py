@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 from threading import Lock
 
 import pytest
@@ -20,44 +19,47 @@ OTHER = Owner("query-b", "run-2", HERE, 2, 0.5)
 Texts = dict[int, str]
 
 
-def staged(directory: PublishedDirectory, texts: Texts, query: str = FIRST.query) -> list[Staged]:
-    """What tasks report that wrote these texts, by partition."""
-    reports = []
-    for partition, text in texts.items():
-        stage = directory.stage(query, partition)
-        stage.write(text.encode())
-        reports += stage.finish()
-    return reports
+class Log(PublishedDirectory):
+    """A directory with what a test does to it, and sees of it."""
 
+    def staged(self, texts: Texts, query: str = FIRST.query) -> list[Staged]:
+        """What tasks report that wrote these texts, by partition."""
+        reports = []
+        for partition, text in texts.items():
+            stage = self.stage(query, partition)
+            stage.write(text.encode())
+            reports += stage.finish()
+        return reports
 
-def commit(
-    directory: PublishedDirectory,
-    batch: int | None,
-    texts: Texts,
-    owner: Owner = FIRST,
-    plan: str | None = None,
-) -> bool:
-    """Whether the batch was published."""
-    return directory.commit(owner, batch, staged(directory, texts, owner.query), plan)
+    def add(
+        self, batch: int | None, texts: Texts, owner: Owner = FIRST, plan: str | None = None
+    ) -> bool:
+        """Whether the batch was published."""
+        return self.commit(owner, batch, self.staged(texts, owner.query), plan)
 
+    def visible(self) -> dict[str, str]:
+        """What readers see, by what the file's name says: the partition, or partition and part."""
+        begin, end = DATA_FILES.split("*")
+        files = sorted(self.path.glob(DATA_FILES))
+        return {file.name.removeprefix(begin).removesuffix(end): file.read_text() for file in files}
 
-def visible(path: Path) -> dict[str, str]:
-    """What readers see, by what the file's name says: the partition, or partition and part."""
-    begin, end = DATA_FILES.split("*")
-    files = sorted(path.glob(DATA_FILES))
-    return {file.name.removeprefix(begin).removesuffix(end): file.read_text() for file in files}
+    def left(self) -> list[str]:
+        """The names of staged files."""
+        return sorted(file.name for file in (self.path / "_cpu_log" / "staged").iterdir())
 
-
-def staged_names(path: Path) -> list[str]:
-    return sorted(file.name for file in (path / "_cpu_log" / "staged").iterdir())
+    def add_to_a_full_disk(self, texts: Texts, room: int) -> str:
+        """Batch 1, which is recorded, but of whose bytes only `room` are copied; the error."""
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError) as failed:
+            patch.setattr(applying, "copy_some", FullDisk(room))
+            self.add(1, texts)
+        return str(failed.value)
 
 
 class FullDisk:
     """The kernel's answer when a disk is full, after some of the bytes have gone in."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    def __init__(self, room: int) -> None:
         self._room, self._copy, self._one_at_a_time = room, applying.copy_some, Lock()
-        monkeypatch.setattr(applying, "copy_some", self)
 
     def __call__(self, reader: int, writer: int, count: int, source: int, target: int) -> int:
         with self._one_at_a_time:
@@ -66,14 +68,3 @@ class FullDisk:
             copied = self._copy(reader, writer, min(count, self._room), source, target)
             self._room -= copied
             return copied
-
-
-def commit_to_a_full_disk(
-    monkeypatch: pytest.MonkeyPatch, directory: PublishedDirectory, texts: Texts, room: int
-) -> str:
-    """The second batch, which is recorded, but of whose bytes only `room` are copied; the error."""
-    with monkeypatch.context() as patch:
-        FullDisk(patch, room)
-        with pytest.raises(OSError) as failed:
-            commit(directory, 1, texts)
-    return str(failed.value)

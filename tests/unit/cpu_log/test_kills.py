@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cpu_log.committing import staged_names, visible
+from tests.unit.cpu_log.committing import Log
 from tutorial_pkg.connectors.cpu_log.crash_point import CRASH_AT
 from tutorial_pkg.core.waiting import wait_until
 
@@ -78,13 +78,13 @@ def test_killed_at_any_point_every_line_is_there_once(
     marker = tmp_path / "arrived"
     killed = write_batches(run=2, batches=3, crash_at=f"{point}@{marker}")
     wait_until(marker.exists, 30, f"the drill's arrival at {point!r}")
-    before = visible(tmp_path / "out")
+    before = Log(tmp_path / "out").visible()
     killed.kill()
     assert killed.wait() == -signal.SIGKILL
     assert write_batches(run=3, batches=3).wait(30) == 0
-    after = visible(tmp_path / "out")
+    after = Log(tmp_path / "out").visible()
     assert after == expected_files(3)
-    assert staged_names(tmp_path / "out") == []
+    assert Log(tmp_path / "out").left() == []
     assert all(after[name].startswith(text) for name, text in before.items()), "taken back"
 
 
@@ -101,12 +101,12 @@ def test_killed_at_random_every_line_is_there_once(
         _spin(moment.randrange(20_000))
         child.kill()
         child.wait()
-        now = visible(tmp_path / "out")
+        now = Log(tmp_path / "out").visible()
         assert all(now[name].startswith(text) for name, text in seen.items()), "taken back"
         seen = now
     batches = _done(tmp_path) + 2
     assert write_batches(KILLS, batches).wait(30) == 0
-    assert visible(tmp_path / "out") == expected_files(batches)
+    assert Log(tmp_path / "out").visible() == expected_files(batches)
 
 
 def _done(tmp_path: Path) -> int:

@@ -96,29 +96,29 @@ def test_work_is_cut_for_the_cores_of_the_session(monkeypatch: pytest.MonkeyPatc
         assert cores() == 3
 
 
+def context_of(stopped: bool, block_managers: int) -> Any:
+    """As much of a session on a cluster as is asked; the driver is a block manager, too."""
+    java = SimpleNamespace(
+        isStopped=lambda: stopped,
+        getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: block_managers),
+    )
+    return SimpleNamespace(
+        master="spark://node1:7077",
+        _jsc=SimpleNamespace(sc=lambda: java),
+        getConf=lambda: {"spark.executor.memory": "4g"},
+    )
+
+
+def test_a_master_that_refuses_a_session_is_named() -> None:
+    refused = (
+        r"spark://node1:7077 has refused this .* secret, set `spark.authenticate` and `spark.au"
+    )
+    with pytest.raises(ConnectionError, match=refused):
+        await_workers(context_of(stopped=True, block_managers=0), 0.1)
+
+
 def test_a_cluster_without_workers_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    class Context:
-        """A session whose only block manager is the driver's."""
-
-        master = "spark://node1:7077"
-
-        def __init__(self) -> None:
-            self._jsc = self
-
-        def sc(self) -> Context:
-            return self
-
-        def getExecutorMemoryStatus(self) -> Context:
-            return self
-
-        def size(self) -> int:
-            return 1
-
-        def getConf(self) -> dict[str, str]:
-            return {"spark.executor.memory": "4g"}
-
-    context: Any = Context()
-    await_workers(context, 0.1)
+    await_workers(context_of(stopped=False, block_managers=1), 0.1)
     assert capsys.readouterr().out == (
         "No worker of spark://node1:7077 has joined within 0.1 s; queries wait for one. It needs a "
         "free core and 4g (`spark.executor.memory`): see the master's web page\n"

@@ -41,11 +41,7 @@ class FoldedFiles:
 
     def all_of(self, offset: FileOffset) -> dict[int, TrackedFile]:
         """Every file of an offset."""
-        files: dict[int, TrackedFile | None] = {}
-        for name in offset.folded:
-            files.update(self._note(name))
-        files.update(offset.files)
-        return {number: file for number, file in files.items() if file}
+        return self.changed(FileOffset({}), offset)
 
     def find(self, offset: FileOffset, number: int) -> TrackedFile | None:
         """File `number` as an offset knows it; None if it does not."""
@@ -57,9 +53,8 @@ class FoldedFiles:
         """The files that may have moved on from `start` to `end`."""
         files: dict[int, TrackedFile | None] = {}
         for name in end.folded:
-            if name not in start.folded:
-                files.update(self._note(name))
-        files.update(end.files)
+            files |= self._note(name) if name not in start.folded else {}
+        files |= end.files
         return {number: file for number, file in files.items() if file}
 
     def without_forgotten(self, offset: FileOffset) -> FileOffset:
