@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -9,12 +10,13 @@ import socket
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO
 
 import psutil
 
 from tutorial_pkg.core.disk import open_own
 from tutorial_pkg.core.waiting import wait_for
+
+_SIGNATURE_BYTES = 4096  # more than one ever has
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class FileLock:
 
     def __init__(self, path: Path, mode: int = 0o640) -> None:
         self.path = path
-        self._file = os.fdopen(open_own(path, os.O_RDWR | os.O_CREAT, mode), "r+")
+        self._file = open_own(path, os.O_RDWR | os.O_CREAT, mode)
 
     def take(self, seconds: float, every: float = 0.05) -> bool:
         """Whether the lock was to be had within `seconds`; then it is signed."""
@@ -56,7 +58,7 @@ class FileLock:
     def is_taken(self) -> bool:
         """Take the lock if it is free. Raises `OSError` where the file system has no locks."""
         try:
-            return try_flock(self._file.fileno(), fcntl.LOCK_EX)
+            return try_flock(self._file, fcntl.LOCK_EX)
         except OSError as error:
             raise OSError(
                 error.errno,
@@ -66,10 +68,9 @@ class FileLock:
 
     def sign(self) -> None:
         """Say in the file that this process holds the lock."""
-        self._file.seek(0)
-        self._file.truncate()
-        json.dump(vars(Holder.this_process()), self._file)
-        self._file.flush()
+        os.ftruncate(self._file, 0)
+        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name, too
+            os.pwrite(self._file, json.dumps(vars(Holder.this_process())).encode(), 0)
 
     def holder(self) -> Holder | None:
         """Who signed last; None if that process has ended, or nobody has signed."""
@@ -77,32 +78,33 @@ class FileLock:
         return None if signed is None or signed.has_ended() else signed
 
     def release(self) -> None:
-        self._file.close()
+        os.close(self._file)
 
 
 def holder_of(path: Path) -> Holder | None:
     """Who holds the lock on `path` now; None if nobody does, or the holder has not signed."""
     try:
-        file = path.open()
+        file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    with file:
-        return None if try_flock(file.fileno(), fcntl.LOCK_SH) else _signature(file)
+    try:
+        return None if try_flock(file, fcntl.LOCK_SH) else _signature(file)
+    finally:
+        os.close(file)
 
 
-def try_flock(handle: int, kind: int) -> bool:
+def try_flock(file: int, kind: int) -> bool:
     """Whether the lock was to be had at once."""
     try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _signature(file: TextIO) -> Holder | None:
+def _signature(file: int) -> Holder | None:
     """None if it is damaged, as by a process that was killed while it signed."""
-    file.seek(0)
     try:
-        return Holder(**json.load(file))
+        return Holder(**json.loads(os.pread(file, _SIGNATURE_BYTES, 0)))
     except (ValueError, TypeError):
         return None

@@ -145,6 +145,22 @@ def test_where_folders_cannot_be_locked_the_file_does(tmp_path, monkeypatch) -> 
     lock.release()
 
 
+def test_a_full_disk_keeps_nobody_from_locking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What recovers the room is a commit, which needs the lock."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        lock = WriterLock(tmp_path)
+    with pytest.raises(LogLockedError, match="a program that has not signed its file `lock`"):
+        WriterLock(tmp_path, patience=0)
+    lock.release()
+
+
 def test_a_symbolic_link_as_lock_is_refused(tmp_path) -> None:
     victim = tmp_path / "somebody's"
     victim.write_text("theirs")
