@@ -1,7 +1,8 @@
-"""Where local state goes: `.work/` of the project, and nowhere else."""
+"""Where local state goes, `.work/` of the project, and what a host does not see."""
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 
@@ -16,3 +17,11 @@ def work_dir(*parts: str) -> Path:
     folder = project_dir().joinpath(".work", *parts)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def unseen_text(what: str) -> str:
+    """For an error of a task: this host sees less than the driver's."""
+    return (
+        f"host {socket.gethostname()} does not see {what}: put it on storage that all workers "
+        "share, under the same path. If it is not on the driver's machine either, it was deleted"
+    )

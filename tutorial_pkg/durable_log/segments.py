@@ -30,6 +30,7 @@ from typing import NamedTuple
 from isal.isal_zlib import crc32  # zlib's, more than twenty times as fast
 
 from tutorial_pkg.core.disk import make_folder, open_own, sync_directory
+from tutorial_pkg.core.places import unseen_text
 from tutorial_pkg.durable_log.lock import FOLDER_MODE
 
 SEGMENT_BYTES = 64 * 1024 * 1024
@@ -171,7 +172,7 @@ def _segment_with(directory: Path, position: int) -> _Segment:
     """The segment is opened before it is measured: only that makes a network share look anew."""
     segments = _segments(directory)
     if not segments:  # the writer keeps one in any case
-        raise LogNotVisibleError(_not_visible_text(directory))
+        raise LogNotVisibleError(unseen_text(f"the log {directory}"))
     index = bisect_right(segments, position, key=_base) - 1
     found = _Segment(segments[index]) if index >= 0 else None
     if found is None or position >= found.end:
@@ -184,14 +185,6 @@ def _no_segment_text(directory: Path, position: int) -> str:
         f"{directory}: no segment holds position {position}. It was deleted or cut; or host "
         f"{socket.gethostname()} has another folder of this name: put the log on storage that all "
         "workers share"
-    )
-
-
-def _not_visible_text(directory: Path) -> str:
-    return (
-        f"host {socket.gethostname()} does not see the log {directory}: put it on storage that "
-        "all workers share, under the same path. If it is not on the driver's machine either, it "
-        "was deleted"
     )
 
 

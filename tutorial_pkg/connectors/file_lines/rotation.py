@@ -13,7 +13,6 @@ in the copy beside it. Between copying and truncating, the writer itself loses l
 from __future__ import annotations
 
 import logging
-import socket
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from tutorial_pkg.connectors.file_lines.file_search import FoundFile, names_in
 from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING, LineFile
 from tutorial_pkg.connectors.file_lines.offset import TrackedFile
 from tutorial_pkg.connectors.file_lines.watch import Watch
+from tutorial_pkg.core.places import unseen_text
 
 LISTINGS = 3  # that must miss a file: it is not renamed during each of them
 
@@ -130,7 +130,9 @@ def reopen(planned: Planned, most: int) -> tuple[LineFile, int]:
     sooner: these lines the writer itself has lost. Raises `FileNotFoundError` if nothing is left,
     with the host's name if it does not even see the folder.
     """
-    _check_visible(Path(planned.path).parent)
+    folder = Path(planned.path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(unseen_text(str(folder)))
     if planned.check is None:
         return LineFile(planned.path, most), planned.end
     truncated = False
@@ -147,15 +149,6 @@ def reopen(planned: Planned, most: int) -> tuple[LineFile, int]:
         "belong to a batch that has to be read again; put it back, or set option "
         "`failOnDataLoss` to false to go on without them"
     )
-
-
-def _check_visible(folder: Path) -> None:
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"host {socket.gethostname()} does not see {folder}: put it on storage that all "
-            "workers share, under the same path. If it is not on the driver's machine either, it "
-            "was deleted"
-        )
 
 
 def _names_of(planned: Planned) -> Iterator[str]:
