@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
+
+ROOT = 0  # can do anything anyway
 
 
 def project_dir() -> Path:
@@ -13,10 +16,24 @@ def project_dir() -> Path:
 
 
 def work_dir(*parts: str) -> Path:
-    """A folder under `.work/` of the project, made when it is missing."""
-    folder = project_dir().joinpath(".work", *parts)
+    """A folder under `.work/` of the project, made when it is missing.
+
+    Raises `PermissionError` for a `.work` that a stranger has made, where all users may write: what
+    is in it is run.
+    """
+    work = project_dir() / ".work"
+    folder = work.joinpath(*parts)
     folder.mkdir(parents=True, exist_ok=True)
+    if _owner(work) not in (os.geteuid(), _owner(work.parent), ROOT):
+        raise PermissionError(
+            f"{work} belongs to another user, who could put programs there; remove it, or work in "
+            "a folder of your own"
+        )
     return folder
+
+
+def _owner(path: Path) -> int:
+    return path.lstat().st_uid
 
 
 def unseen_text(what: str) -> str:

@@ -207,15 +207,19 @@ def test_it_looks_by_itself_where_it_has_looked_before(told: MagicMock) -> None:
     assert not was_told(told)
 
 
-@pytest.mark.parametrize("place", ["current folder", "PYTHONPATH"])
-def test_it_looks_by_itself_where_a_package_may_bring_some(
-    told: MagicMock, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "name", ["current folder", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"]
+)
+def test_it_looks_by_itself_where_it_may_find_a_package_or_runs_another_python(
+    told: MagicMock, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pyspark_brought.py").touch()
-    if place == "PYTHONPATH":
-        monkeypatch.setenv("PYTHONPATH", f"/nowhere{os.pathsep}{tmp_path}")
-    else:
+    if name == "current folder":
         monkeypatch.chdir(tmp_path)
+    elif name == "PYTHONPATH":
+        monkeypatch.setenv(name, f"/nowhere{os.pathsep}{tmp_path}")
+    else:
+        monkeypatch.setenv(name, "/opt/another/bin/python")
     session._spare_lookup(told)
     assert not told.mock_calls
 
@@ -233,15 +237,6 @@ def test_a_zip_that_was_shipped_and_is_gone_is_passed_over(
     importlib.invalidate_caches()
     session._spare_lookup(told)
     assert was_told(told)
-
-
-@pytest.mark.parametrize("name", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
-def test_it_looks_by_itself_with_another_python(
-    told: MagicMock, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(name, "/opt/another/bin/python")
-    session._spare_lookup(told)
-    assert not told.mock_calls
 
 
 @pytest.mark.usefixtures("told")

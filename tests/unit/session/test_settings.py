@@ -139,15 +139,37 @@ def test_a_master_on_loopback_gets_a_driver_on_loopback() -> None:
         assert settings.items() >= ON_LOOPBACK.items()
 
 
-@pytest.mark.parametrize("name", ["spark.driver.host", "spark.driver.bindAddress"])
-def test_a_driver_on_loopback_is_refused_where_workers_are_elsewhere(name: str) -> None:
+REFUSED = [
+    *(
+        (
+            {name: "127.0.0.1"},
+            f"`{name}` is '127.0.0.1', which workers of 'spark://10.0.0.5:7077' cannot reach: set "
+            "`spark.driver.host` to this machine's name or address in their network, and "
+            "`spark.driver.bindAddress` to '0.0.0.0'",
+        )
+        for name in ("spark.driver.host", "spark.driver.bindAddress")
+    ),
+    (
+        {"spark.submit.pyFiles": "a.zip,dist/mine.whl"},
+        "`spark.submit.pyFiles` names 'dist/mine.whl', which PySpark would send and not import "
+        "from: rename it to end with .zip. (This package needs none: it ships itself.)",
+    ),
+    (
+        {"spark.submit.deployMode": "cluster"},
+        "`spark.submit.deployMode` is 'cluster', and the driver is this Python: use 'client', or "
+        "hand the script to `spark-submit --deploy-mode cluster` (not on standalone, where Spark "
+        "has no such mode for Python)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "text"), REFUSED)
+def test_what_spark_would_only_stumble_over_later_is_refused(
+    settings: dict[str, str], text: str
+) -> None:
     with pytest.raises(ValueError) as caught:
-        settings_for(None, 2, REMOTE, {name: "127.0.0.1"})
-    assert str(caught.value) == (
-        f"`{name}` is '127.0.0.1', which workers of 'spark://10.0.0.5:7077' cannot reach: set "
-        "`spark.driver.host` to this machine's name or address in their network, and "
-        "`spark.driver.bindAddress` to '0.0.0.0'"
-    )
+        settings_for(None, 2, REMOTE, settings)
+    assert str(caught.value) == text
 
 
 def test_an_environment_that_ties_the_driver_to_loopback_is_refused_too(
@@ -176,22 +198,3 @@ def test_where_no_folder_takes_sockets_tcp_stays(monkeypatch: pytest.MonkeyPatch
     assert settings_for(None, 2, {}, {})["spark.python.unix.domain.socket.enabled"] == "true"
     monkeypatch.setattr("tutorial_pkg.session.settings.socket_folder", lambda: None)
     assert not [name for name in settings_for(None, 2, {}, {}) if "unix" in name]
-
-
-def test_a_wheel_is_refused_where_an_archive_is_wanted() -> None:
-    with pytest.raises(ValueError) as caught:
-        settings_for(None, 2, REMOTE, {"spark.submit.pyFiles": "a.zip,dist/mine.whl"})
-    assert str(caught.value) == (
-        "`spark.submit.pyFiles` names 'dist/mine.whl', which PySpark would send and not import "
-        "from: rename it to end with .zip. (This package needs none: it ships itself.)"
-    )
-
-
-def test_a_driver_elsewhere_is_refused_from_within_python() -> None:
-    with pytest.raises(ValueError) as caught:
-        settings_for(None, 2, REMOTE, {"spark.submit.deployMode": "cluster"})
-    assert str(caught.value) == (
-        "`spark.submit.deployMode` is 'cluster', and the driver is this Python: use 'client', or "
-        "hand the script to `spark-submit --deploy-mode cluster` (not on standalone, where Spark "
-        "has no such mode for Python)"
-    )
