@@ -33,13 +33,25 @@ SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def run_cluster(folder: Path, workers: int) -> None:
-    """A cluster until Ctrl-C or SIGTERM; says how to use it."""
+    """A cluster until Ctrl-C or SIGTERM; says how to use it, and what has ended."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
         exports = f"export MASTER={cluster.url} SPARK_CONF_DIR={shlex.quote(str(cluster.conf))}"
-        print(f"{exports}  # its page: {cluster.ui}", flush=True)
-        while cluster.workers:
-            time.sleep(LOOK_SECONDS)
+        print(f"{exports}  # its page: {cluster.ui}")
+        worker = f"'Worker.*{cluster.folder}/worker-1 '"
+        print(f"kill -9 $(pgrep -f {worker})  # to see a worker die", flush=True)
+        watch(cluster)
+
+
+def watch(cluster: Cluster) -> None:
+    """Say which daemons end, until that is the master or the last worker."""
+    running = cluster.running
+    while "master" in running and len(running) > 1:
+        time.sleep(LOOK_SECONDS)
+        before, running = running, cluster.running
+        for name in before:
+            if name not in running:
+                print(f"{name} has ended", flush=True)
 
 
 class Cluster:
@@ -86,6 +98,12 @@ class Cluster:
     @property
     def workers(self) -> list[int]:
         return [number for number, worker in self._workers.items() if worker.running]
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the daemons that live: `master`, `worker-1` and so on."""
+        master = ["master"] if self._master.running else []
+        return [*master, *(f"worker-{number}" for number in self.workers)]
 
     @property
     def settings(self) -> dict[str, Any]:
