@@ -276,6 +276,18 @@ def test_a_query_that_was_stopped_holds_up_another_one_for_a_lease(
     assert log.visible() == {"0": "a\nb\n"}
 
 
+def test_a_lease_from_a_clock_that_is_ahead_is_no_longer(
+    log: Log, living: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a server of shared storage."""
+    waited: list[float] = []
+    monkeypatch.setattr(publish, "wait_for", lambda _, seconds: waited.append(seconds))
+    log.add(0, {0: "a\n"}, living)
+    os.utime(log.path / "_cpu_log" / "record.json", (4e9, 4e9))
+    log.add(0, {0: "b\n"}, OTHER)
+    assert waited == [publish.LEASE_SECONDS]
+
+
 def test_nobody_waits_for_an_earlier_run_or_a_dead_one(
     log: Log, living: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
