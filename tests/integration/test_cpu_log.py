@@ -311,7 +311,7 @@ def test_wrong_options_are_named(spark: SparkSession, out: Path) -> None:
         "format `cpu_log`: option `path` must be a local directory, got 'hdfs://host/out'"
     ) in batch_error(df, path="hdfs://host/out")
     assert (
-        "format `cpu_log`: option `maxFileBytes` must be a number of bytes from 1, got '0'"
+        "format `cpu_log`: option `maxFileBytes` must be 1 or more bytes, got '0'"
     ) in batch_error(df, path=str(out), maxFileBytes="0")
     assert not out.exists()
 

@@ -230,7 +230,7 @@ def test_a_topic_made_again_ends_the_query(topics: Topics, topic: str) -> None:
         stream.latestOffset(end, ALL)
     topics.make(topic, 2)
     topics.send(topic, range(20))
-    again = re.escape(f"partition `{topic}-") + ".* but its topic was deleted and made again: rec"
+    again = re.escape(f"partition `{topic}-") + ".* but its topic was deleted and made again: rows"
     for each in (stream, reader(topics, subscribe=topic)):
         with pytest.raises(Exception, match=again):
             each.latestOffset(end, ALL)

@@ -197,7 +197,7 @@ def test_deleted_messages(streams: Streams, name: str, caplog: Any) -> None:
     _, start = read_all(stream, stream.initialOffset())
     streams.send(f"{name}.a", range(10))
     streams.forget(name, below=5)
-    text = f"stream `{name}`: it begins at 5, and 1 was next: messages may be lost"
+    text = f"stream `{name}`: it begins at 5, and 1 was next: rows may be lost"
     with pytest.raises(Exception, match=re.escape(text)):
         stream.latestOffset(start, ALL)
     caplog.set_level(logging.WARNING)
@@ -219,7 +219,7 @@ def test_messages_deleted_after_a_batch_was_planned(
     end = planning.latestOffset(start, ALL)
     [part] = planning.partitions(start, end)
     streams.forget(name, below=5)
-    text = f"stream `{name}`: it begins at 5, and 1 was next: messages may be lost"
+    text = f"stream `{name}`: it begins at 5, and 1 was next: rows may be lost"
     with pytest.raises(Exception, match=re.escape(text)):
         list(reader(streams, name).read(part))
     caplog.set_level(logging.WARNING)
@@ -237,7 +237,7 @@ def test_a_stream_made_again_after_a_batch_was_planned(streams: Streams, name: s
     streams.delete(name)
     streams.make(name)
     streams.send(f"{name}.a", range(7))
-    with pytest.raises(Exception, match=f"stream `{name}`: it was deleted and made again: mess"):
+    with pytest.raises(Exception, match=f"stream `{name}`: it was deleted and made again: rows"):
         list(reader(streams, name).read(part))
     assert list(reader(streams, name, failOnDataLoss="false").read(part)) == []
 
@@ -261,7 +261,7 @@ def test_a_stream_made_again(streams: Streams, name: str) -> None:
         stream.latestOffset(end, ALL)
     streams.make(name)
     streams.send(f"{name}.a", range(7))
-    with pytest.raises(Exception, match=f"stream `{name}`: it was deleted and made again: mess"):
+    with pytest.raises(Exception, match=f"stream `{name}`: it was deleted and made again: rows"):
         reader(streams, name).latestOffset(end, ALL)
     going_on = reader(streams, name, failOnDataLoss="false")
     batches, entering = read_all(going_on, end)

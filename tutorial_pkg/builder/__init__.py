@@ -13,6 +13,7 @@ one name. `declaration` (how functions are given), `built` (what Spark gets), `f
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import (
+    FAIL_ON_DATA_LOSS,
     BatchContext,
     Position,
     SinkContext,
@@ -22,7 +23,7 @@ from tutorial_pkg.builder.context import (
 )
 from tutorial_pkg.builder.format import Format
 from tutorial_pkg.builder.functions import FunctionError
-from tutorial_pkg.builder.replayable_source import LIMIT, ReplayableSourceBuilder
+from tutorial_pkg.builder.replayable_source import LIMIT, PARALLELISM, ReplayableSourceBuilder
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.sink_builder import SinkBuilder
 from tutorial_pkg.builder.source_builder import SourceBuilder
@@ -45,7 +46,9 @@ from tutorial_pkg.core.options import (
 from tutorial_pkg.core.secrets import Secret
 
 __all__ = [
+    "FAIL_ON_DATA_LOSS",
     "LIMIT",
+    "PARALLELISM",
     "REQUIRED",
     "BatchContext",
     "BatchSourceBuilder",

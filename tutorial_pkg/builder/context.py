@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.options import Option, OptionValues, boolean
 
 Position = int | str
+FAIL_ON_DATA_LOSS = Option(
+    "failOnDataLoss",
+    boolean,
+    True,
+    "whether the query ends when rows are gone that it has not read, or warns",
+)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,25 @@ class SplitContext:
     offset: Mapping[str, Position] | None = None
     schema: StructType = field(default_factory=StructType)
     draining: bool = False
+
+    def lost(self, what: str) -> None:
+        """Rows are gone that were not read: raise `LookupError`, or warn, once.
+
+        The option `failOnDataLoss` decides: declare it by `.options(FAIL_ON_DATA_LOSS)`.
+        """
+        text = (
+            f"{what}: rows may be lost. With the option `failOnDataLoss` false the query warns, "
+            "and goes on with what there is"
+        )
+        if self.options.failOnDataLoss:
+            raise LookupError(text)
+        _warn(text)
+
+
+@lru_cache(1000)
+def _warn(text: str) -> None:
+    """Once for each text: a source is asked again and again."""
+    _log.warning("%s", text)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class SplitCalls:
         """Close what `connect` opened in this process."""
         if self._is_open and "close" in self._functions:
             self._functions.call("close", "the source", self._context.connection)
-        self._is_open = False
+        self._context, self._is_open = replace(self._context, connection=None), False
 
     def _open(self) -> SplitContext:
         if not self._is_open and "connect" in self._functions:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StringType, StructType
 
 import tutorial_pkg.connectors
-from tutorial_pkg import KafkaDataSource, NatsDataSource, PostgresDataSource
+from tutorial_pkg import KafkaDataSource, NatsDataSource, PostgresDataSource, builder
 
 FOLDERS = {
     folder.name: folder
@@ -22,6 +25,44 @@ FOLDERS = {
 ROW = StructType().add("id", LongType())
 VALUE = StructType().add("value", StringType())
 DATA = StructType().add("data", StringType())
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The modules that a file imports, also within functions."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield str(node.module)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_connector_keeps_to_what_the_builder_shows(name: str) -> None:
+    """Whoever has read its help can write such a connector; and none knows another one's files."""
+    shown = {f"tutorial_pkg.builder.{each}" for each in builder.__all__}
+    for file in FOLDERS[name].rglob("*.py"):
+        for module in imported(file):
+            hidden = module.startswith("tutorial_pkg.builder.") and module not in shown
+            assert not hidden, f"{file} imports {module}"
+            words = module.split(".")
+            if words[:2] == ["tutorial_pkg", "connectors"] and words[2] != name:
+                # `from other import Name`: what the other folder shows, in its `__init__`
+                assert len(words) == 3 or words[3] in public(words[2]), f"{file} imports {module}"
+
+
+def public(name: str) -> list[str]:
+    shown: list[str] = importlib.import_module(f"tutorial_pkg.connectors.{name}").__all__
+    return shown
+
+
+def test_the_three_that_are_built_know_nothing_of_pyspark_s_readers_and_writers() -> None:
+    """They build them; so there is no base class whose private parts they could use."""
+    for name in ("postgres", "kafka", "nats"):
+        for file in FOLDERS[name].rglob("*.py"):
+            found = {each for each in imported(file) if "pyspark.sql.datasource." in each}
+            assert found <= {"pyspark.sql.datasource.DataSource"}, file
 
 
 # ---- Secrets -------------------------------------------------------------------------------------
@@ -77,6 +118,32 @@ def test_no_reader_and_no_writer_holds_what_a_variable_holds(
     made = MADE[what]()
     assert b"hunter2" not in cloudpickle.dumps(made)
     assert b"HUSH" in cloudpickle.dumps(made)  # it did look at the options
+
+
+class Held:
+    """A connection, which knows the secret, and cannot travel."""
+
+    def __init__(self, options: Any) -> None:
+        self.password, self.lock = options.password.reveal(), threading.Lock()
+
+
+def test_a_batch_that_was_planned_holds_neither_connection_nor_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark pickles the reader after it has asked for the partitions."""
+    monkeypatch.setenv("HUSH", "hunter2")
+    declared = builder.SourceBuilder.replayable(
+        "held",
+        "id LONG",
+        lambda context: [str(len(context.connection.password))],
+        lambda *_: 1,
+        lambda *_: [],
+    )
+    built: Any = declared.connect(Held).option("password", builder.secret, None, "").build()
+    reader = built({"password": REFERENCE}).reader(ROW)
+    [part] = reader.partitions()
+    assert part.split == "7"
+    assert b"hunter2" not in cloudpickle.dumps(reader)
 
 
 ASKED: dict[str, Callable[[], Any]] = {

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import builtins
 import logging
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from pyspark.sql.types import StructType
 
 from tutorial_pkg import KafkaDataSource
-from tutorial_pkg.builder import OptionValues, SplitContext
-from tutorial_pkg.connectors.kafka import data_source, records
-from tutorial_pkg.connectors.kafka.client import library
+from tutorial_pkg.builder import Options, OptionValues, SplitContext
+from tutorial_pkg.connectors.kafka.client import Brokers
 from tutorial_pkg.connectors.kafka.cluster import Cluster
 from tutorial_pkg.connectors.kafka.partitions import Partition, Range
 from tutorial_pkg.connectors.kafka.records import Records
+from tutorial_pkg.connectors.kafka.source import READ, latest, splits
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 JSON = '{"a": {"0": 23, "1": -2}}'
@@ -24,7 +25,7 @@ JSON = '{"a": {"0": 23, "1": -2}}'
 
 def values(**options: str) -> OptionValues:
     given = {**SERVERS, "subscribe": "a", **options}
-    return data_source._SOURCE.parts.options.parse(given)
+    return Options("kafka_py", READ).parse(given)
 
 
 @pytest.mark.parametrize(
@@ -70,17 +71,17 @@ def test_without_servers(batch: bool) -> None:
         read()
 
 
-def test_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *more: Any) -> Any:
-        if name.startswith("confluent_kafka"):
-            raise ImportError(name)
-        return real(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"pip install 'tutorial_pkg\[kafka\]'"):
-        library()
+def test_without_the_client() -> None:
+    """Its options are told all the same."""
+    code = (
+        "import sys; sys.modules['confluent_kafka'] = None\n"
+        "from tutorial_pkg import KafkaDataSource\n"
+        "assert 'subscribePattern' in KafkaDataSource.__doc__\n"
+        "KafkaDataSource({'subscribe': 'a'}).schema()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    text = "`kafka_py` needs the package confluent_kafka: pip install 'tutorial_pkg[kafka]'"
+    assert text in done.stderr
 
 
 @pytest.mark.parametrize("name", ["orders-0@x", "a-b.c-17@y=", "x-1-2@"])
@@ -101,7 +102,7 @@ def cluster(**ranges: tuple[int, int]) -> Cluster:
 
 def begins(found: Cluster, offset: Any = None, batch: bool = False, **options: str) -> Any:
     context = SplitContext(values(**options), found, batch, offset)
-    return data_source.splits(context)
+    return splits(context)
 
 
 def test_where_a_new_query_begins() -> None:
@@ -136,7 +137,7 @@ LOST = {
     "deleted": ({"a-0@id": 2}, "was to be read on from offset 2, but it begins at 5 now"),
     "cut off": ({"a-0@id": 12}, "was to be read on from offset 12, but it ends at 9 now"),
     "vanished": ({"a-7@id": 1}, "partition `a-7` was to be read on, but it is not there any more"),
-    "made again": ({"a-0@old": 1}, "but its topic was deleted and made again: records may be lost"),
+    "made again": ({"a-0@old": 1}, "but its topic was deleted and made again: rows may be lost"),
 }
 
 
@@ -149,9 +150,9 @@ def test_records_that_are_gone_end_the_query_or_are_a_warning(
         context = SplitContext(values(failOnDataLoss=fails), cluster(a0=(5, 9)), offset=offset)
 
         def ask(context: SplitContext = context) -> None:
-            splits = data_source.splits(context)
-            for split in splits.keys() & context.offset.keys():
-                assert data_source.latest(context, split, context.offset[split]) == 9
+            found = splits(context)
+            for split in found.keys() & context.offset.keys():
+                assert latest(context, split, context.offset[split]) == 9
 
         if fails == "true":
             with pytest.raises(LookupError, match=re.escape(text)):
@@ -207,8 +208,9 @@ class Played:
 
 
 def read(monkeypatch: pytest.MonkeyPatch, played: Played, fails: str = "true") -> list[int]:
-    monkeypatch.setattr(records, "made", lambda kind, settings: played)
-    reading = Records(values(failOnDataLoss=fails), Partition("a", 0, "id"), 3, 10)
+    monkeypatch.setattr(Brokers, "client", lambda *_, **__: played)
+    context = SplitContext(values(failOnDataLoss=fails))
+    reading = Records(context, Partition("a", 0, "id"), 3, 10)
     return [at for batch in reading.batches() for at in batch.column("offset").to_pylist()]
 
 
@@ -227,7 +229,7 @@ GONE = [Event(3, "_AUTO_OFFSET_RESET")]
 def test_offsets_deleted_since_the_batch_was_planned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(LookupError, match="from offset 3, but it begins at 7 now: records"):
+    with pytest.raises(LookupError, match="from offset 3, but it begins at 7 now: rows may"):
         read(monkeypatch, Played(GONE))
     caplog.set_level(logging.WARNING)
     played = Played(GONE, [Event(7), Event(8), Event(9)])

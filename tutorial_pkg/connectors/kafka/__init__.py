@@ -1,8 +1,9 @@
 """Format `kafka_py`: topics as source and sink, without a jar on the cluster.
 
-A record's way: `cluster` (in the driver: partitions and offsets, which `partitions` names and
-checks) → `records` (in a task: a consumer, record batches) → `data_source`. Back: `sink` (in a
-task: a producer). `client` finds the library, and says how long brokers are waited for.
+A record's way: `cluster` (in the driver: `partitions` and their offsets) → `source` (splits, and
+how far each goes) → `records` (in a task: a consumer, record batches). Back: `sink` (in a task: a
+producer). `client` has the settings, and says how long brokers are waited for. Only `data_source`
+and `options` can be imported without the extra `kafka`.
 """
 
 from tutorial_pkg.connectors.kafka.data_source import KafkaDataSource

@@ -1,24 +1,25 @@
-"""Kafka's client library: where it comes from, its settings, how long it is waited for."""
+"""Kafka's client library: its settings, and how long brokers are waited for."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
-from tutorial_pkg.core.options import OptionValues
+from confluent_kafka import KafkaException
+
+from tutorial_pkg.builder import OptionValues, Secret
+from tutorial_pkg.connectors.kafka.options import FORMAT
+from tutorial_pkg.core.patience import patiently
 
 Answer = TypeVar("Answer")
 Settings = dict[str, Any]
 
 CRITICAL = 2  # what the client prints; it prints each attempt to connect, else
-RETRY_SECONDS = 0.2
 ASK_SECONDS = 5.0  # for one answer at most, before it is asked for again
 
 _SECRET = re.compile(r"password|secret|token|pem|jaas")
-_SHOWN = re.compile(r"kafka\.(ssl\.key\.pem|sasl\.jaas\.config)")
-_REFERENCE = re.compile(r"\$\{env:\w+\}")
 # Who is refused is told at once; all else may be a broker that is just being restarted.
 _REFUSED = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"}
 _AWAY = {
@@ -28,85 +29,58 @@ _AWAY = {
 }
 
 
-def library() -> Any:
-    """The package `confluent_kafka`. Raises `ImportError` that says how to get it."""
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise ImportError(
-            "format `kafka_py` needs Kafka's client: pip install 'tutorial_pkg[kafka]'"
-        ) from error
-    return confluent_kafka
+class Brokers:
+    """What the options say of them: where they are, and how long they are waited for.
 
-
-def made(kind: Callable[[Settings], Any], settings: Settings) -> Any:
-    """A client of this kind. Raises `ValueError` for settings that it does not take."""
-    try:
-        return kind({"log_level": CRITICAL, **settings})
-    except library().KafkaException as error:
-        text = error.args[0].str()
-        for name, value in settings.items():
-            if value and _SECRET.search(name):
-                text = text.replace(str(value), "***")
-        raise ValueError(f"format `kafka_py`: an option `kafka.…` is wrong: {text}") from None
-
-
-def check_hidden(options: Mapping[str, str]) -> None:
-    """Raise `ValueError` for a secret that Spark would show, in an option as it was written.
-
-    Spark's plans and its UI hide a value only by its option's name: password, secret, token.
-    """
-    for name, value in options.items():
-        if _SHOWN.fullmatch(name.lower()) and not _REFERENCE.fullmatch(value.strip()):
-            raise ValueError(
-                f"format `kafka_py`: Spark would show option `{name}` in its plans; name an "
-                "environment variable instead: `${env:NAME}`"
-            )
-
-
-def user_settings(options: OptionValues) -> Settings:
-    """The options `kafka.…`, for this process. Raises `ValueError` without servers."""
-    given = {name: value.reveal() for name, value in options["kafka.*"].items()}
-    if not given.get("bootstrap.servers"):
-        raise ValueError(
-            "format `kafka_py`: option `kafka.bootstrap.servers` is missing; give the brokers: "
-            "`host:port`, several with commas between them"
-        )
-    return given
-
-
-def servers(options: OptionValues) -> str:
-    """As people may see them. Raises `ValueError` without them."""
-    user_settings(options)
-    return str(options["kafka.*"]["bootstrap.servers"])
-
-
-def reading_troubles(options: OptionValues) -> Troubles:
-    """For a source, whose bound has the name that it has in Spark's."""
-    name = "kafkaConsumer.pollTimeoutMs"
-    return Troubles(options, options[name] / 1000, name)
-
-
-class Troubles:
-    """Notes what the client complains of in the background, and waits with a bound.
-
-    `limit` is the option that sets the bound.
+    Notes what a client complains of in the background. `limit` is the option that sets the bound.
     """
 
     def __init__(self, options: OptionValues, seconds: float, limit: str) -> None:
-        self._servers = servers(options)
+        self._given: dict[str, Secret] = options["kafka.*"]
+        self.where = str(self._given.get("bootstrap.servers", ""))
         self.seconds, self._limit = seconds, limit
         self.ask_seconds = min(ASK_SECONDS, seconds)
         self._last: Any = None
+        if not self.where:
+            raise ValueError(
+                f"format `{FORMAT}`: option `kafka.bootstrap.servers` is missing; give the "
+                "brokers: `host:port`, several with commas between them"
+            )
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The options `kafka.…`, as they are in this process."""
+        return {name: value.reveal() for name, value in self._given.items()}
+
+    @classmethod
+    def of_source(cls, options: OptionValues) -> Brokers:
+        """For a source, whose bound has the name that it has in Spark's."""
+        name = "kafkaConsumer.pollTimeoutMs"
+        return cls(options, options[name] / 1000, name)
+
+    def client(
+        self, kind: Callable[[Settings], Any], ours: Settings | None = None, **fixed: Any
+    ) -> Any:
+        """One of this kind, with the user's settings. Raises `ValueError` for wrong ones."""
+        settings = {"log_level": CRITICAL, **(ours or {}), **self.settings}
+        settings |= {name.replace("_", "."): value for name, value in fixed.items()}
+        try:
+            return kind({**settings, "error_cb": self.note})
+        except KafkaException as error:
+            text = error.args[0].str()
+            for name, value in self.settings.items():
+                if value and _SECRET.search(name):
+                    text = text.replace(value, "***")
+            raise ValueError(f"format `{FORMAT}`: an option `kafka.…` is wrong: {text}") from None
 
     def note(self, error: Any) -> None:
-        """What the client calls with its errors."""
+        """What a client calls with its errors."""
         self._last = error
 
     def raise_refusal(self) -> None:
         """Raise `PermissionError` when the broker does not let us in: waiting does not help."""
         if self._last is not None and self._last.name() in _REFUSED:
-            raise PermissionError(f"Kafka at {self._servers} refused: {self._last.str()}")
+            raise PermissionError(f"Kafka at {self.where} refused: {self._last.str()}")
 
     def patiently(self, ask: Callable[[], Answer], poll: Callable[[], object]) -> Answer:
         """The answer, asked for again while the brokers are away.
@@ -114,29 +88,27 @@ class Troubles:
         `poll` has the client call `note`. Raises `TimeoutError`, `PermissionError`, and what else
         the client raises.
         """
-        deadline = time.monotonic() + self.seconds
-        while True:
-            try:
-                return ask()
-            except library().KafkaException as error:
-                poll()
-                self._judge(error.args[0], deadline)
-            time.sleep(RETRY_SECONDS)
+
+        def may_pass(error: Exception) -> bool:
+            if not isinstance(error, KafkaException):
+                return False
+            poll()
+            if self._last is None or error.args[0].name() in _REFUSED:
+                self._last = error.args[0]
+            self.raise_refusal()
+            return error.args[0].name() in _AWAY
+
+        try:
+            return patiently(ask, may_pass, self.seconds)
+        except KafkaException as error:
+            if not may_pass(error):
+                raise RuntimeError(f"Kafka at {self.where} says: {error.args[0].str()}") from None
+            self.give_up()
 
     def give_up(self) -> NoReturn:
         """Raise `TimeoutError` with what the client complained of last."""
         reason = f": {self._last.str()}" if self._last is not None else ""
         raise TimeoutError(
-            f"Kafka at {self._servers} has not answered for {self.seconds:g} s "
+            f"Kafka at {self.where} has not answered for {self.seconds:g} s "
             f"(option `{self._limit}`){reason}"
-        )
-
-    def _judge(self, error: Any, deadline: float) -> None:
-        self._last = self._last or error
-        if error.name() in _REFUSED:
-            self._last = error
-        self.raise_refusal()
-        if error.name() not in _AWAY:
-            raise RuntimeError(f"Kafka at {self._servers} says: {error.str()}") from None
-        if time.monotonic() >= deadline:
-            self.give_up()
+        ) from None

@@ -7,16 +7,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from tutorial_pkg.connectors.kafka.client import (
-    Troubles,
-    library,
-    made,
-    reading_troubles,
-    servers,
-    user_settings,
-)
-from tutorial_pkg.connectors.kafka.partitions import Numbers, Partition, Range
-from tutorial_pkg.core.options import OptionValues
+from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.connectors.kafka.client import Brokers
+from tutorial_pkg.connectors.kafka.options import Numbers
+from tutorial_pkg.connectors.kafka.partitions import Partition, Range
 
 
 class Cluster:
@@ -25,7 +22,6 @@ class Cluster:
     def __init__(self, options: OptionValues) -> None:
         self._options = options
         self.ranges: dict[Partition, Range] = {}
-        self.warned: set[str] = set()
 
     def look(self) -> dict[Partition, Range]:
         """The wanted partitions that there are now, with the offsets that each holds.
@@ -33,11 +29,11 @@ class Cluster:
         Raises `LookupError` for a topic or a partition that is not there, `TimeoutError` when the
         brokers are away for too long, and `PermissionError`.
         """
-        self.ranges = self._troubles.patiently(self._look, lambda: self._admin.poll(0))
+        self.ranges = self._brokers.patiently(self._look, lambda: self._admin.poll(0))
         return self.ranges
 
     def _look(self) -> dict[Partition, Range]:
-        found = self._admin.list_topics(timeout=self._troubles.ask_seconds).topics
+        found = self._admin.list_topics(timeout=self._brokers.ask_seconds).topics
         there = {name: sorted(topic.partitions) for name, topic in found.items()}
         wanted = self._wanted(there)
         ids = self._ids(wanted)
@@ -46,9 +42,8 @@ class Cluster:
             for topic, numbers in wanted.items()
             for number in numbers
         ]
-        spec = library().admin.OffsetSpec
-        firsts = self._offsets(partitions, spec.earliest())
-        ends = self._offsets(partitions, spec.latest())
+        firsts = self._offsets(partitions, OffsetSpec.earliest())
+        ends = self._offsets(partitions, OffsetSpec.latest())
         return {each: Range(firsts[each], ends[each]) for each in partitions}
 
     def _wanted(self, there: Numbers) -> Numbers:
@@ -67,7 +62,7 @@ class Cluster:
     def _check(self, topic: str, wanted: list[int], there: list[int]) -> None:
         if not there:
             raise LookupError(
-                f"there is no topic `{topic}` at {servers(self._options)}; "
+                f"there is no topic `{topic}` at {self._brokers.where}; "
                 "create it, or correct the option `subscribe` or `assign`"
             )
         if set(wanted) - set(there):
@@ -76,40 +71,36 @@ class Cluster:
             )
 
     def _ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Who makes a topic again gives it another id."""
+        """A re-created topic has a new id."""
         names = list(topics)
         if not names:
             return {}
-        asked = library().TopicCollection(names)
-        described = self._admin.describe_topics(asked, request_timeout=self._troubles.ask_seconds)
+        asked = TopicCollection(names)
+        described = self._admin.describe_topics(asked, request_timeout=self._brokers.ask_seconds)
         return {topic: str(found.result().topic_id) for topic, found in described.items()}
 
     def _offsets(self, partitions: list[Partition], spec: Any) -> dict[Partition, int]:
-        kafka = library()
-        asked = {kafka.TopicPartition(each.topic, each.number): each for each in partitions}
+        asked = {TopicPartition(each.topic, each.number): each for each in partitions}
         if not asked:
             return {}
         found = self._admin.list_offsets(
             dict.fromkeys(asked, spec),
             isolation_level=self._isolation(),
-            request_timeout=self._troubles.ask_seconds,
+            request_timeout=self._brokers.ask_seconds,
         )
         return {asked[place]: int(answer.result().offset) for place, answer in found.items()}
 
     def _isolation(self) -> Any:
-        levels = library().IsolationLevel
-        committed = user_settings(self._options).get("isolation.level") == "read_committed"
-        return levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
+        committed = self._brokers.settings.get("isolation.level") == "read_committed"
+        return IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     @cached_property
-    def _troubles(self) -> Troubles:
-        return reading_troubles(self._options)
+    def _brokers(self) -> Brokers:
+        return Brokers.of_source(self._options)
 
     @cached_property
     def _admin(self) -> Any:
-        from confluent_kafka.admin import AdminClient
-
-        return made(AdminClient, {**user_settings(self._options), "error_cb": self._troubles.note})
+        return self._brokers.client(AdminClient)
 
     def close(self) -> None:
         """Disconnect: the client has no `close`, and ends with its last reference."""

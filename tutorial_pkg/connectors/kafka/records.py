@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
 
-from tutorial_pkg.connectors.kafka.client import (
-    Settings,
-    library,
-    made,
-    reading_troubles,
-    user_settings,
-)
+from tutorial_pkg.builder import SplitContext
+from tutorial_pkg.connectors.kafka.client import Brokers
 from tutorial_pkg.connectors.kafka.partitions import Partition
-from tutorial_pkg.core.options import OptionValues
 
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_RECORDS, MOST_RECORDS = 500, 20_000
@@ -26,41 +20,31 @@ WAIT_SECONDS = 0.2
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
-_log = logging.getLogger(__name__)
-
-
-def _settings(options: OptionValues) -> Settings:
-    """Those of Spark's own consumers where the client's defaults are others."""
-    ours = {
-        "group.id": "tutorial_pkg",  # the client wants one; nothing is committed for it
-        "isolation.level": "read_uncommitted",
-        "queued.max.messages.kbytes": 16 * 1024,  # what it fetches ahead
-        "fetch.queue.backoff.ms": 10,
-    }
-    fixed = {
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "error",
-    }
-    return {**ours, **user_settings(options), **fixed}
+# Those of Spark's own consumers where the client's defaults are others.
+_OURS = {
+    "group.id": "tutorial_pkg",  # the client wants one; nothing is committed for it
+    "isolation.level": "read_uncommitted",
+    "queued.max.messages.kbytes": 16 * 1024,  # what it fetches ahead
+    "fetch.queue.backoff.ms": 10,
+}
+_FIXED = {"enable_auto_commit": False, "enable_partition_eof": True, "auto_offset_reset": "error"}
 
 
 class Records:
     """One task's consumer, from its making until `close`."""
 
-    def __init__(self, options: OptionValues, partition: Partition, start: int, end: int) -> None:
-        self._options, self._partition = options, partition
+    def __init__(self, context: SplitContext, partition: Partition, start: int, end: int) -> None:
+        self._context, self._partition = context, partition
         self._position, self._end = start, end
-        self._troubles = reading_troubles(options)
-        settings = {**_settings(options), "error_cb": self._troubles.note}
-        self._consumer = made(library().Consumer, settings)
+        self._brokers = Brokers.of_source(context.options)
+        self._consumer = self._brokers.client(Consumer, _OURS, **_FIXED)
         self._count = FIRST_RECORDS
 
     def close(self) -> None:
         self._consumer.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All records in order. Raises what `Troubles` raises, and `LookupError`."""
+        """All records in order. Raises what `Brokers` raises, and `LookupError`."""
         self._go_to(self._position)
         deadline = self._deadline()
         while self._position < self._end:
@@ -69,14 +53,14 @@ class Records:
                 yield self._batch(found)
                 deadline = self._deadline()
             elif time.monotonic() > deadline:
-                self._troubles.give_up()
+                self._brokers.give_up()
 
     def _go_to(self, offset: int) -> None:
-        place = library().TopicPartition(self._partition.topic, self._partition.number, offset)
+        place = TopicPartition(self._partition.topic, self._partition.number, offset)
         self._consumer.assign([place])
 
     def _deadline(self) -> float:
-        return time.monotonic() + self._troubles.seconds
+        return time.monotonic() + self._brokers.seconds
 
     def _consume(self) -> list[Any]:
         """The next records before the end; events that are none of them move the position."""
@@ -102,8 +86,8 @@ class Records:
         elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"):
             self._lost("it is not there any more", self._end)
         else:
-            self._troubles.note(error)
-            self._troubles.raise_refusal()
+            self._brokers.note(error)
+            self._brokers.raise_refusal()
 
     def _at_the_end(self, offset: int) -> None:
         """Behind the last record may be some that nobody sees: marks of a transaction."""
@@ -112,9 +96,9 @@ class Records:
         self._position = self._end
 
     def _deleted(self) -> None:
-        place = library().TopicPartition(self._partition.topic, self._partition.number)
-        first, end = self._troubles.patiently(
-            lambda: self._consumer.get_watermark_offsets(place, timeout=self._troubles.ask_seconds),
+        place = TopicPartition(self._partition.topic, self._partition.number)
+        first, end = self._brokers.patiently(
+            lambda: self._consumer.get_watermark_offsets(place, timeout=self._brokers.ask_seconds),
             lambda: None,
         )
         if first > self._position:
@@ -124,11 +108,8 @@ class Records:
         self._go_to(self._position)
 
     def _lost(self, what: str, go_on: int) -> None:
-        """Records are gone: raise `LookupError`, or warn and go on at an offset."""
-        text = lost_text(self._partition, self._position, what)
-        if self._options.failOnDataLoss:
-            raise LookupError(text)
-        _log.warning("format `kafka_py`: %s", text)
+        """Records are gone; if the query may, it goes on at an offset."""
+        self._context.lost(self._partition.lost_text(self._position, what))
         self._position = go_on
 
     # ---- Arrow
@@ -146,7 +127,7 @@ class Records:
             # Spark counts from -1 (none), the client from 0.
             "timestampType": pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
         }
-        if self._options.includeHeaders:
+        if self._context.options.includeHeaders:
             columns["headers"] = pa.array([_headers(each) for each in found], _HEADERS)
         batch = pa.RecordBatch.from_pydict(columns)
         self._count = max(1, min(MOST_RECORDS, BATCH_BYTES * count // batch.nbytes))
@@ -158,18 +139,7 @@ def _headers(record: Any) -> list[dict[str, Any]] | None:
     return [{"key": key, "value": value} for key, value in found] if found else None
 
 
-def lost_text(partition: Partition, offset: int | None, what: str) -> str:
-    """How people learn that records are gone; `offset` is where to read on, if that is known."""
-    place = "" if offset is None else f" from offset {offset}"
-    return (
-        f"partition `{partition.name}` was to be read on{place}, but {what}: records may be lost. "
-        "With the option `failOnDataLoss` false the query warns, and goes on with what there is"
-    )
-
-
-def records(
-    options: OptionValues, partition: Partition, start: int, end: int
-) -> Iterator[pa.RecordBatch]:
-    """The records from `start` up to, but without, `end`."""
-    with closing(Records(options, partition, start, end)) as reading:
+def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The records of a partition from `start` up to, but without, `end`: a task's work."""
+    with closing(Records(context, Partition.parse(split), start, end)) as reading:
         yield from reading.batches()

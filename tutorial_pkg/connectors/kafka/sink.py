@@ -7,6 +7,7 @@ from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import KafkaException, Producer
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -17,10 +18,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from tutorial_pkg.builder import SinkContext
-from tutorial_pkg.connectors.kafka.client import Settings, Troubles, library, made, user_settings
-from tutorial_pkg.core.columns import check_columns
-from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.builder import OptionValues, SinkBuilder, SinkContext, TargetContext
+from tutorial_pkg.connectors.kafka.client import Brokers
+from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE, check_hidden
+from tutorial_pkg.core.columns import check_columns, places
 
 ANY_PARTITION = -1
 DELIVERY_MS = 120_000
@@ -37,11 +38,28 @@ _COLUMNS: dict[str, tuple[DataType, ...]] = {
 }
 
 
-def check_rows(schema: StructType, topic: str | None) -> None:
+_OURS = {
+    "acks": "all",
+    "partitioner": "murmur2_random",  # Java's: the same key goes to the same partition
+    "delivery.timeout.ms": DELIVERY_MS,
+    "queue.buffering.max.kbytes": 64 * 1024,
+    "linger.ms": 5,
+}
+
+
+def check(context: TargetContext) -> None:
     """Raise `ValueError` unless the sink can take rows of this schema."""
-    check_columns("kafka_py", schema, _COLUMNS, "value")
-    if topic is None and "topic" not in schema.names:
-        raise ValueError("format `kafka_py`: give the option `topic`, or a column `topic`")
+    check_hidden(context.options)
+    _brokers(context.options)
+    check_columns(FORMAT, context.schema, _COLUMNS, "value", "topic", context.options.topic)
+
+
+def _brokers(options: OptionValues) -> Brokers:
+    """They are waited for as long as the client tries; a little more, so that its word is first."""
+    name = "delivery.timeout.ms"
+    given = options["kafka.*"].get(name)
+    millis = int(given.reveal()) if given else DELIVERY_MS
+    return Brokers(options, millis / 1000 + 2, f"kafka.{name}")
 
 
 class Sender:
@@ -49,21 +67,17 @@ class Sender:
 
     def __init__(self, context: SinkContext) -> None:
         self._topic: str | None = context.options.topic
-        self._troubles = Troubles(
-            context.options, _delivery_seconds(context.options), "kafka.delivery.timeout.ms"
-        )
-        settings = {**_settings(context.options), "error_cb": self._troubles.note}
-        self._producer = made(library().Producer, settings)
+        self._brokers = _brokers(context.options)
+        self._producer = self._brokers.client(Producer, _OURS, delivery_report_only_error=True)
         self._sent = self._refused = 0
         self._first = ""  # of the records that were refused
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Hand all rows to the client, which sends them in the background."""
-        failure = library().KafkaException
         for topic, value, key, partition, headers in self._rows(batch):
             try:
                 self._produce(topic, value, key, partition, headers)
-            except failure as error:  # what can be told without asking a broker
+            except KafkaException as error:  # what can be told without asking a broker
                 self._refuse(topic, error.args[0])
         self._sent += batch.num_rows
         self._producer.poll(0)
@@ -71,10 +85,10 @@ class Sender:
 
     def flush(self) -> None:
         """Raises `RuntimeError` that names a topic and why it was refused, or `TimeoutError`."""
-        left = self._producer.flush(self._troubles.seconds)
+        left = self._producer.flush(self._brokers.seconds)
         self._raise_refusal()
         if left:
-            self._troubles.give_up()
+            self._brokers.give_up()
 
     def close(self) -> None:
         """Forget what was not sent: after an error it would be sent for minutes."""
@@ -83,7 +97,7 @@ class Sender:
 
     def _rows(self, batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
         """What `produce` takes of each row; `value` is always there, and counts them."""
-        topics = repeat(self._topic) if self._topic else _topics(batch.column("topic"))
+        topics = places(batch, "topic", self._topic)
         partitions = _column(batch, "partition", _numbers, ANY_PARTITION)
         headers = _column(batch, "headers", _pairs, None)
         keys = _column(batch, "key", _bytes, None)
@@ -107,7 +121,7 @@ class Sender:
 
     def _raise_refusal(self) -> None:
         if self._refused:
-            self._troubles.raise_refusal()
+            self._brokers.raise_refusal()
             raise RuntimeError(
                 f"{self._refused} of {self._sent} records were not written; {self._first}"
             )
@@ -127,12 +141,6 @@ def _numbers(column: pa.Array) -> list[int]:
     return list(column.fill_null(ANY_PARTITION).to_pylist())
 
 
-def _topics(column: pa.Array) -> list[str]:
-    if column.null_count:
-        raise ValueError("column `topic` must not be null where there is no option `topic`")
-    return list(column.to_pylist())
-
-
 def _pairs(column: pa.Array) -> list[list[tuple[str, bytes | None]] | None]:
     return [
         found and [(header["key"], header["value"]) for header in found]
@@ -140,18 +148,14 @@ def _pairs(column: pa.Array) -> list[list[tuple[str, bytes | None]] | None]:
     ]
 
 
-def _settings(options: OptionValues) -> Settings:
-    ours = {
-        "acks": "all",
-        "partitioner": "murmur2_random",  # Java's: the same key goes to the same partition
-        "delivery.timeout.ms": DELIVERY_MS,
-        "queue.buffering.max.kbytes": 64 * 1024,
-        "linger.ms": 5,
-    }
-    return {**ours, **user_settings(options), "delivery.report.only.error": True}
+# ---- The sink ------------------------------------------------------------------------------------
 
-
-def _delivery_seconds(options: OptionValues) -> float:
-    """How long the client tries; a little more, so that its own word comes first."""
-    given = user_settings(options).get("delivery.timeout.ms", DELIVERY_MS)
-    return int(given) / 1000 + 2
+sink = (
+    SinkBuilder.stream(FORMAT, create=Sender)
+    .receive_batch(Sender.send)
+    .flush(Sender.flush)
+    .destroy(Sender.close)
+    .check(check)
+    .options(*WRITE)
+    .build()
+)

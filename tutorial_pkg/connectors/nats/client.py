@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 import ssl
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from tutorial_pkg.core.options import OptionValues
+import nats
+from nats import errors
+from nats.js import errors as js_errors
+
+from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.core.patience import patiently
 
 Answer = TypeVar("Answer")
 
@@ -19,18 +23,17 @@ ASK_SECONDS = 10.0  # for one answer at most, before it is asked for again
 RETRY_SECONDS = 0.2
 
 
-def library() -> Any:
-    """The package `nats`. Raises `ImportError` that says how to get it."""
-    try:
-        import nats
-        import nats.errors
-        import nats.js.api
-        import nats.js.errors
-    except ImportError as error:
-        raise ImportError(
-            "format `nats` needs its client: pip install 'tutorial_pkg[nats]'"
-        ) from error
-    return nats
+# Errors of a server that is being restarted, or is not there.
+AWAY = (
+    OSError,
+    TimeoutError,
+    errors.TimeoutError,
+    errors.NoServersError,
+    errors.NoRespondersError,
+    errors.ConnectionClosedError,
+    errors.StaleConnectionError,
+    js_errors.ServiceUnavailableError,
+)
 
 
 class Connection:
@@ -51,20 +54,24 @@ class Connection:
     def ask(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
         """The answer of `question(broker)`, asked again on a new connection when one breaks.
 
-        Raises `TimeoutError` when the server is away for too long, `PermissionError` when it lets
-        us not in, and what else the question raises.
+        Raises `TimeoutError` when the server is away for too long, `PermissionError` when it
+        refuses the login, and what else the question raises.
         """
-        deadline = time.monotonic() + self._seconds
-        while True:
-            try:
-                return self._run(self._once(question))
-            except PermissionError:
-                raise
-            except _away() as error:
-                self._run(self._disconnect())  # half an answer must not become part of the next
-                if time.monotonic() >= deadline:
-                    self._give_up(error)
-            time.sleep(RETRY_SECONDS)
+        try:
+            return patiently(lambda: self._run(self._once(question)), self._may_pass, self._seconds)
+        except PermissionError:
+            raise
+        except AWAY as error:
+            raise TimeoutError(
+                f"NATS at {self._options.url} has not answered for {self._seconds:g} s "
+                f"(option `timeoutSeconds`): {str(error) or type(error).__name__}"
+            ) from None
+
+    def _may_pass(self, error: Exception) -> bool:
+        if not isinstance(error, AWAY) or isinstance(error, PermissionError):
+            return False
+        self._run(self._disconnect())  # half an answer must not become part of the next
+        return True
 
     def close(self) -> None:
         """Disconnect and end the thread; once more does no harm."""
@@ -89,17 +96,17 @@ class Connection:
             try:
                 await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
                 if not answer.done():
-                    raise library().errors.ConnectionClosedError
+                    raise errors.ConnectionClosedError
                 return answer.result()
             finally:
                 answer.cancel()
                 lost.cancel()
 
     async def _connect(self) -> None:
-        nats, self._lost = library(), asyncio.Event()
+        self._lost = asyncio.Event()
         try:
             self.client = await nats.connect(**self._settings(), closed_cb=self._note_loss)
-        except nats.errors.Error as error:
+        except errors.Error as error:
             if "authorization" in str(error).lower():
                 raise PermissionError(f"NATS at {self._options.url} refused: {error}") from None
             if "invalid connect url" in str(error):  # its cause quotes parts of it
@@ -123,10 +130,8 @@ class Connection:
 
     def _settings(self) -> dict[str, Any]:
         options = self._options
+        secrets = {name: options[name] for name in ("user", "password", "token") if options[name]}
         given = {
-            "user": options.user and options.user.reveal(),
-            "password": options.password and options.password.reveal(),
-            "token": options.token and options.token.reveal(),
             "user_credentials": options.credentials,
             "tls": options.caFile and ssl.create_default_context(cafile=options.caFile),
         }
@@ -138,29 +143,17 @@ class Connection:
             "reconnect_time_wait": RETRY_SECONDS,
             "error_cb": _ignore,  # what matters is raised where it is asked
             **{name: value for name, value in given.items() if value},
+            **{name: value.reveal() for name, value in secrets.items()},
         }
-
-    def _give_up(self, error: BaseException) -> NoReturn:
-        raise TimeoutError(
-            f"NATS at {self._options.url} has not answered for {self._seconds:g} s "
-            f"(option `timeoutSeconds`): {str(error) or type(error).__name__}"
-        ) from None
 
 
 async def _ignore(error: Exception) -> None:
     """What the client tells of a connection that broke; without this it prints a stack trace."""
 
 
-def _away() -> tuple[type[BaseException], ...]:
-    """Errors of a server that is being restarted, or is not there."""
-    errors, stream_errors = library().errors, library().js.errors
-    return (
-        OSError,
-        TimeoutError,
-        errors.TimeoutError,
-        errors.NoServersError,
-        errors.NoRespondersError,
-        errors.ConnectionClosedError,
-        errors.StaleConnectionError,
-        stream_errors.ServiceUnavailableError,
-    )
+async def stream_info(broker: Any, name: str) -> Any:
+    """What there is of a stream. Raises `LookupError` if it is not there."""
+    try:
+        return await broker.stream_info(name)
+    except js_errors.NotFoundError:
+        raise LookupError(f"there is no stream `{name}`; create it, or correct `stream`") from None

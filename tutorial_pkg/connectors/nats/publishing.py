@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tutorial_pkg.connectors.nats.client import library
+from nats import errors
 
 
 class Message(NamedTuple):
@@ -40,7 +40,6 @@ class Publishing:
         self._missing = {str(number) for number in range(len(chunk))}
         self._refused = {}
         self._complete.clear()
-        errors = library().errors
         for number, (subject, data, headers) in enumerate(chunk):
             reply = f"{self._inbox}.{number}"
             try:

@@ -10,7 +10,7 @@ import asyncio
 import json
 from typing import Any
 
-from tutorial_pkg.connectors.nats.client import library
+from nats import errors
 
 _STATUS = "Status"  # in the header of an answer that is no message
 _NONE_NOW = ("404", "408")  # none left, or the request has expired
@@ -44,7 +44,7 @@ class Pull:
         await self._client.publish(self._subject, request, reply=self._inbox)
         await self._complete.wait()
         if self._status and self._status not in _NONE_NOW:
-            raise library().errors.NoRespondersError
+            raise errors.NoRespondersError
         return self._found
 
     async def _take(self, message: Any) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutorial_pkg.builder import Buffer, SourceContext
-from tutorial_pkg.connectors.nats.client import Connection, library
-from tutorial_pkg.connectors.nats.messages import place_of, to_batch
+from nats.js import api, errors
+
+from tutorial_pkg.builder import Buffer, SourceBuilder, SourceContext
+from tutorial_pkg.connectors.nats.client import Connection, stream_info
+from tutorial_pkg.connectors.nats.messages import SCHEMA, place_of, to_batch
+from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 from tutorial_pkg.connectors.nats.pull import Pull
 
 FETCHED = 500  # messages at once
@@ -73,13 +76,8 @@ class Queue:
 
     async def _begin(self, broker: Any) -> None:
         """Find the durable consumer, or make it; on each new connection."""
-        options, errors = self._options, library().js.errors
-        try:
-            info = await broker.stream_info(options.stream)
-        except errors.NotFoundError:
-            raise LookupError(
-                f"there is no stream `{options.stream}`; create it, or correct `stream`"
-            ) from None
+        options = self._options
+        info = await stream_info(broker, options.stream)
         try:
             await broker.consumer_info(options.stream, options.consumer)
         except errors.NotFoundError:
@@ -90,7 +88,7 @@ class Queue:
         self._broker = broker
 
     async def _make_consumer(self, broker: Any) -> None:
-        api, options = library().js.api, self._options
+        options = self._options
         config = api.ConsumerConfig(
             durable_name=options.consumer,
             filter_subject=options.subject,
@@ -115,3 +113,15 @@ class Queue:
         info = await broker.consumer_info(self._options.stream, self._options.consumer)
         self._floor = max(self._floor, info.ack_floor.stream_seq)
         self._ahead = {sequence for sequence in self._ahead if sequence > self._floor}
+
+
+source = (
+    SourceBuilder.stream(FORMAT, SCHEMA, create=Queue)
+    .fill(Queue.fill)
+    .snapshot(Queue.snapshot)
+    .restore(Queue.restore)
+    .acknowledge(Queue.acknowledge)
+    .destroy(Queue.destroy)
+    .options(*READ_QUEUE)
+    .build()
+)

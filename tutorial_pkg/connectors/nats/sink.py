@@ -10,18 +10,15 @@ from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    MapType,
-    StringType,
-    StructType,
-)
+from nats import errors
+from nats.js import errors as js_errors
+from pyspark.sql.types import BinaryType, DataType, MapType, StringType
 
-from tutorial_pkg.builder import SinkContext
-from tutorial_pkg.connectors.nats.client import Connection, library
+from tutorial_pkg.builder import SinkBuilder, SinkContext, TargetContext
+from tutorial_pkg.connectors.nats.client import Connection
+from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.connectors.nats.publishing import Message, Publishing
-from tutorial_pkg.core.columns import check_columns
+from tutorial_pkg.core.columns import check_columns, places
 
 ID = "Nats-Msg-Id"
 CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # sent before their answers are awaited
@@ -34,11 +31,9 @@ _COLUMNS: dict[str, tuple[DataType, ...]] = {
 }
 
 
-def check_rows(schema: StructType, subject: str | None) -> None:
+def check(context: TargetContext) -> None:
     """Raise `ValueError` unless the sink can take rows of this schema."""
-    check_columns("nats", schema, _COLUMNS, "data")
-    if subject is None and "subject" not in schema.names:
-        raise ValueError("format `nats`: give the option `subject`, or a column `subject`")
+    check_columns(FORMAT, context.schema, _COLUMNS, "data", "subject", context.options.subject)
 
 
 class Publisher:
@@ -75,13 +70,13 @@ class Publisher:
             raise RuntimeError(f"subject `{subject}`: {reason}")
         try:
             await broker.find_stream_name_by_subject(subject)
-        except library().js.errors.NotFoundError:
+        except js_errors.NotFoundError:
             raise RuntimeError(f"no stream takes the subject `{subject}`; create one") from None
-        raise library().errors.NoRespondersError
+        raise errors.NoRespondersError
 
     def _messages(self, batch: pa.RecordBatch) -> Iterator[Message]:
         count = batch.num_rows
-        subjects = repeat(self._subject, count) if self._subject else _subjects(batch)
+        subjects = places(batch, "subject", self._subject)
         data = batch.column("data").cast(pa.binary()).to_pylist()
         columns = batch.schema.names
         headers = batch["headers"].to_pylist() if "headers" in columns else repeat(None, count)
@@ -104,13 +99,6 @@ class Publisher:
         return Message(subject, data, headers)
 
 
-def _subjects(batch: pa.RecordBatch) -> list[str]:
-    column = batch.column("subject")
-    if column.null_count:
-        raise ValueError("column `subject` must not be null where there is no option `subject`")
-    return list(column.to_pylist())
-
-
 def _chunks(messages: Iterator[Message]) -> Iterator[list[Message]]:
     chunk: list[Message] = []
     size = 0
@@ -122,3 +110,13 @@ def _chunks(messages: Iterator[Message]) -> Iterator[list[Message]]:
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+sink = (
+    SinkBuilder.stream(FORMAT, create=Publisher)
+    .receive_batch(Publisher.send)
+    .destroy(Publisher.close)
+    .check(check)
+    .options(*WRITE)
+    .build()
+)

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+from nats.js import api, errors
 
-from tutorial_pkg.builder import SplitContext
-from tutorial_pkg.connectors.nats.client import Connection, library
-from tutorial_pkg.connectors.nats.messages import place_of, to_batch
+from tutorial_pkg.builder import Position, SourceBuilder, SplitContext
+from tutorial_pkg.connectors.nats.client import Connection, stream_info
+from tutorial_pkg.connectors.nats.messages import SCHEMA, place_of, to_batch
+from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_STREAM
 from tutorial_pkg.connectors.nats.pull import Pull
-from tutorial_pkg.core.options import OptionValues, integer, taking
 
-EARLIEST, LATEST = "earliest", "latest"
 MADE_AGAIN = "it was deleted and made again"
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_MESSAGES, MOST_MESSAGES = 50, 5_000
 IDLE_SECONDS = 60.0  # then the server forgets a task's consumer
-
-_log = logging.getLogger(__name__)
-
-
-@taking("earliest, latest or a sequence number from 1")
-def starting(text: str) -> str | int:
-    """A parser for `startingSequence`."""
-    return text.lower() if text.lower() in (EARLIEST, LATEST) else integer(1)(text)
 
 
 class Stream(Connection):
@@ -35,11 +26,10 @@ class Stream(Connection):
 
     first = end = 1
     split = ""
-    warned = ""
 
     def look(self, name: str) -> None:
         """See what the stream holds now. Raises `LookupError` if it is not there."""
-        info = self.ask(lambda broker: _info(broker, name))
+        info = self.ask(lambda broker: stream_info(broker, name))
         if info.config.retention == "workqueue":
             raise ValueError(
                 f"stream `{name}` is a work queue, whose messages go to one reader: read it with "
@@ -52,23 +42,16 @@ class Stream(Connection):
         self.split = f"{info.config.name}@{info.created.isoformat()}"  # made again: another one
 
 
-async def _info(broker: Any, name: str) -> Any:
-    try:
-        return await broker.stream_info(name)
-    except library().js.errors.NotFoundError:
-        raise LookupError(f"there is no stream `{name}`; create it, or correct `stream`") from None
-
-
 # ---- In the driver -------------------------------------------------------------------------------
 
 
-def splits(context: SplitContext) -> dict[str, int | str]:
+def splits(context: SplitContext) -> dict[str, Position]:
     """The stream, if it is the one that the query knows, and where to begin."""
     options, stream = context.options, context.connection
     stream.look(options.stream)
     if context.offset is not None:
         if stream.split not in context.offset:
-            _lose(stream, options, MADE_AGAIN)
+            _lost(context, MADE_AGAIN)
         return {stream.split: stream.first}
     begins = {EARLIEST: stream.first, LATEST: stream.end}
     return {stream.split: begins.get(options.startingSequence, options.startingSequence)}
@@ -77,28 +60,20 @@ def splits(context: SplitContext) -> dict[str, int | str]:
 def latest(context: SplitContext, split: str, start: int) -> int:
     """The sequence number that the stream gives next, as `splits` has just seen it."""
     stream: Stream = context.connection
-    _check_first(stream, context.options, start)
+    _check_first(context, start)
     if start > stream.end:
-        _lose(stream, context.options, f"it ends before {stream.end}, and {start} was next")
+        _lost(context, f"it ends before {stream.end}, and {start} was next")
     return stream.end
 
 
-def _check_first(stream: Stream, options: OptionValues, position: int) -> None:
-    if position < stream.first:
-        _lose(stream, options, f"it begins at {stream.first}, and {position} was next")
+def _check_first(context: SplitContext, position: int) -> None:
+    first = context.connection.first
+    if position < first:
+        _lost(context, f"it begins at {first}, and {position} was next")
 
 
-def _lose(stream: Stream, options: OptionValues, what: str) -> None:
-    """Messages are gone: raise `LookupError`, or warn, once."""
-    text = (
-        f"stream `{options.stream}`: {what}: messages may be lost. With the option "
-        "`failOnDataLoss` false the query warns, and goes on with what there is"
-    )
-    if options.failOnDataLoss:
-        raise LookupError(text)
-    if text != stream.warned:
-        stream.warned = text
-        _log.warning("format `nats`: %s", text)
+def _lost(context: SplitContext, what: str) -> None:
+    context.lost(f"stream `{context.options.stream}`: {what}")
 
 
 # ---- In a task -----------------------------------------------------------------------------------
@@ -106,7 +81,7 @@ def _lose(stream: Stream, options: OptionValues, what: str) -> None:
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """The messages of a range, in order."""
-    reading = Reading(context.connection, context.options, split, start, end)
+    reading = Reading(context, split, start, end)
     while reading.position < end:
         batch = reading.advance(context.connection.ask(reading.fetch))
         if batch is not None:
@@ -117,10 +92,10 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
 class Reading:
     """A consumer that the server makes for one task; made again on a new connection."""
 
-    def __init__(
-        self, stream: Stream, options: OptionValues, split: str, start: int, end: int
-    ) -> None:
-        self._stream, self._options, self._split = stream, options, split
+    def __init__(self, context: SplitContext, split: str, start: int, end: int) -> None:
+        self._context, self._split = context, split
+        self._stream: Stream = context.connection
+        self._name: str = context.options.stream
         self.position, self._end = start, end
         self._broker: Any = None
         self._pending = 0
@@ -135,37 +110,36 @@ class Reading:
         return await self._pull.fetch(count) if count else []
 
     async def _begin(self, broker: Any) -> None:
-        api, options = library().js.api, self._options
         config = api.ConsumerConfig(
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=self.position,
-            filter_subject=options.subject,
+            filter_subject=self._context.options.subject,
             ack_policy=api.AckPolicy.NONE,
             inactive_threshold=IDLE_SECONDS,
             mem_storage=True,
         )
-        made = await broker.add_consumer(options.stream, config)
-        self._pull = Pull(self._stream.client, options.stream, made.name)
+        made = await broker.add_consumer(self._name, config)
+        self._pull = Pull(self._stream.client, self._name, made.name)
         await self._pull.start()
-        self._broker, self._name, self._pending = broker, made.name, made.num_pending
+        self._broker, self._consumer, self._pending = broker, made.name, made.num_pending
 
     async def _check_there(self, broker: Any) -> None:
         """A batch that is repeated may find less than the driver has planned, or another stream.
 
         Looked at when the consumer is there: what it finds, this look finds as well.
         """
-        self._stream.note(await _info(broker, self._options.stream))
+        self._stream.note(await stream_info(broker, self._name))
         if self._split == self._stream.split:
-            _check_first(self._stream, self._options, self.position)
+            _check_first(self._context, self.position)
         else:
-            _lose(self._stream, self._options, MADE_AGAIN)
+            _lost(self._context, MADE_AGAIN)
             self.position, self._pending = self._end, 0
 
     async def done(self, broker: Any) -> None:
         """Have the server forget the consumer; an idle or disconnected one it forgets by itself."""
         if self._broker is broker:
-            with contextlib.suppress(library().js.errors.NotFoundError):
-                await broker.delete_consumer(self._options.stream, self._name)
+            with contextlib.suppress(errors.NotFoundError):
+                await broker.delete_consumer(self._name, self._consumer)
 
     def advance(self, found: list[Any]) -> pa.RecordBatch | None:
         """What is before the end, as a record batch; the position is behind it then."""
@@ -182,3 +156,13 @@ class Reading:
         batch = to_batch(found[:inside], places[:inside])
         self._count = max(1, min(MOST_MESSAGES, BATCH_BYTES * inside // batch.nbytes))
         return batch
+
+
+source = (
+    SourceBuilder.replayable(FORMAT, SCHEMA, splits, latest, read)
+    .connect(Stream)
+    .close(Stream.close)
+    .distributed()
+    .options(*READ_STREAM)
+    .build()
+)

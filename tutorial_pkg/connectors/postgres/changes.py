@@ -26,7 +26,6 @@ from tutorial_pkg.builder import OptionValues, Position, RowPacker, SourceBuilde
 from tutorial_pkg.connectors.postgres import slot
 from tutorial_pkg.connectors.postgres.columns import schema_of
 from tutorial_pkg.connectors.postgres.connection import Connection, connect, persistent
-from tutorial_pkg.connectors.postgres.names import table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.pgoutput import (
     Change,
@@ -55,7 +54,7 @@ def changes_schema(options: OptionValues) -> StructType:
             "`query` are for other ways of reading"
         )
     with connect(options) as database:
-        columns = schema_of(database, table_of(options.table).sql)
+        columns = schema_of(database, options.table.sql)
         key = StructType([columns[name] for name in _primary_key(database, options)])
     schema = StructType().add("operation", StringType()).add("key", key)
     schema.add("before", columns).add("after", columns)
@@ -69,7 +68,7 @@ def changes_schema(options: OptionValues) -> StructType:
 def _primary_key(database: Connection, options: OptionValues) -> list[str]:
     text = """SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid
         AND attnum = ANY(indkey) WHERE indisprimary AND indrelid = %s::regclass ORDER BY attnum"""
-    name = table_of(options.table).sql.as_string()
+    name = options.table.quoted
     found = [column for (column,) in database.execute(text, [name])]
     if not found:
         raise ValueError(

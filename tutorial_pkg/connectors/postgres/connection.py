@@ -27,7 +27,7 @@ LIVENESS = {
 # Values as texts must not depend on how the server or the role is set up.
 SETTINGS = "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex"
 # What the server refuses, or its certificate, is final, but for what says that it passes.
-FINAL = re.compile(r"FATAL:|certificate|does not support SSL")
+FINAL = re.compile(r"FATAL:|certificate|does not support SSL|invalid \w+ value")
 LATER = re.compile(r"starting up|shutting down|recovery|too many|remaining connection slots")
 
 

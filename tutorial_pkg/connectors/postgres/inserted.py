@@ -12,7 +12,6 @@ from pyspark.sql.types import IntegralType
 
 from tutorial_pkg.builder import OptionValues, Position, SourceBuilder, SplitContext
 from tutorial_pkg.connectors.postgres.connection import Connection, persistent
-from tutorial_pkg.connectors.postgres.names import table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.table_reader import (
     arrow_rows,
@@ -38,7 +37,7 @@ def splits(context: SplitContext) -> dict[str, Position]:
     if context.batch:
         return {json.dumps(part): 0 for part in ranges(context.options)}
     check_inserted(context)
-    return {context.options.table: BEGIN}
+    return {str(context.options.table): BEGIN}
 
 
 def latest(context: SplitContext, split: str, start: int) -> int:
@@ -117,7 +116,7 @@ def _writers(database: Connection, options: OptionValues) -> set[str]:
     text = """SELECT virtualtransaction FROM pg_locks WHERE granted AND (relation = %s::regclass
             OR relation IN (SELECT relid FROM pg_partition_tree(%s::regclass)))
         AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid()"""
-    name = table_of(options.table).sql.as_string()
+    name = options.table.quoted
     return {transaction for (transaction,) in database.execute(text, [name, name])}
 
 
@@ -125,7 +124,7 @@ def _check_writers_are_seen(database: Connection, options: OptionValues) -> None
     """Raises `ValueError` where locks say nothing about who writes: rows would be lost."""
     text = """SELECT relkind IN ('r', 'p'), pg_is_in_recovery() FROM pg_class
         WHERE oid = %s::regclass"""
-    found = database.execute(text, [table_of(options.table).sql.as_string()]).fetchone()
+    found = database.execute(text, [options.table.quoted]).fetchone()
     if found != (True, False):
         raise ValueError(
             "with `awaitWriters`, `table` must be a table, no view, and `url` the primary server, "
@@ -140,7 +139,7 @@ def _between(options: OptionValues, start: int, end: int) -> sql.Composable:
 
 
 def _key_and_table(options: OptionValues) -> tuple[sql.Identifier, sql.Identifier]:
-    return sql.Identifier(options.key), table_of(options.table).sql
+    return sql.Identifier(options.key), options.table.sql
 
 
 def check_inserted(context: SplitContext) -> None:

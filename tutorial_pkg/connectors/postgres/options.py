@@ -3,10 +3,55 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Any
 
 from tutorial_pkg.builder import Option, boolean, choice, integer, not_empty, secret, taking
 
 FORMAT = "postgres"
+
+
+PART = r'"((?:[^"]|"")+)"|([^".]+)'
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, perhaps with its schema; else it is in the first one of the role's search path.
+
+    As a text it is what the option says. Letters stay as they are: `Orders` is the table that SQL
+    calls `"Orders"`.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def sql(self) -> Any:
+        """For a statement: none of the parts can be anything but a name."""
+        from psycopg.sql import Identifier
+
+        return Identifier(*self.parts)
+
+    @property
+    def quoted(self) -> str:
+        """The same as a text."""
+        return str(self.sql.as_string())
+
+    def beside(self, name: str) -> Table:
+        """A table of ours, in the same schema."""
+        return Table(name, (*self.parts[:-1], name))
+
+
+@taking('`name`, `schema.name` or `"name with . or blanks"`')
+def table(text: str) -> Table:
+    """A parser for a table's name."""
+    if not re.fullmatch(rf"(?:{PART})(?:\.(?:{PART}))?", text):
+        raise ValueError
+    found = re.findall(PART, text)
+    return Table(text, tuple(quoted.replace('""', '"') or plain for quoted, plain in found))
 
 
 @taking("names of columns, with commas between them")
@@ -45,7 +90,7 @@ SHARED = (
         60,
         "how long a database that is away, full or starting is waited for, before that is an error",
     ),
-    Option("table", not_empty, None, 'the table: `name`, `schema.name`, `"odd name"`'),
+    Option("table", table, None, "the table"),
 )
 READ = (
     *SHARED,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString, cast
 
@@ -25,8 +25,7 @@ from tutorial_pkg.builder import (
 )
 from tutorial_pkg.connectors.postgres.connection import Connection, connect, persistent
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
-from tutorial_pkg.connectors.postgres.names import Table, columns, table_of
-from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE
+from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table
 
 NOTES = "spark_batches"
 NOTES_COLUMNS = """query text, target text, batch bigint, rows bigint,
@@ -51,7 +50,7 @@ class Stage:
     """
 
     def __init__(self, context: SinkContext) -> None:
-        self._target = table_of(context.options.table)
+        self._target = context.options.table
         self._name = f"{stage_prefix(context.query)}{uuid.uuid4().hex}"
         self._columns: tuple[str, ...] = ()
         self._rows = 0
@@ -90,6 +89,11 @@ def stage_prefix(query: str) -> str:
     return f"spark_stage_{query.replace('-', '')[:12]}_"
 
 
+def columns(names: Iterable[str]) -> sql.Composed:
+    """A list for SELECT or INSERT."""
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
 # ---- In the driver, once for a batch -------------------------------------------------------------
 
 
@@ -108,12 +112,12 @@ def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
 
 def discard(context: BatchContext, staged: Sequence[Staged | None]) -> None:
     """The batch has failed: remove what its tasks have staged."""
-    target = table_of(context.options.table)
+    target = context.options.table
     persistent(context.options, lambda connection: _sweep(connection, target, context.query))
 
 
 def _publish(connection: Connection, context: BatchContext, stages: list[Staged]) -> None:
-    target = table_of(context.options.table)
+    target = context.options.table
     notes = target.beside(NOTES)
     if context.streaming:
         _make_notes(connection, notes)
@@ -144,7 +148,7 @@ def _note(connection: Connection, notes: Table, context: BatchContext, rows: int
         ON CONFLICT (query, target) DO UPDATE
         SET batch = excluded.batch, rows = excluded.rows, written = now()
         WHERE noted.batch < excluded.batch"""
-    values = [context.query, context.options.table, context.batch, rows]
+    values = [context.query, str(context.options.table), context.batch, rows]
     if connection.execute(sql.SQL(text).format(notes.sql), values).rowcount:
         return True
     found = sql.SQL("SELECT batch, rows FROM {} WHERE query = %s AND target = %s").format(notes.sql)
@@ -175,7 +179,7 @@ def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -
 
 
 def _insert(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
-    _check_stages(connection, table_of(options.table), stages)
+    _check_stages(connection, options.table, stages)
     try:
         connection.execute(insert_statement(options, stages))
     except psycopg.errors.CardinalityViolation:
@@ -187,7 +191,7 @@ def _insert(connection: Connection, options: OptionValues, stages: list[Staged])
 
 def insert_statement(options: OptionValues, stages: list[Staged]) -> sql.Composed:
     """One statement for all stages, so that a key that is in two of them is noticed."""
-    target, names = table_of(options.table), columns(stages[0].columns)
+    target, names = options.table, columns(stages[0].columns)
     each = sql.SQL("SELECT {} FROM {}")
     rows = [each.format(names, target.beside(stage.table).sql) for stage in stages]
     insert = sql.SQL("INSERT INTO {} AS old ({}) {}")
@@ -212,7 +216,7 @@ def _sweep(connection: Connection, target: Table, query: str) -> None:
     """Drop all stages of this query, also those that killed tasks have left."""
     look = """SELECT relname FROM pg_class WHERE starts_with(relname, %s)
         AND relnamespace = coalesce(%s::regnamespace, current_schema()::regnamespace)"""
-    schema = target.schema and sql.Identifier(target.schema).as_string()
+    schema = sql.Identifier(target.parts[0]).as_string() if target.parts[1:] else None
     found = connection.execute(look, [stage_prefix(query), schema]).fetchall()
     if found:
         stages = sql.SQL(", ").join(target.beside(name).sql for (name,) in found)
@@ -230,7 +234,6 @@ def check(context: TargetContext) -> None:
     options = context.options
     if options.table is None:
         raise ValueError(f"format `{FORMAT}`: option `table` is missing; name the table to write")
-    table_of(options.table)
     for name, modes in (("key", ("upsert", "merge")), ("merge", ("merge",))):
         given, wanted = options[name] is not None, options.mode in modes
         if given != wanted:

@@ -16,8 +16,7 @@ from psycopg import sql
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.postgres.connection import Connection, connect
-from tutorial_pkg.connectors.postgres.names import Table, table_of
-from tutorial_pkg.connectors.postgres.options import FORMAT
+from tutorial_pkg.connectors.postgres.options import FORMAT, Table
 from tutorial_pkg.core.patience import patiently
 
 NUMBER = "spark_number"  # the snapshot's own column
@@ -48,7 +47,8 @@ def prepare(options: OptionValues) -> int:
 
 def snapshot_of(options: OptionValues) -> Table:
     """The copy of the table, beside it."""
-    return table_of(options.table).beside(f"spark_snapshot_{options.slot}")
+    table: Table = options.table
+    return table.beside(f"spark_snapshot_{options.slot}")
 
 
 def _publish(database: Connection, options: OptionValues) -> None:
@@ -57,10 +57,10 @@ def _publish(database: Connection, options: OptionValues) -> None:
     if not database.execute(look, [options.slot]).rowcount:
         make = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
         name = sql.Identifier(options.slot)
-        database.execute(make.format(name, table_of(options.table).sql))
+        database.execute(make.format(name, options.table.sql))
     others = """SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND %s::regclass
         <> (quote_ident(schemaname) || '.' || quote_ident(tablename))::regclass"""
-    table = table_of(options.table).sql.as_string()
+    table = options.table.quoted
     found = [name for (name,) in database.execute(others, [options.slot, table])]
     if found:
         raise ValueError(
@@ -113,7 +113,7 @@ def _make_with_snapshot(database: Connection, options: OptionValues) -> None:
 
 
 def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
-    table, snapshot = table_of(options.table).sql, snapshot_of(options).sql
+    table, snapshot = options.table.sql, snapshot_of(options).sql
     number = sql.Identifier(NUMBER)
     copy = """CREATE TABLE {snapshot} AS
         SELECT row_number() OVER () - 1 - total AS {number}, source.*

@@ -16,7 +16,6 @@ from pyspark.sql.types import ArrayType, StructType
 from tutorial_pkg.builder import OptionValues, RowPacker
 from tutorial_pkg.connectors.postgres.columns import ANY_NUMERIC, schema_of, selected
 from tutorial_pkg.connectors.postgres.connection import Connection, connect, conninfo
-from tutorial_pkg.connectors.postgres.names import table_of
 from tutorial_pkg.connectors.postgres.options import FORMAT
 from tutorial_pkg.core.worker import cores
 
@@ -32,7 +31,7 @@ def source_of(options: OptionValues) -> sql.Composable:
     if (options.table is None) == (options.query is None):
         raise ValueError(f"format `{FORMAT}`: give one of the options `table` and `query`")
     if options.table:
-        return table_of(options.table).sql
+        return cast(sql.Composable, options.table.sql)
     return sql.SQL("({})").format(sql.SQL(cast(LiteralString, options.query)))
 
 
@@ -122,7 +121,7 @@ def _sample(connection: Connection, options: OptionValues) -> sql.Composable:
     if options.table is None:
         return sql.SQL("")
     look = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = %s::regclass"
-    name = table_of(options.table).sql.as_string()
+    name = options.table.quoted
     [kind, pages] = connection.execute(look, [name]).fetchone() or ["", 0]
     if kind not in ("r", "m") or pages <= SAMPLED_PAGES:  # tables and materialised views
         return sql.SQL("")
