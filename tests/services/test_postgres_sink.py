@@ -155,7 +155,7 @@ def test_two_rows_for_one_key_in_a_batch_are_refused(url: str, database: Databas
         ({"mode": "merge", "key": "n"}, "option `merge` is missing; it is needed for mode=merge"),
         ({"table": "a.b.c"}, "option `table` must be `name`, `schema.name` or .*, got 'a.b.c'"),
         ({"mode": "add"}, "option `mode` must be append, upsert or merge, got 'add'"),
-        ({"mode": "upsert", "key": "a,,b"}, "option `key` must be names of columns"),
+        ({"mode": "upsert", "key": "a,,b"}, "option `key` must be names with commas between them"),
     ],
 )
 def test_options_that_do_not_go_together(given: dict[str, str], error: str) -> None:

@@ -19,11 +19,8 @@ class Format(DataSource):
     """One name for a source and a sink, in as many ways as there are.
 
         class Orders(Format):
+            format = "orders"
             install = "pip install orders-client"
-
-            @classmethod
-            def name(cls):
-                return "orders"
 
             def source(self):
                 from my.orders import changes, table
@@ -46,7 +43,12 @@ class Format(DataSource):
     `install` says where it comes from.
     """
 
+    format: ClassVar[str]
     install: ClassVar[str] = ""
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.format
 
     def source(self) -> type[DataSource]:
         """The source of this query; a format without one is only written."""
@@ -75,6 +77,7 @@ class Format(DataSource):
         try:
             return choose()(self.options)
         except ModuleNotFoundError as error:
+            package = str(error.name).partition(".")[0]
             raise ImportError(
-                f"format `{self.name()}` needs the package {error.name}: {self.install}"
+                f"format `{self.name()}` needs the package {package}: {self.install}"
             ) from None

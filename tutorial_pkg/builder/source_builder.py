@@ -67,9 +67,10 @@ class SourceBuilder:
     `.heartbeat(seconds)` and at last `.build()`. All of them in detail:
     `help(tutorial_pkg.builder.StreamSourceBuilder)`. What a row may be, and `add_batch` and
     `close`: `help(tutorial_pkg.builder.Buffer)`. For `parse` in `.option` there are `integer`,
-    `boolean`, `choice`, `not_empty`, `local_directory` and `secret`, and `REQUIRED` for `default`,
-    to import from `tutorial_pkg.builder`; a function like `float` will do, too. A `secret` may name
-    an environment variable, `${env:NAME}`; `context.options.password.reveal()` looks it up.
+    `boolean`, `choice`, `not_empty`, `names`, `local_directory` and `secret`, and `REQUIRED` for
+    `default`, to import from `tutorial_pkg.builder`; a function like `float` will do, too. A
+    `secret` may name an environment variable, `${env:NAME}`; `context.options.password.reveal()`
+    looks it up.
 
     `replayable(...)` has its functions from the start; `.connect`, `.close`, `.bound`, `.commit`,
     `.distributed`, `.limit` and `.option` may follow:

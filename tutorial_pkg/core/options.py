@@ -118,6 +118,15 @@ def not_empty(text: str) -> str:
     return text
 
 
+@taking("names with commas between them")
+def names(text: str) -> tuple[str, ...]:
+    """A parser for `a, b`: each name once."""
+    found = tuple(not_empty(name).strip() for name in text.split(","))
+    if len(set(found)) < len(found):
+        raise ValueError
+    return found
+
+
 @taking("a local directory")
 def local_directory(text: str) -> str:
     """A parser for a directory of this machine's file system; the absolute path.

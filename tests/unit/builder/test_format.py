@@ -35,11 +35,7 @@ SINK = SinkBuilder.stream("numbers", lambda context: None).receive(lambda state,
 
 
 class Both(Format):
-    install = "pip install numbers"
-
-    @classmethod
-    def name(cls) -> str:
-        return "numbers"
+    format, install = "numbers", "pip install numbers"
 
     def source(self) -> Any:
         return MINUS if self.options.get("sign") == "minus" else PLUS

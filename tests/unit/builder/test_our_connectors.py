@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -63,6 +65,29 @@ def test_the_three_that_are_built_know_nothing_of_pyspark_s_readers_and_writers(
         for file in FOLDERS[name].rglob("*.py"):
             found = {each for each in imported(file) if "pyspark.sql.datasource." in each}
             assert found <= {"pyspark.sql.datasource.DataSource"}, file
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "package"),
+    [
+        ("PostgresDataSource", "postgres", "psycopg"),
+        ("KafkaDataSource", "kafka", "confluent_kafka"),
+        ("NatsDataSource", "nats", "nats"),
+    ],
+)
+def test_without_its_client_a_format_has_its_help_and_says_what_to_install(
+    name: str, extra: str, package: str
+) -> None:
+    code = (
+        f"import sys; sys.modules['{package}'] = None; import tutorial_pkg\n"
+        f"made = tutorial_pkg.{name}\n"
+        "assert 'maxRowsPerTrigger' in made.__doc__ or 'maxOffsetsPerTrigger' in made.__doc__\n"
+        "try: made({}).schema()\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    text = f"needs the package {package}: pip install 'tutorial_pkg[{extra}]'\n"
+    assert done.stdout.endswith(text), done.stderr
 
 
 # ---- Secrets -------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -69,19 +67,6 @@ def test_without_servers(batch: bool) -> None:
     read = source.reader(schema).partitions if batch else source.streamReader(schema).initialOffset
     with pytest.raises(Exception, match=r"option `kafka\.bootstrap\.servers` is missing; give the"):
         read()
-
-
-def test_without_the_client() -> None:
-    """Its options are told all the same."""
-    code = (
-        "import sys; sys.modules['confluent_kafka'] = None\n"
-        "from tutorial_pkg import KafkaDataSource\n"
-        "assert 'subscribePattern' in KafkaDataSource.__doc__\n"
-        "KafkaDataSource({'subscribe': 'a'}).schema()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    text = "`kafka_py` needs the package confluent_kafka: pip install 'tutorial_pkg[kafka]'"
-    assert text in done.stderr
 
 
 @pytest.mark.parametrize("name", ["orders-0@x", "a-b.c-17@y=", "x-1-2@"])

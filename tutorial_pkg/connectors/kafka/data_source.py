@@ -67,11 +67,7 @@ class KafkaDataSource(Format):
     After Spark's own source and sink, and Hazelcast Jet's `KafkaSources` and `KafkaSinks`.
     """
 
-    install = "pip install 'tutorial_pkg[kafka]'"
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
+    format, install = FORMAT, "pip install 'tutorial_pkg[kafka]'"
 
     def source(self) -> type[DataSource]:
         from tutorial_pkg.connectors.kafka.source import source

@@ -12,6 +12,7 @@ from tutorial_pkg.builder import (
     OptionValues,
     boolean,
     integer,
+    names,
     not_empty,
     secret,
     taking,
@@ -24,12 +25,6 @@ WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 Numbers = dict[str, list[int]]  # by topic, its partitions
 Places = int | dict[str, dict[int, int]]  # for all partitions, or by topic and partition
-
-
-@taking("names with commas between them")
-def names(text: str) -> list[str]:
-    """A parser for topics: `orders, returns`."""
-    return [not_empty(name).strip() for name in text.split(",")]
 
 
 @taking("a regular expression")

@@ -72,11 +72,7 @@ class NatsDataSource(Format):
     After Hazelcast Jet's `jmsTopic` and `jmsQueue`; dropping repetitions by id: JetStream.
     """
 
-    install = "pip install 'tutorial_pkg[nats]'"
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
+    format, install = FORMAT, "pip install 'tutorial_pkg[nats]'"
 
     def source(self) -> type[DataSource]:
         """That of the option `mode`; a wrong one is told by either."""

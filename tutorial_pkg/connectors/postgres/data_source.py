@@ -80,11 +80,7 @@ class PostgresDataSource(Format):
     The ideas: Hazelcast Jet's JDBC connectors and map sinks, Flink's and Debezium's change streams.
     """
 
-    install = "pip install 'tutorial_pkg[postgres]'"
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
+    format, install = FORMAT, "pip install 'tutorial_pkg[postgres]'"
 
     def source(self) -> type[DataSource]:
         from tutorial_pkg.connectors.postgres import changes, inserted

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tutorial_pkg.builder import Option, boolean, choice, integer, not_empty, secret, taking
+from tutorial_pkg.builder import Option, boolean, choice, integer, names, not_empty, secret, taking
 
 FORMAT = "postgres"
 
@@ -52,15 +52,6 @@ def table(text: str) -> Table:
         raise ValueError
     found = re.findall(PART, text)
     return Table(text, tuple(quoted.replace('""', '"') or plain for quoted, plain in found))
-
-
-@taking("names of columns, with commas between them")
-def names(text: str) -> tuple[str, ...]:
-    """A parser for `a, b`."""
-    found = tuple(name.strip() for name in text.split(","))
-    if not all(found) or len(set(found)) < len(found):
-        raise ValueError
-    return found
 
 
 @taking("a-z, 0-9 and `_`, up to 48")
