@@ -101,6 +101,27 @@ class Copies(JsonWriter):
             copy(self.folder / message.name, self.folder / f"batch-{batchId}-{number}.json")
 
 
+class KeepsWhatIsThere(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for number, message in enumerate(messages):
+            draft = self.folder / message.name
+            final = self.folder / f"batch-{batchId}-{number}.json"
+            draft.unlink() if final.exists() else draft.rename(final)
+
+
+class DraftsBelow(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        below = self.folder / "drafts"
+        below.mkdir(exist_ok=True)
+        return Draft(f"drafts/{JsonWriter(str(below)).write(iterator).name}")
+
+
+class AbortsAllDrafts(JsonWriter):
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        for draft in self.folder.glob("*.tmp"):
+            draft.unlink()
+
+
 class WritesAnew(JsonWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
         drafts = [self.folder / message.name for message in messages]
@@ -117,6 +138,8 @@ class Swallows(JsonWriter):
         return Draft("nothing")
 
 
+LINES = 'f"{json.dumps(row.asDict())}\\n" for row in iterator'
+JOINED = '"\\n".join(json.dumps(row.asDict()) for row in iterator)'
 test_01_2 = tried(
     check_01_2,
     (JsonWriter, "✓ Each batch is there once"),
@@ -151,7 +174,13 @@ test_01_2 = tried(
         writer(("row.asDict()", "row")),
         "A row came as [0, 'item 0']: {'number': 0, 'name': 'item 0'} is json.dumps",
     ),
-    (writer(("draft-{uuid4()}", "draft")), "raised FileNotFoundError"),
+    (writer(("draft-{uuid4()}", "draft")), "2 tasks have written, and the folder holds 1 draft"),
+    (DraftsBelow, "✓ Each batch is there once"),
+    (KeepsWhatIsThere, "readers see [0, 1, 1, 2]. Replace a file that is there, never keep it"),
+    (AbortsAllDrafts, "`abort` removed a draft that no message names"),
+    (writer((LINES, JOINED)), "batch-0-0.json does not end with a newline"),
+    (writer(("row.asDict()", "{'item': row.item}")), "Rows may have any columns, here number"),
+    (writer(("row.asDict()", "{'item': row['item']}")), "`write` raised PySparkValueError"),
     (writer(("return Draft(draft.name)", "return None")), "must return a message"),
     (writer(("filter(None, messages)", "messages")), "the message of a task that failed is None"),
     (writer((".unlink()", "")), "`abort` leaves drafts behind"),

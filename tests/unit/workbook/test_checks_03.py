@@ -91,19 +91,48 @@ class CountsLetters(WholeLines):
         return {"next": Path(self.path).read_text().rfind("\n") + 1}
 
 
-NEXT = 'return {"next": start["next"] + file.read().rfind(b"\\n") + 1}'
+class AtTheEnd(WholeLines):
+    def initialOffset(self) -> dict[str, int]:
+        return {"next": Path(self.path).read_bytes().rfind(b"\n") + 1}
+
+
+class RememberedByPartitions(WholeLines):
+    """Right as long as each batch is asked for once."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.next = path, None
+
+    def partitions(self, start: dict, end: dict) -> list[Stretch]:
+        first = start["next"] if self.next is None else self.next
+        self.next = end["next"]
+        return [Stretch(first, end["next"])]
+
+
+READ = 'file.read().rfind(b"\\n") + 1'
+NEXT = f'return {{"next": start["next"] + {READ}}}'
+IN_SELF = (
+    ("self.path = path", "self.path, self.next = path, 0"),
+    ('file.seek(start["next"])', "file.seek(self.next)"),
+    (NEXT, f"self.next += {READ}; return {{'next': self.next}}"),
+)
 test_03_2 = tried(
     check_03_2,
     (WholeLines, "✓ Every whole line once"),
     (WholeLines("log"), "A class is wanted"),
     (reader(('rfind(b"\\n") + 1', "__len__()")), "Half a line, 'tw', went out"),
-    (reader(('start["next"] + file', "file")), "count from start['next'] on, not from 0"),
-    (PlaceInSelf, "the place must come from `start`"),
-    (reader(('b"\\n") + 1}', 'b"\\n")}')), "an offset is a place in the whole file"),
+    (reader(('start["next"] + file', "file")), "went back, from {'next': 6} to {'next': 0}"),
+    (PlaceInSelf, "and add that, and keep none in `self`"),
+    (reader(("rfind", "find")), "✓ Every whole line once"),  # a line in each batch
+    (reader(('b"\\n") + 1}', 'b"\\n")}')), "an empty line came. An offset lies *behind*"),
     (reader(("self, start: dict, limit: Any", "self")), "It raised TypeError"),
     (reader(('{"next": 0}', '{"next": {0}}')), "not JSON serializable"),
-    (reader(('Stretch(start["next"]', "Stretch(0")), "it read ['ünö', 'two', 'three']"),
+    (AtTheEnd, "`initialOffset` returned {'next': 6}, so the lines that are there"),
+    (reader(('Stretch(start["next"]', "Stretch(0")), "'ünö' came twice. Let `partitions` begin at"),
+    (reader((NEXT, 'return {"next": 6}')), "`latestOffset` did not see that the file has grown"),
+    (reader(("file.read().rfind", "file.read(100).rfind")), "A line of 3,000,000 bytes"),
     (ReadsOnce, "must use nothing but these two offsets"),
+    (RememberedByPartitions, "self.next has changed while it read"),
+    (reader(*IN_SELF), "self.next has changed while it read"),
     (
         reader(("read(partition.stop - partition.start)", 'read().rpartition(b"\\n")[0]')),
         "it gave ['two', 'three', 'four'] for the offsets of two and three",
@@ -113,7 +142,7 @@ test_03_2 = tried(
         "`latestOffset` returned None: return an offset such as {'next': 0}",
     ),
     (
-        reader((NEXT, 'return file.read().rfind(b"\\n") + 1')),
+        reader((NEXT, f"return {READ}")),
         "`latestOffset` returned 6: return an offset such as",
     ),
     (CountsLetters, "an offset counts bytes, and ü has two"),

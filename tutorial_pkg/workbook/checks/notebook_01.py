@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
-from tutorial_pkg.core.errors import last_error
-from tutorial_pkg.workbook.checks.trial import breaks_off, broken_off, copied, scratch, written
+from tutorial_pkg.workbook.checks.trial import (
+    breaks_off,
+    broken_off,
+    copied,
+    run_to_end,
+    scratch,
+    written,
+)
 from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise, told
 from tutorial_pkg.workbook.number_files import sink_of
 
@@ -77,6 +81,8 @@ def check_01_2(answer: Writer) -> str:
     with scratch() as folder:
         _first_batch(answer, folder)
         _again(answer, folder)
+    with scratch() as folder:
+        _half_committed(answer, folder)
     _attempts(answer)
     _failed_batch(answer)
     _in_a_query(answer)
@@ -85,13 +91,25 @@ def check_01_2(answer: Writer) -> str:
 
 def _first_batch(answer: Writer, folder: Path) -> None:
     """Tasks write a batch, and another instance commits it."""
-    messages = written(answer(str(folder)), BATCHES[0])
+    try:
+        messages = written(answer(str(folder)), BATCHES[0])
+    except (AttributeError, KeyError, ValueError) as error:
+        columns = ", ".join(ROWS[0].asDict())
+        raise Wrong(
+            f"`write` raised {told(error)}. Rows may have any columns, here {columns}: take all of "
+            "them with row.asDict()."
+        ) from None
     if not all(isinstance(message, WriterCommitMessage) for message in messages):
         raise Wrong("`write` must return a message: return Draft(name).")
     if _files(folder):
         raise Wrong(
             "Readers see rows before the batch is committed: let `write` write into a draft "
             f"whose name does not match {READERS_SEE}, and `commit` rename it."
+        )
+    if len(_drafts(folder)) < len(messages):
+        raise Wrong(
+            f"{len(messages)} tasks have written, and the folder holds {len(_drafts(folder))} "
+            "draft(s): each task needs one of its own, as f'{uuid4()}.draft'."
         )
     try:
         answer(str(folder)).commit(messages, 0)
@@ -109,13 +127,28 @@ def _again(answer: Writer, folder: Path) -> None:
         writer = answer(str(folder))
         copied(writer).commit(written(writer, BATCHES[batch]), batch)
         _compare(folder, [*chain(*BATCHES[: batch + 1])], when)
-    others = [file.name for file in folder.iterdir() if file.name not in _files(folder)]
-    if others:
-        raise Wrong(f"`commit` leaves {others[0]}: rename each draft, a copy leaves it behind.")
+    if _drafts(folder):
+        left = _drafts(folder)[0].name
+        raise Wrong(f"`commit` leaves {left}: rename each draft, a copy leaves it behind.")
     if any(not re.fullmatch(r"batch-\d+-\d+\.json", name) for name in _files(folder)):
         raise Wrong(
             f"The files are {', '.join(_files(folder))}: batch-<batchId>-<number of the "
             "message>.json is asked, a renamed draft each. To write them anew here could break off."
+        )
+
+
+def _half_committed(answer: Writer, folder: Path) -> None:
+    """The driver dies after the first of two files; the repeated batch deals its rows otherwise."""
+    dying, writer = answer(str(folder)), answer(str(folder))
+    dying.commit(written(dying, BATCHES[0])[:1], 0)
+    repeated = [ROWS[:1], ROWS[1:3]]
+    writer.commit(written(writer, repeated), 0)
+    found = sorted(row["number"] for row in _seen(folder))
+    if found != [0, 1, 2]:
+        raise Wrong(
+            "A commit died after one of two files, and the repeated batch dealt the rows 0, 1 and "
+            f"2 to its files in another way: readers see {found}. Replace a file that is there, "
+            "never keep it."
         )
 
 
@@ -124,7 +157,7 @@ def _attempts(answer: Writer) -> None:
     with scratch() as folder:
         for attempt in range(2):
             written(answer(str(folder)), BATCHES[0][:1], attempt)
-        if len(list(folder.iterdir())) != 2:
+        if len(_drafts(folder)) != 2:
             raise Wrong(
                 "Spark may run two attempts at one partition at once, and here both wrote into the "
                 "same draft: the partition's number is not enough, uuid4() makes a name that "
@@ -133,13 +166,15 @@ def _attempts(answer: Writer) -> None:
 
 
 def _failed_batch(answer: Writer) -> None:
-    """A task fails half-way, and the batch is aborted."""
+    """A task fails half-way, and the batch is aborted, while another query has a draft there."""
     with scratch() as folder:
         writer = answer(str(folder))
         if not breaks_off(written, writer, [broken_off(ROWS[:1])]):
             raise Wrong("`write` swallows an error: let it out, so that Spark tries again.")
     with scratch() as folder:
-        writer = answer(str(folder))
+        writer, other = answer(str(folder)), answer(str(folder))
+        written(other, BATCHES[1][:1])
+        others = _drafts(folder)
         (message,) = written(writer, BATCHES[0][:1])
         try:
             writer.abort([message, None], 0)
@@ -147,8 +182,13 @@ def _failed_batch(answer: Writer) -> None:
             raise Wrong(
                 "In `abort` the message of a task that failed is None: leave it out."
             ) from None
-        if any(folder.iterdir()):
+        if {*_drafts(folder)} - {*others}:
             raise Wrong("`abort` leaves drafts behind: unlink those that messages name.")
+        if not _drafts(folder):
+            raise Wrong(
+                "`abort` removed a draft that no message names; another query was writing it. "
+                "Unlink those that messages name, and no others."
+            )
 
 
 def _compare(folder: Path, parts: list[list[Row]], when: str) -> None:
@@ -179,9 +219,21 @@ def _files(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.glob(READERS_SEE))
 
 
+def _drafts(folder: Path) -> list[Path]:
+    """All files that readers do not see, also in folders below."""
+    seen = {*folder.glob(READERS_SEE)}
+    return [file for file in folder.rglob("*") if file.is_file() and file not in seen]
+
+
 def _seen(folder: Path) -> list[dict[str, Any]]:
-    lines = [line for name in _files(folder) for line in (folder / name).read_text().splitlines()]
-    return [json.loads(line) for line in lines]
+    texts = {name: (folder / name).read_text() for name in _files(folder)}
+    for name, text in texts.items():
+        if text and not text.endswith("\n"):
+            raise Wrong(
+                f"{name} does not end with a newline: each row is a line, and each line ends with "
+                "one, also the last."
+            )
+    return [json.loads(line) for text in texts.values() for line in text.splitlines()]
 
 
 def _in_a_query(answer: Writer) -> None:
@@ -194,21 +246,12 @@ def _in_a_query(answer: Writer) -> None:
         for number in range(2):
             (folder / "in").mkdir(exist_ok=True)
             (folder / "in" / f"{number}.json").write_text(f'{{"number": {number}}}\n')
-            _run(spark, folder)
+            rows = spark.readStream.schema("number INT").json(str(folder / "in"))
+            (folder / "out").mkdir(exist_ok=True)
+            writer = rows.writeStream.format("checked_sink").option("path", str(folder / "out"))
+            run_to_end(writer, folder)
             for note in (folder / "checkpoint" / "commits").glob("*0*"):
                 note.unlink()  # as if the driver had died just before it wrote this note
         found = sorted(row["number"] for row in _seen(folder / "out"))
     if found != [0, 1]:
         raise Wrong(f"A real query, restarted, should leave the rows 0 and 1; it left {found}.")
-
-
-def _run(spark: SparkSession, folder: Path) -> None:
-    rows = spark.readStream.schema("number INT").json(str(folder / "in"))
-    (folder / "out").mkdir(exist_ok=True)
-    writer = rows.writeStream.format("checked_sink").trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.start(str(folder / "out"))
-    with suppress(StreamingQueryException):  # told below, in a line
-        query.awaitTermination(60)
-    if query.exception():
-        raise Wrong(f"In a real query it raised {last_error(query)}")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from tutorial_pkg.core.errors import last_error
-from tutorial_pkg.workbook.checks.trial import as_json, latest, rows_between, scratch
+from tutorial_pkg.workbook.checks.trial import (
+    as_json,
+    latest,
+    rows_between,
+    run_to_end,
+    scratch,
+)
 from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
 from tutorial_pkg.workbook.number_files import source_of
 
@@ -58,6 +61,13 @@ def _whole_number(found: Any) -> int:
 # ---- Exercise 2: a source that survives a restart ------------------------------------------------
 
 
+LONG = 3_000_000  # bytes of a line: longer than anybody reads at once
+_IN_SELF = (
+    "Spark makes new readers for each restart and for each task, and these know nothing: take the "
+    "place from the offsets that Spark hands over, and keep none in `self`."
+)
+
+
 @exercise("class WholeLines(DataSourceStreamReader)", base=DataSourceStreamReader)
 def check_03_2(answer: Reader) -> str:
     """Does this reader emit each whole line of a growing file once, also after a restart?
@@ -68,6 +78,8 @@ def check_03_2(answer: Reader) -> str:
     try:
         with scratch() as folder:
             _step_by_step(answer, folder / "log")
+        with scratch() as folder:
+            _long_line(answer(str(folder / "log")), folder / "log")
         _in_a_query(answer)
     except UnicodeDecodeError:
         raise Wrong(
@@ -84,18 +96,20 @@ def _step_by_step(answer: Reader, file: Path) -> None:
     if not isinstance(offset, dict):
         raise Wrong(f"`latestOffset` returned {offset}: return an offset such as {begin}.")
     rows, middle = _drained(first, begin)
-    if "tw" in rows:
-        raise Wrong("Half a line, 'tw', went out: end the offset behind the last newline.")
     if rows != ["ünö"]:
-        raise Wrong(f"Of 'ünö\\ntw' it read {rows}: ['ünö'] is wanted, 'tw' held back.")
+        raise Wrong(_first_fault(rows, begin))
     _append(file, b"o\nthree\n")
     rows, end = _drained(first, middle)
     if rows != ["two", "three"]:
         raise Wrong(
-            f"After 'tw' came 'o\\nthree\\n', and it read {rows}: an offset is a place in the "
-            "whole file; count from start['next'] on, not from 0."
+            f"From {middle} to {end} it read {rows}, ['two', 'three'] are wanted: "
+            f"{_second_fault(rows, middle, end)}"
         )
     _restart(answer(str(file)), file, middle, end)
+    new = vars(answer(str(file)))
+    for name, value in vars(first).items():
+        if value != new.get(name):
+            raise Wrong(f"self.{name} has changed while it read. {_IN_SELF}")
 
 
 def _drained(reader: DataSourceStreamReader, start: dict[str, Any]) -> tuple[list[str], Any]:
@@ -104,8 +118,13 @@ def _drained(reader: DataSourceStreamReader, start: dict[str, Any]) -> tuple[lis
     end = start
     for _ in range(MOST_BATCHES):
         end = latest(reader, start)
-        if end == start or _went_back(start, end):
+        if end == start:
             break
+        if _went_back(start, end):
+            raise Wrong(
+                f"`latestOffset` went back, from {start} to {end}. An offset is a place in the "
+                "whole file: count from start['next'] on and add that, and keep none in `self`."
+            )
         rows += rows_between(reader, start, end)
         start = end
     return rows, end
@@ -114,6 +133,32 @@ def _drained(reader: DataSourceStreamReader, start: dict[str, Any]) -> tuple[lis
 def _went_back(start: dict[str, Any], end: dict[str, Any]) -> bool:
     places = [(start[key], end.get(key)) for key in start if isinstance(start[key], int)]
     return any(isinstance(now, int) and now < before for before, now in places)
+
+
+def _first_fault(rows: list[str], begin: dict[str, Any]) -> str:
+    """Why the first batch of 'ünö\\ntw' is wrong."""
+    if "tw" in rows:
+        return "Half a line, 'tw', went out: end the offset behind the last newline."
+    if not rows and any(begin.values()):
+        return (
+            f"`initialOffset` returned {begin}, so the lines that are there already never come: "
+            "begin at 0."
+        )
+    return f"Of 'ünö\\ntw' it read {rows}: ['ünö'] is wanted, 'tw' held back."
+
+
+def _second_fault(rows: list[str], middle: dict[str, Any], end: dict[str, Any]) -> str:
+    """Why the second batch is wrong, after 'o\\nthree\\n' has come."""
+    if "ünö" in rows:
+        return "'ünö' came twice. Let `partitions` begin at start['next']."
+    if "" in rows:
+        return "an empty line came. An offset lies *behind* the newline: rfind(b'\\n') + 1."
+    if end == middle:
+        return "`latestOffset` did not see that the file has grown. Read from start['next'] on."
+    return (
+        "an offset is a place in the whole file, in bytes. Look for the newline from start['next'] "
+        "on, and read from there as well."
+    )
 
 
 def _restart(
@@ -130,9 +175,17 @@ def _restart(
         )
     rows, after = _drained(reader, end)
     if rows != ["four"]:
+        raise Wrong(f"After a restart it went on from {end} to {after}. {_IN_SELF}")
+
+
+def _long_line(reader: DataSourceStreamReader, file: Path) -> None:
+    file.write_bytes(b"x" * LONG + b"\nlast\n")
+    rows, _ = _drained(reader, as_json(reader.initialOffset()))
+    if [len(row) for row in rows] != [LONG, len("last")]:
         raise Wrong(
-            f"After a restart it went on from {end} to {after}: the place must come from `start`, "
-            "which Spark hands over; a new reader knows nothing in `self`."
+            f"A line of {LONG:,} bytes and one of 4 were there, and lines of "
+            f"{[len(row) for row in rows]} came: read on until there is a newline, however far "
+            "that is."
         )
 
 
@@ -148,23 +201,14 @@ def _in_a_query(answer: Reader) -> None:
         return
     spark.dataSource.register(source_of(answer, "checked_source", "value STRING"))
     found: list[str] = []
-    with scratch() as folder:
-        for piece in (b"one\ntw", b"o\nthree\n"):
-            _append(folder / "log", piece)
-            _run(spark, folder, found)
-    if found != ["one", "two", "three"]:
-        raise Wrong(f"A real query, restarted, should read one, two, three; it read {found}.")
 
-
-def _run(spark: SparkSession, folder: Path, found: list[str]) -> None:
     def take(batch: DataFrame, _: int) -> None:
         found.extend(row[0] for row in batch.collect())
 
-    lines = spark.readStream.format("checked_source").load(str(folder / "log"))
-    writer = lines.writeStream.foreachBatch(take)
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-    with suppress(StreamingQueryException):  # told below, in a line
-        query.processAllAvailable()
-    query.stop()
-    if query.exception():
-        raise Wrong(f"In a real query it raised {last_error(query)}")
+    with scratch() as folder:
+        for piece in (b"one\ntw", b"o\nthree\n"):
+            _append(folder / "log", piece)
+            lines = spark.readStream.format("checked_source").load(str(folder / "log"))
+            run_to_end(lines.writeStream.foreachBatch(take), folder)
+    if found != ["one", "two", "three"]:
+        raise Wrong(f"A real query, restarted, should read one, two, three; it read {found}.")

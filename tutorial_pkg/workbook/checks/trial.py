@@ -9,16 +9,21 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tutorial_pkg.core.errors import last_error
+from tutorial_pkg.workbook.checks.verdict import Wrong
 
 
 @contextmanager
@@ -95,6 +100,16 @@ def breaks_off(call: Callable[..., Any], *arguments: Any) -> bool:
     except OSError:
         return True
     return False
+
+
+def run_to_end(writer: DataStreamWriter, folder: Path) -> None:
+    """Run a real query over all there is, with its checkpoint in the folder."""
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    with suppress(StreamingQueryException):  # told below, in a line
+        query.awaitTermination(60)
+    if query.exception():
+        raise Wrong(f"In a real query it raised {last_error(query)}")
 
 
 def context_of(index: int = 0, count: int = 1, **options: Any) -> SimpleNamespace:
