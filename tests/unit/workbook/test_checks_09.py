@@ -85,6 +85,11 @@ class LastTen(OnlyOfTheLastFill):
         return sorted(self.handed.union(self.last))
 
 
+class WithoutToken(Once):
+    def fill(self, buffer: Any) -> None:
+        super().fill(type("", (), {"add": lambda self, row, token: buffer.add(row)})())
+
+
 class DeletesAtOnce(Once):
     def fill(self, buffer: Any) -> None:
         super().fill(buffer)
@@ -98,6 +103,7 @@ class OnlySnapshot(Mailbox):
 
 ACKNOWLEDGED = "acknowledge(self, handed)"
 DELETE_ALL = "[letter.unlink() for letter in self.folder.iterdir()]"
+LISTING = "[letter.name for letter in self.folder.iterdir()]"
 test_09_1 = tried(
     check_09_1,
     (Once, "✓ In the log and named in the snapshot"),
@@ -109,13 +115,18 @@ test_09_1 = tried(
     (once(("sorted(self.handed)", "self.handed")), "is a set, and JSON has none"),
     (once((ACKNOWLEDGED, "pass")), "must know from the snapshot"),
     (once((ACKNOWLEDGED, "self.handed.update(handed)")), "stays in the folder for ever"),
-    (once((ACKNOWLEDGED, DELETE_ALL)), "letter 3 is new; after a restart it added []"),
+    (once((ACKNOWLEDGED, DELETE_ALL)), "`restore` deletes only what the snapshot"),
     (Grows, "grows with every letter that ever came:"),
     (GrowsFromRestartToRestart, "from restart to restart"),
     (OnlyOfTheLastFill, "must know from the snapshot"),
-    (once(("self.handed)", "self.new)")), "before the first `fill` too: yours raised Attribute"),
-    (DeletesAtOnce, "leave them until they are acknowledged"),
-    (once((ACKNOWLEDGED, "acknowledge(self, snapshots)")), "raised TypeError"),
+    (once(("self.handed)", "self.new)")), "before the first `fill`, too"),
+    (DeletesAtOnce, "`fill` has deleted 1.txt, which is not in the log yet"),
+    (once(("return sorted", f"{DELETE_ALL}; return sorted")), "`snapshot` has deleted 1.txt"),
+    (once(("sorted(self.handed)", LISTING)), "Letter 3 came after `fill` and before `snapshot`"),
+    (once((ACKNOWLEDGED, f"{ACKNOWLEDGED}; {DELETE_ALL}")), "`restore` deletes only what the snapshot"),
+    (WithoutToken, "`fill` added a letter without its name as the token"),
+    (once(("sorted(self.handed)", "[sorted(self.handed)]")), "`restore` raised TypeError"),
+    (once((ACKNOWLEDGED, "acknowledge(self, snapshots)")), "`restore` raised TypeError"),
     more=(Mailbox, acknowledge),
 )
 
@@ -149,7 +160,7 @@ test_09_2 = tried(
     ({}, "A function is wanted"),
     (lambda feeds, snapshots: None, "must go on at"),
     (restoring(("in feeds.next}", "in known}")), "two instances read sensor"),
-    (restoring((GO_ON, "snapshots[feeds.index]")), "From 2 to 2 instances: nobody reads sensor a"),
+    (restoring((GO_ON, "snapshots[feeds.index]")), "2 after it, nobody reads sensor a"),
     (restoring(("in snapshots", "in snapshots[:1]")), "another instance may have had it before"),
     (restoring(("in feeds.next}", "in feeds.next if sensor in known}")), "nobody reads sensor a"),
     (restoring(("sensor, 0)", "sensor, min(known.values()))")), "in no snapshot, so it is new"),

@@ -34,6 +34,11 @@ def first_wins(connection: Any, rows: list[tuple[int, int]]) -> None:
     statement(UPSERT)(connection, list({item: (item, e) for item, e in reversed(rows)}.values()))
 
 
+def closes(connection: Any, rows: list[tuple[int, int]]) -> None:
+    with connection:
+        statement(UPSERT)(connection, rows)
+
+
 def in_one_statement(connection: Any, rows: list[tuple[int, int]]) -> None:
     values = ", ".join(f"({item}, {euros})" for item, euros in rows)
     connection.execute(f"INSERT INTO prices VALUES {values} {UPDATE} EXCLUDED.euros")
@@ -48,9 +53,15 @@ def in_one_statement(connection: Any, rows: list[tuple[int, int]]) -> None:
         (statement(INSERT), "raised UniqueViolation"),
         (statement(f"{INSERT} ON CONFLICT DO NOTHING"), "DO UPDATE, not DO NOTHING"),
         (statement(f"{INSERT} {UPDATE} prices.euros + 1"), "A repeat must change nothing"),
-        (deletes_first, "A later price replaces an earlier one"),
-        (first_wins, "has the later price"),
-        (in_one_statement, "raised CardinalityViolation"),
+        (deletes_first, "Item 1 is gone: do not empty the table"),
+        (
+            statement(f"{INSERT} {UPDATE} GREATEST(prices.euros, EXCLUDED.euros)"),
+            "also a lower",
+        ),
+        (lambda database, rows: statement(UPSERT)(database, sorted(rows)), "its last row there"),
+        (closes, "It closed the connection, as `with connection:` does"),
+        (first_wins, "has the price of its last row"),
+        (in_one_statement, "One INSERT cannot set an item twice"),
         (commits, "It must not commit"),
     ],
 )
@@ -112,6 +123,7 @@ ALL_ROWS = "INSERT INTO orders SELECT item, euros FROM staged WHERE batch = 0"
         (in_steps(), "✓ Published once"),
         ("commit", "A function is wanted"),
         (does_not_commit, "Nothing is in `orders`"),
+        (lambda context, handles: None, "`orders` of the database context.options.uri"),
         (in_steps(show=CLEAR), "insert before you delete"),
         (in_steps(show=ALL_ROWS), "count if their handle is in `handles`"),
         (clearing("handle = ANY(%(handles)s)"), "Rows of a task that died are still staged"),

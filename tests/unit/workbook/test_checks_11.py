@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.workbook.answers import changed, look, tried
+from tutorial_pkg.core.worker import task_property, this_task
 from tutorial_pkg.testing import Report, Verdict
 from tutorial_pkg.workbook.checks import check_11
-from tutorial_pkg.workbook.number_files import NumberReader, NumberWriter, Slice, numbers_in
+from tutorial_pkg.workbook.number_files import (
+    NumberReader,
+    NumberWriter,
+    Slice,
+    Values,
+    numbers_in,
+)
 
 KEPT = Verdict("every_row_once", "Every row comes once.", "✓")
 BROKEN = Verdict(
@@ -21,11 +28,16 @@ def report(*verdicts: Verdict) -> Any:
 
 
 class Greedy(NumberReader):
-    pass
+    def partitions(self, start, end):
+        return [Slice(start["next"], end["next"])]
+
+    def read(self, part):
+        yield from ((number,) for number in numbers_in(self.path)[part.start :])
 
 
 class Mended(Greedy):
-    pass
+    def read(self, part):
+        yield from ((number,) for number in numbers_in(self.path)[part.start : part.end])
 
 
 def test_what_the_kit_finds_is_told_in_a_line() -> None:
@@ -48,16 +60,85 @@ test_what_does_not_mend_the_class_of_the_exercise = tried(
 )
 
 
+class WithoutRead(NumberReader):
+    partitions = Greedy.partitions
+
+
+def test_a_method_that_is_missing_is_named() -> None:
+    look(check_11(WithoutRead, NumberReader, report(KEPT)), "`WithoutRead` has no `read`")
+
+
+# ---- The sinks of exercises 4 and 5 --------------------------------------------------------------
+
+
+class OneFile(NumberWriter):
+    def write(self, iterator):
+        return Values(task_property("sql.streaming.queryId"), [row.value for row in iterator])
+
+    def commit(self, messages, batchId):
+        values = [value for message in messages for value in message.values]
+        draft = self.path / f".draft-{messages[0].query}"
+        draft.write_text("".join(f"{value}\n" for value in values))
+        draft.replace(self.path / f"{messages[0].query}-{batchId}.txt")
+
+
+def sink(*edits: tuple[str, str]) -> Any:
+    return changed(OneFile, *edits)
+
+
+class Direct(OneFile):
+    def write(self, iterator):
+        number = this_task().partitionId()
+        (self.path / f"{number}.txt").write_text("".join(f"{row.value}\n" for row in iterator))
+        return Values("q", [])
+
+
+class AFileForEachMessage(OneFile):
+    def commit(self, messages, batchId):
+        for number, message in enumerate(messages):
+            draft = self.path / "draft"
+            draft.write_text("".join(f"{value}\n" for value in message.values))
+            draft.replace(self.path / f"{message.query}-{batchId}-{number}.txt")
+
+
+class AppendsAndThenNotes(OneFile):
+    def commit(self, messages, batchId):
+        done = self.path / f"done-{messages[0].query}-{batchId}"
+        if not done.exists():
+            with open(self.path / "all.txt", "a") as file:
+                file.writelines(f"{value}\n" for message in messages for value in message.values)
+            done.touch()
+
+
+class DropsWhatIsThere(OneFile):
+    def commit(self, messages, batchId):
+        there = {line for file in self.path.glob("*.txt") for line in file.read_text().split()}
+        for message in messages:
+            message.values = [value for value in message.values if value not in there]
+        super().commit(messages, batchId)
+
+
+IN_PLACE = ((".draft-{messages[0].query}", "{batchId}.txt"), ("draft.replace", "str"))
+test_a_batch_is_shown_by_one_rename = tried(
+    check_11,
+    (OneFile, "✓ 1 promises were tried"),
+    (Direct, "`write` shows rows to readers"),
+    (
+        sink((".draft-{messages[0].query}", "{batchId}.txt"), ("draft.replace", "str")),
+        "writes where",
+    ),
+    (sink((".draft-{messages[0].query}", "{batchId}.draft.txt")), "a draft must not match *.txt"),
+    (AFileForEachMessage, "`commit` shows 2 files one after the other"),
+    (AppendsAndThenNotes, "`commit` writes where readers look, and may die in the middle of it"),
+    (DropsWhatIsThere, "readers see ['1', '2', '3'] instead of ['1', '2', '3', '3']"),
+    more=(NumberWriter, report(KEPT)),
+)
+
+
 # ---- The note of exercise 3 ----------------------------------------------------------------------
 
 
-class Noting(NumberReader):
-    def partitions(self, start, end):
-        return [Slice(start["next"], end["next"])]
-
-    def read(self, part):
-        yield from ((number,) for number in numbers_in(self.path)[part.start : part.end])
-
+class Noting(Mended):
     def commit(self, end):
         self.note.write_text(str(end["next"]))
 
@@ -76,6 +157,12 @@ class NotesInRead(Noting):
         self.note.write_text(str(part.end))
 
 
+class NotesInPartitions(Noting):
+    def partitions(self, start, end):
+        self.commit(end)
+        return super().partitions(start, end)
+
+
 class LooksAtTheNote(Noting):
     def read(self, part):
         first = int(self.note.read_text()) if self.note.exists() else 0
@@ -91,6 +178,8 @@ test_the_note = tried(
         noting(('str(end["next"])', "str(end)")),
         """handed-out says "{'next': 3}": write end["next"].""",
     ),
+    (NotesInPartitions, "`partitions` has written the note handed-out"),
+    (noting(("Path(self.path)", "Path()")), "The note is in Python's own folder"),
     (LooksAtTheNote, "it must not look at handed-out"),
     (noting(('(end["next"])', '(end["nxet"])')), "It raised KeyError: 'nxet'"),
     more=(NumberReader, report(KEPT), "handed-out"),

@@ -40,9 +40,28 @@ class Torn(Client):
             buffer.add(line)
 
 
+class ByReadline(Client):
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.file = self.socket.makefile()
+
+    def fill(self, buffer: Any) -> None:
+        try:
+            line = self.file.readline()
+        except TimeoutError:
+            return
+        buffer.add(line.removesuffix("\n")) if line else buffer.close()
+
+
 BY_PIECE = (
     ('rest = b""', 'rest = ""'),
     ('data).split(b"\\n")', 'data.decode()).split("\\n")'),
+    ("line.decode()", "line"),
+)
+BY_SPLITLINES = (
+    ("*lines, self.rest", "whole, _, self.rest"),
+    ('.split(b"\\n")', '.rpartition(b"\\n")'),
+    ("in lines:", "in whole.decode().splitlines():"),
     ("line.decode()", "line"),
 )
 IGNORE = ("data.decode()", 'data.decode(errors="ignore")')
@@ -52,16 +71,22 @@ test_12_1 = tried(
     (None, "– No answer yet"),
     (3, "A class is wanted"),
     (Torn, "A line is whole when its newline is there"),
-    (client(("(0.2)", "(20)")), "`fill` waits for what has not come"),
+    (client(("(0.2)", "(None)")), "`fill` waits for what has not come"),
     (client(("buffer.close()", "pass")), "call `buffer.close()`"),
     (client(*BY_PIECE), "join the bytes, then decode"),
-    (client(*BY_PIECE, IGNORE), "join, then decode"),
+    (client(*BY_PIECE, IGNORE), "join the bytes, then decode"),
     (
         client(("buffer.close()", "buffer.add(self.rest.decode()); buffer.close()")),
         "What is behind the last newline is no line",
     ),
     (client(("self.socket.close()", "pass")), "`close` closes the socket"),
-    (client(("def fill", "def receive")), "It raised AttributeError"),
+    (client(("def fill", "def receive")), "`fill` raised AttributeError"),
+    (client(("line.decode()", "line.decode().strip()")), "not strip() or splitlines()"),
+    (client(("in lines:", "in filter(None, lines):")), "it may be empty: use split(b'\\n')"),
+    (client(*BY_SPLITLINES), "not strip() or splitlines()"),
+    (ByReadline, "A file made by `makefile` cannot be read any more after a time-out"),
+    (client(("line.decode()", "line")), "A line is wanted as a str, this is b' one '"),
+    (client(("            return\n", "            data = b''\n")), "the server was still there"),
 )
 
 
@@ -76,6 +101,28 @@ class Sender:
         self.socket.close()
 
 
+class AllInClose(Sender):
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.rows: list[str] = []
+
+    def receive(self, row: Any) -> None:
+        self.rows.append(row.line)
+
+    def close(self) -> None:
+        self.socket.sendall("\n".join(self.rows).encode())
+        super().close()
+
+
+class AConnectionARow(Sender):
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def receive(self, row: Any) -> None:
+        Sender.__init__(self, self.context)
+        super().receive(row)
+
+
 def sender(*edits: tuple[str, str]) -> Any:
     return changed(Sender, *edits)
 
@@ -85,7 +132,12 @@ test_12_2 = tried(
     (Sender, "✓ Each row is a line"),
     (None, "– No answer yet"),
     (3, "A class is wanted"),
-    (sender(("\\n", "")), "1 lines arrived"),
+    (sender(("row.line", "row['line']")), "✓ Each row is a line"),
+    (sender(("row.line", "row[0]")), "✓ Each row is a line"),
+    (sender(("\\n", "")), "0 lines arrived; the text begins with 'row 0 érow 1"),
+    (sender(("sendall", "send")), "`sendall`, not `send`"),
+    (AllInClose, "The last line has no newline"),
+    (AConnectionARow, "connections, and the server talks to one: open it in `__init__`"),
     (sender(("self.socket.sendall", "self.kept =")), "0 lines arrived"),
     (sender(("self.socket.close()", "pass")), "`close` closes the socket"),
 )

@@ -39,6 +39,7 @@ test_13_1 = tried(
     (delaying(("[top(seen) - LAG, *waited]", "waited or [top(seen) - LAG]")), "*greater*"),
     (delaying(("if clock <=", "if seen[0][0] <=")), "event 7 did not"),
     (delaying(("*waited", "*waited[-1:]")), "not that of the last one"),
+    (lambda seen, now: int(lag_and_delay(seen, now)) if seen else None, "Times have fractions"),
 )
 
 
@@ -72,6 +73,7 @@ test_13_2 = tried(
     (lulling((ADVANCED, "seen[0][0]")), "from the arrival of the *highest*"),
     (towards_the_clock, "may be in its future"),
     (lulling(("min(clock", "max(clock")), "when it came *first*"),
+    (lambda seen, now: lag_and_lull(seen, now) and int(lag_and_lull(seen, now)), "fractions"),
 )
 
 
@@ -89,6 +91,7 @@ test_13_3 = tried(
     (lambda seen, now: top(seen) - LAG if seen else now - BEHIND, "behind the clock"),
     (lambda seen, now: max([now - BEHIND, *(time - LAG for _, time in seen[-1:])]), "highest"),
     (lambda seen, now: max(now - BEHIND, 0), "below zero"),
+    (lambda seen, now: round(wall_clock(seen, now)), "Times have fractions"),
 )
 
 
@@ -152,6 +155,7 @@ test_13_4 = tried(
         price((AVERAGE, "accumulator[0] / accumulator[1]")),
         "must return (275.75,), yours returned 275.75. It is a tuple also for one",
     ),
+    (price((AVERAGE, "accumulator")), "names one column, so one value is wanted, not 2"),
     (price(("row.price", "row.amount")), "raised AttributeError"),
     (price((AVERAGE, "(round(accumulator[0] / accumulator[1], 2),)")), "do not round"),
     (price((TYPES, "cents, shares")), "a name and a type for each column"),

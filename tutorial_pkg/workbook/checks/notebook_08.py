@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
-from tutorial_pkg.workbook.checks.trial import breaks_off, broken_off, scratch
+from tutorial_pkg.workbook.checks.trial import (
+    Renamed,
+    breaks_off,
+    broken_off,
+    renames,
+    scratch,
+    texts,
+)
 from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
 
 Answer = Callable[..., Any]
+READERS_SEE = "batch-*.csv"
 
 # ---- Exercise 1: a batch as a file ---------------------------------------------------------------
 
@@ -31,11 +36,11 @@ def _batches(answer: Answer, folder: Path) -> None:
     """Two batches, of which the second is repeated with other lines: was its file replaced?"""
     for batch, lines in ((0, ["a", "b"]), (1, ["c"]), (1, ["d", "e"])):
         before = _visible(folder).get(f"batch-{batch}.csv", "")
-        with _renames() as renamed:
+        with renames(folder, READERS_SEE) as renamed:
             answer(folder, batch, iter(lines))
         _compare_names(folder)
         _compare_lines(folder, batch, lines, before)
-    _look_at_rename(folder, renamed.get("batch-1.csv"), _text(["d", "e"]))
+    _look_at_rename(folder, renamed, _text(["d", "e"]))
 
 
 def _compare_names(folder: Path) -> None:
@@ -55,13 +60,15 @@ def _compare_lines(folder: Path, batch: int, lines: list[str], before: str) -> N
         raise Wrong(f"Each line ends with a newline, the last one too: {wanted!r} became {found!r}")
 
 
-def _look_at_rename(folder: Path, draft: Draft | None, text: str) -> None:
+def _look_at_rename(folder: Path, renamed: list[Renamed], text: str) -> None:
     """What may a reader have seen, although the file was right in the end?"""
-    if draft is None:
+    drafts = [draft for draft in renamed if draft.target.name == "batch-1.csv"]
+    if not drafts:
         raise Wrong(
             "It writes under the final name, where a reader may look in the middle of it: write "
             "under another name, then rename."
         )
+    draft = drafts[-1]
     if not draft.file.resolve().is_relative_to(folder.resolve()):
         raise Wrong(
             f"The draft lies in {draft.file.parent}: a rename is one step only within a file "
@@ -100,36 +107,12 @@ def _interrupted(answer: Answer, folder: Path) -> None:
         raise Wrong("A batch that broke off and came again is not whole: begin its file anew.")
 
 
-class Draft(NamedTuple):
-    file: Path
-    text: str
-
-
-@contextmanager
-def _renames() -> Iterator[dict[str, Draft]]:
-    """Within it, what each renamed file was and held at that moment, by its new name."""
-    seen: dict[str, Draft] = {}
-
-    def noticed(rename: Answer) -> Answer:
-        def renames(source: Any, target: Any, **places: Any) -> None:
-            seen[Path(target).name] = Draft(Path(source), Path(source).read_text())
-            rename(source, target, **places)
-
-        return renames
-
-    with (
-        mock.patch.object(os, "rename", noticed(os.rename)),
-        mock.patch.object(os, "replace", noticed(os.replace)),
-    ):
-        yield seen
-
-
 def _text(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
 def _visible(folder: Path) -> dict[str, str]:
-    return {file.name: file.read_text() for file in folder.glob("batch-*.csv")}
+    return texts(folder, READERS_SEE)
 
 
 # ---- Exercise 2: the proof -----------------------------------------------------------------------

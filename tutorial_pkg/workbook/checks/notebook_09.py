@@ -29,19 +29,25 @@ def check_09_1(answer: Any, mailbox: type, acknowledge: Acknowledge) -> str:
 
 
 def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
-    first = _fresh(box, folder)
-    rows: list[Any] = []
+    first = box(context_of(letters=str(folder)))
+    _snapshot(first, " The builder asks for one before the first `fill`, too.")
     for name in ("1.txt", "2.txt"):  # in two fills, and no acknowledgement between them
         _post(folder, name)
-        rows += _filled(first)
-        snapshot = _snapshot(first)
-    if len(rows) != 2 or any(not (folder / name).exists() for name in ("1.txt", "2.txt")):
-        raise Wrong("`fill` must add both letters, and leave them until they are acknowledged.")
-    # The process dies here: both letters are in the log, and nobody was told so.
-    _post(folder, "3.txt")
+        _adds(first, name)
+        _still_there(folder, "fill", "1.txt", name)
+        _snapshot(first)
+        _still_there(folder, "snapshot", "1.txt", name)
+    _post(folder, "3.txt")  # after `fill` and before `snapshot`
+    snapshot = _snapshot(first)
+    # The process dies here: two letters are in the log, and nobody was told so.
     second = _restored(box, folder, snapshot)
+    if "3.txt" in json.dumps(snapshot) or not (folder / "3.txt").exists():
+        raise Wrong(
+            "Letter 3 came after `fill` and before `snapshot`, and is lost now. A snapshot names "
+            "what `fill` has added (`self.handed`); `restore` deletes only what the snapshot names."
+        )
     _snapshot(second)
-    rows = _filled(second)
+    rows = _filled(second).rows
     if rows != ["letter 3.txt"]:
         raise Wrong(
             f"Letters 1 and 2 are in the log, letter 3 is new; after a restart it added {rows}: "
@@ -58,24 +64,39 @@ def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
     _does_not_grow(box, folder, acknowledge, restarts=True)
 
 
-def _fresh(box: Any, folder: Path) -> Any:
-    """A new state, asked for its snapshot as the builder does when there was no `fill` yet."""
-    state = box(context_of(letters=str(folder)))
-    try:
-        _snapshot(state)
-    except Wrong:
-        raise
-    except Exception as error:
+def _adds(state: Any, name: str) -> None:
+    """`fill` must add this letter, with its name as the token, and no other one."""
+    buffer = _filled(state)
+    if buffer.rows != [f"letter {name}"]:
         raise Wrong(
-            "The builder asks for a snapshot before the first `fill` too: yours raised "
-            f"{told(error)}."
-        ) from None
-    return state
+            f"{name} was posted, and `fill` added {buffer.rows}: it must add each letter's text, "
+            "once."
+        )
+    if buffer.tokens != [name]:
+        raise Wrong(
+            "`fill` added a letter without its name as the token, so it will never be "
+            "acknowledged: buffer.add(text, token=name)."
+        )
+
+
+def _still_there(folder: Path, function: str, *names: str) -> None:
+    gone = [name for name in names if not (folder / name).exists()]
+    if gone:
+        raise Wrong(
+            f"`{function}` has deleted {gone[0]}, which is not in the log yet: leave letters until "
+            "they are acknowledged."
+        )
 
 
 def _restored(box: Any, folder: Path, snapshot: Any) -> Any:
     state = box(context_of(letters=str(folder)))
-    state.restore([snapshot])
+    try:
+        state.restore([snapshot])
+    except Exception as error:
+        raise Wrong(
+            f"`restore` raised {told(error)}. It gets a list with one snapshot for each instance, "
+            f"here {[snapshot]}."
+        ) from None
     return state
 
 
@@ -102,15 +123,18 @@ def _post(folder: Path, name: str) -> None:
     (folder / name).write_text(f"letter {name}")
 
 
-def _filled(state: Any) -> list[Any]:
+def _filled(state: Any) -> Buffer:
     buffer = Buffer()
     state.fill(buffer)
-    return buffer.rows
+    return buffer
 
 
-def _snapshot(state: Any) -> Any:
+def _snapshot(state: Any, hint: str = "") -> Any:
     """The snapshot as the builder gives it back."""
-    snapshot = state.snapshot()
+    try:
+        snapshot = state.snapshot()
+    except Exception as error:
+        raise Wrong(f"`snapshot` raised {told(error)}.{hint}") from None
     try:
         return as_json(snapshot)
     except (TypeError, ValueError):
@@ -127,14 +151,15 @@ Restore = Callable[[Any, list[dict[str, int]]], None]
 def check_09_2(answer: Restore, feeds: type) -> str:
     """Does `answer` go on from snapshots of another number of instances of `feeds`?"""
     for before, after in ((2, 2), (2, 3), (3, 1), (1, 2), (4, 3)):
+        change = f"With {before} instance(s) before the restart and {after} after it"
         try:
             _change(answer, feeds, before, after)
         except Wrong as wrong:
-            raise Wrong(f"From {before} to {after} instances: {wrong}") from None
+            raise Wrong(f"{change}, {wrong}") from None
         except Exception as error:
             raise Wrong(
-                f"From {before} to {after} instances it raised {told(error)}. "
-                "There is one snapshot for each instance of *before*."
+                f"{change}, it raised {told(error)}. There is one snapshot for each instance of "
+                "*before*."
             ) from None
     return "Each sensor goes on where it was, whoever had it before."
 

@@ -26,32 +26,54 @@ def check_10_1(answer: Answer, uri: str) -> str:
     with psycopg.connect(uri) as connection:
         connection.execute("CREATE TEMP TABLE prices (item BIGINT PRIMARY KEY, euros BIGINT)")
         connection.commit()
-        answer(connection, [(1, 10), (2, 20)])
-        _expect(connection, {1: 10, 2: 20}, "Two new items must be in the table.")
+        _upsert(answer, connection, [(1, 10), (2, 20)], {1: 10, 2: 20}, _NEW)
         connection.commit()
         for rows, wanted, hint in _UPSERTS:
-            answer(connection, rows)
-            _expect(connection, wanted, hint)
+            _upsert(answer, connection, rows, wanted, hint)
         connection.rollback()
-        _expect(connection, {1: 10, 2: 20}, _COMMITTED)
+        if _prices(connection) != {1: 10, 2: 20}:
+            raise Wrong("It must not commit: `flush` does, when all rows of the task are there.")
     return "Set by key: doing it twice is doing it once."
 
 
+_NEW = "Two new items must be in the table."
 _LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING."
-_WITHIN = "An item that comes twice within `rows` has the later price, and other items stay."
+_LOWER = "A later price counts, also a lower one: take EXCLUDED.euros."
+_WITHIN = "An item that comes twice within `rows` has the price of its last row there."
 _UPSERTS: list[tuple[list[tuple[int, int]], dict[int, int], str]] = [
     ([(1, 10), (2, 20)], {1: 10, 2: 20}, "A repeat must change nothing."),
     ([(2, 25)], {1: 10, 2: 25}, _LATER),
-    ([(1, 11), (3, 30), (1, 12)], {1: 12, 2: 25, 3: 30}, _WITHIN),
-    ([], {1: 12, 2: 25, 3: 30}, "Without rows nothing changes."),
+    ([(2, 15)], {1: 10, 2: 15}, _LOWER),
+    ([(1, 11), (3, 30), (1, 12)], {1: 12, 2: 15, 3: 30}, _WITHIN),
+    ([(3, 32), (3, 31)], {1: 12, 2: 15, 3: 31}, _WITHIN),
+    ([], {1: 12, 2: 15, 3: 31}, "Without rows nothing changes."),
 ]
-_COMMITTED = "It must not commit: `flush` does, when all rows of the task are there."
 
 
-def _expect(connection: Any, wanted: dict[int, int], hint: str) -> None:
-    found = dict(connection.execute("SELECT item, euros FROM prices ORDER BY item").fetchall())
+def _upsert(answer: Answer, connection: Any, rows: Any, wanted: Any, hint: str) -> None:
+    """Call it with the rows; then these prices are wanted."""
+    try:
+        answer(connection, rows)
+    except psycopg.errors.CardinalityViolation:
+        raise Wrong(
+            "One INSERT cannot set an item twice (CardinalityViolation), and `rows` has one twice: "
+            "use executemany, which takes one row after the other."
+        ) from None
+    if connection.closed:
+        raise Wrong(
+            "It closed the connection, as `with connection:` does, which also commits. It is "
+            "`flush` that commits: use the connection as it is."
+        )
+    found = _prices(connection)
+    if wanted.keys() - found.keys():
+        gone = min(wanted.keys() - found.keys())
+        hint = hint if hint == _NEW else f"Item {gone} is gone: do not empty the table."
     if found != wanted:
-        raise Wrong(f"{hint} Wanted {wanted}, found {found}.")
+        raise Wrong(f"upsert(connection, {rows}): {hint} Wanted {wanted}, found {found}.")
+
+
+def _prices(connection: Any) -> dict[int, int]:
+    return dict(connection.execute("SELECT item, euros FROM prices ORDER BY item").fetchall())
 
 
 # ---- Exercise 2: a commit that leaves nothing behind ---------------------------------------------
@@ -102,7 +124,10 @@ class _Trial:
         self._stage("b", "mine", 0, 2)
         self._commit(0, "a", "b")
         if self._items() == []:
-            raise Wrong("Nothing is in `orders`: insert before you delete, and let `with` commit.")
+            raise Wrong(
+                "Nothing is in `orders` of the database context.options.uri: connect to that one, "
+                "insert before you delete, and let `with` commit."
+            )
         if self._items() != [1, 2]:
             raise Wrong(
                 f"Of batch 0, items 1 and 2 must be in `orders`, found {self._items()}: rows "

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
 from typing import Any
 
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceStreamReader
+
 from tutorial_pkg.testing import Report
-from tutorial_pkg.workbook.checks.trial import scratch
+from tutorial_pkg.workbook.checks.trial import Renamed, copied, renames, scratch, texts, written
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
+from tutorial_pkg.workbook.number_files import NumberReader, NumberWriter
 
 Examine = Callable[[type], Report]
 
@@ -24,6 +30,11 @@ def check_11(answer: Any, base: type, examine: Examine, note: str | None = None)
             f"A class is wanted that extends {name}: write `class Mended({name}): ...`. "
             f"If {name} was defined again since, run your cell again, too."
         )
+    if issubclass(base, NumberReader):
+        _has_all(answer)
+    if issubclass(base, NumberWriter):
+        with scratch() as folder:
+            _commits_at_once(answer, folder)
     if note is not None:
         _noted_in_commit(answer, note)
     report = examine(answer)
@@ -34,24 +45,108 @@ def check_11(answer: Any, base: type, examine: Examine, note: str | None = None)
     return f"{len(report.verdicts)} promises were tried, and all are kept."
 
 
+def _has_all(reader: type) -> None:
+    """Spark hides what is raised where a reader is made, as for a method that is missing."""
+    for name in ("partitions", "read"):
+        if getattr(reader, name) is getattr(DataSourceStreamReader, name):
+            raise Wrong(f"`{reader.__name__}` has no `{name}`: write it, too.")
+    reader("nowhere")
+
+
+# ---- The sinks of exercises 4 and 5 --------------------------------------------------------------
+
+READERS_SEE = "*.txt"
+_PARTS = [[Row(value="1"), Row(value="2")], [Row(value="3")]]
+
+
+def _commits_at_once(writer: Any, folder: Path) -> None:
+    """All that readers see of a batch must come by one rename, whatever they saw before."""
+    made = writer(str(folder))
+    for batch, parts in enumerate((_PARTS, _PARTS[1:])):  # a 3 again: a number is no key
+        before = texts(folder, READERS_SEE)
+        messages = written(made, parts, batch=batch)
+        if texts(folder, READERS_SEE) != before:
+            raise Wrong(
+                "`write` shows rows to readers: a task may fail after it, or run twice. Hand the "
+                "rows to `commit` with Values(query, values)."
+            )
+        with renames(folder, READERS_SEE) as renamed:
+            copied(made).commit(messages, batch)
+        _look_at_renames(folder, before, renamed)
+        rows = [row.value for part in parts for row in part]
+        _compare(folder, before, sorted([*_rows(before), *rows]))
+
+
+def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed]) -> None:
+    place = folder.resolve()
+    shown = [
+        each
+        for each in renamed
+        if each.target.match(READERS_SEE) and each.target.parent.resolve() == place
+    ]
+    if not shown:
+        raise Wrong(
+            "`commit` writes where readers look, and may die in the middle of it: write a draft "
+            f"whose name does not match {READERS_SEE}, and `replace` it into its place."
+        )
+    if len(shown) > 1:
+        raise Wrong(
+            f"`commit` shows {len(shown)} files one after the other, and a reader may look in "
+            "between: one file for the whole batch, and one rename."
+        )
+    draft = shown[0]
+    if draft.visible != before:
+        name = draft.file.name
+        raise Wrong(
+            f"Readers saw rows before the rename of {name}: a draft must not match {READERS_SEE}, "
+            "and nothing else may be written where they look."
+        )
+    if texts(folder, READERS_SEE) != {**before, draft.target.name: draft.text}:
+        raise Wrong("`commit` writes more where readers look, after its rename: rename at the end.")
+
+
+def _compare(folder: Path, before: dict[str, str], wanted: list[str]) -> None:
+    found = sorted(_rows(texts(folder, READERS_SEE)))
+    if found != wanted:
+        raise Wrong(
+            f"Batches with the rows 1, 2, 3 and 3 were written, and readers see {found} instead of "
+            f"{wanted}: each row counts, also one that was there before. Tell batches by their "
+            "number, not by their rows."
+        )
+
+
+def _rows(visible: dict[str, str]) -> list[str]:
+    return [line for text in visible.values() for line in text.splitlines()]
+
+
+# ---- The note of exercise 3 ----------------------------------------------------------------------
+
+
 def _noted_in_commit(reader: type, note: str) -> None:
     """`commit` notes how many numbers are through; `read` neither writes the note nor heeds it."""
-    with scratch() as folder:
+    with scratch() as folder, scratch() as elsewhere, chdir(elsewhere):
         (folder / "0.txt").write_text("0\n1\n2\n")
         made, file = reader(str(folder)), folder / note
-
-        def rows() -> list[Any]:
-            parts = made.partitions({"next": 0}, {"next": 3})
-            return [row for part in parts for row in made.read(part)]
-
-        first = rows()
-        if file.exists():
-            raise Wrong(f"`read` has written the note {note}: write it in `commit` only.")
+        first = _read(made, file)
         made.commit({"next": 3})
+        if (elsewhere / note).exists():
+            raise Wrong(f"The note is in Python's own folder: write Path(self.path) / {note!r}.")
         if not file.exists():
             raise Wrong(f"There is no note {note} after `commit(end)`: write it there.")
         text = file.read_text().strip()
         if text != "3":
             raise Wrong(f'3 numbers are through, and {note} says {text[:40]!r}: write end["next"].')
-        if rows() != first:
+        if _read(made, None) != first:
             raise Wrong(f"After `commit`, `read` gives other rows: it must not look at {note}.")
+
+
+def _read(reader: Any, note: Path | None) -> list[Any]:
+    """The rows of one batch; nothing may write the `note` on the way."""
+    rows: list[Any] = []
+    parts = reader.partitions({"next": 0}, {"next": 3})
+    for name, steps in (("partitions", ()), ("read", parts)):
+        for part in steps:
+            rows += reader.read(part)
+        if note and note.exists():
+            raise Wrong(f"`{name}` has written the note {note.name}: write it in `commit` only.")
+    return rows

@@ -5,123 +5,177 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
+from unittest import mock
+
+from pyspark.sql import Row
 
 from tutorial_pkg.workbook.checks.trial import Buffer, context_of
-from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
-SECONDS = 3.0
-FILL_SECONDS, PATIENCE_SECONDS = 0.5, 1.0  # so long `fill` may wait; and more if all is slow
-PIECES = b"one\ntwo\nthr", b"ee\n\xc3", b"\xa9\ntail"  # é in two pieces, and no newline at the end
+PATIENCE = 5.0  # seconds: ten times as long as `fill` may wait, so that a slow machine passes
 HOST = "127.0.0.1"
 
 
-@contextmanager
-def _server(talk: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server that talks to one client; its port."""
-    with socket.create_server((HOST, 0)) as listener:
-        listener.settimeout(SECONDS)
+class _Server:
+    """Talks to the first client; counts those who come besides."""
 
-        def serve() -> None:
+    def __init__(self, talk: Callable[[socket.socket], None]) -> None:
+        self._talk = talk
+        self._listener = socket.create_server((HOST, 0))
+        self._connections: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self.port = int(self._listener.getsockname()[1])
+        self.ended = threading.Event()  # the first client has closed
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self._listener, *self._connections):
             try:
-                client, _ = listener.accept()
-                with client:
-                    client.settimeout(SECONDS)
-                    talk(client)
+                each.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for it
             except OSError:
-                return  # nobody came, or went too early: the check says so
+                continue  # it is closed already
+            finally:
+                each.close()
+        self._thread.join()
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
+    @property
+    def clients(self) -> int:
+        return len(self._connections)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # the trial is over
+            self._connections.append(connection)
+            if self.clients == 1:
+                threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
         try:
-            yield int(listener.getsockname()[1])
-        finally:
-            thread.join(2 * SECONDS)
+            self._talk(connection)
+        except ConnectionError:
+            pass  # the client closed before it had read all
+        except OSError:
+            return  # the trial is over
+        self.ended.set()
 
 
-def _hears_the_end(connection: socket.socket, received: bytearray) -> bool:
-    """Whether the client closes in time; what it sends until then goes into `received`."""
-    try:
-        while data := connection.recv(65536):
-            received += data
-    except TimeoutError:
-        return False
-    except ConnectionError:
-        return True  # it closed before it had read all
-    return True
+def _read_to_end(connection: socket.socket, received: bytearray) -> None:
+    while data := connection.recv(65536):
+        received += data
 
 
 # ---- Exercise 1: a source ------------------------------------------------------------------------
+
+PIECES = (
+    b" one \n\ntwo\nthr",
+    b"ee\rx\n\xc3",  # é is cut in two
+    b"\xa9\xe2\x80\xa8y\ntail",  # a line separator that is none of ours, and no newline at the end
+)
+LINES = [" one ", "", "two", "three\rx", "é\u2028y"]
+_WHOLE = "A line is whole when its newline is there; keep the rest for the next piece."
+_ALL = (
+    "A line is all that is between two newlines, spaces too, and it may be empty: use "
+    "split(b'\\n'), not strip() or splitlines()."
+)
+_DECODE = "A character came in two pieces: join the bytes, then decode."
+_TAIL = "What is behind the last newline is no line, also when the server has closed: leave it."
 
 
 @exercise("class Client")
 def check_12_1(answer: Any) -> str:
     """Does the class `answer` read a server's lines, also those that come in pieces?"""
-    _reads(answer)
-    return "Whole lines only, no waiting, and it knows the end."
-
-
-def _reads(client: Any) -> None:
-    go_on, ended = threading.Semaphore(0), threading.Event()
+    go_on = threading.Semaphore(0)
 
     def talk(connection: socket.socket) -> None:
         for piece in PIECES:
             connection.sendall(piece)
-            go_on.acquire(timeout=SECONDS)
+            go_on.acquire()
         connection.shutdown(socket.SHUT_WR)
-        if _hears_the_end(connection, bytearray()):
-            ended.set()
+        _read_to_end(connection, bytearray())
 
-    with _server(talk) as port:
-        try:
-            state = client(context_of(port=port))
-            _reads_all(state, go_on)
+    try:
+        with _Server(talk) as server:
+            state = answer(context_of(port=server.port))
+            _read_all(state, go_on)
             state.close()
-            if not ended.wait(SECONDS):
+            if not server.ended.wait(PATIENCE):
                 raise Wrong("The server still has a connection: `close` closes the socket.")
-        finally:
-            go_on.release(len(PIECES))
+    finally:
+        go_on.release(len(PIECES))
+    return "Whole lines only, no waiting, and it knows the end."
 
 
-def _reads_all(state: Any, go_on: threading.Semaphore) -> None:
+def _read_all(state: Any, go_on: threading.Semaphore) -> None:
     buffer = Buffer()
-    _fill(state, buffer, 2)
-    _expect(buffer, ["one", "two"], "A line is whole when its newline is there; keep the rest.")
-    started = time.monotonic()
-    state.fill(buffer)
-    if time.monotonic() - started > FILL_SECONDS + PATIENCE_SECONDS:
-        raise Wrong(
-            "`fill` waits for what has not come: "
-            f"set a timeout, of {FILL_SECONDS:g} seconds at most."
-        )
-    go_on.release()
-    _fill(state, buffer, 3)
-    go_on.release()
-    _fill(state, buffer, 4)
-    _expect(buffer, ["one", "two", "three", "é"], "Lines come in pieces: join, then decode.")
-    go_on.release()
-    _fill(state, buffer, 5)
-    hint = "What is behind the last newline is no line, also when the server has closed: leave it."
-    _expect(buffer, ["one", "two", "three", "é"], hint)
+    for rows, hint in ((3, _WHOLE), (4, _WHOLE), (5, _DECODE)):
+        _fill(state, buffer, rows)
+        _compare(buffer, LINES[:rows], hint)
+        _fill_once(state, buffer)  # nothing has come
+        if buffer.closed:
+            raise Wrong(
+                "It called `buffer.close()` while the server was still there: a TimeoutError says "
+                "only that nothing has come yet. The end is when `recv` returns b''."
+            )
+        go_on.release()
+    _fill(state, buffer, len(LINES) + 1)
+    _compare(buffer, LINES, _TAIL)
     if not buffer.closed:
         raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
 
 
 def _fill(state: Any, buffer: Buffer, rows: int) -> None:
-    end = time.monotonic() + SECONDS
+    """Call `fill` until there are so many rows."""
+    end = time.monotonic() + PATIENCE
     while len(buffer.rows) < rows and not buffer.closed and time.monotonic() < end:
+        _fill_once(state, buffer)
+
+
+def _fill_once(state: Any, buffer: Buffer) -> None:
+    """In a thread, since a `fill` that waits for what never comes must not stop the check."""
+    errors: list[Exception] = []
+
+    def fill() -> None:
         try:
             state.fill(buffer)
-        except UnicodeDecodeError as error:
-            raise Wrong("A character came in two pieces: join the bytes, then decode.") from error
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=fill, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        raise Wrong("`fill` waits for what has not come: settimeout(0.5), and recv() once.")
+    for error in errors:
+        _tell(error)
 
 
-def _expect(buffer: Buffer, wanted: list[str], hint: str) -> None:
-    if buffer.rows != wanted:
-        raise Wrong(f"{hint} Wanted {wanted}, got {buffer.rows}.")
+def _tell(error: Exception) -> None:
+    if isinstance(error, UnicodeDecodeError):
+        raise Wrong(_DECODE) from None
+    if "timed out object" in str(error):
+        raise Wrong(
+            "A file made by `makefile` cannot be read any more after a time-out: use `recv`, and "
+            "keep what is behind the last newline in `self`."
+        ) from None
+    raise Wrong(f"`fill` raised {told(error)}") from None
+
+
+def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
+    found = buffer.rows
+    for row in found:
+        if not isinstance(row, str):
+            raise Wrong(f"A line is wanted as a str, this is {row!r}: buffer.add(line.decode()).")
+    if found != wanted:
+        same = "".join("".join(found).split()) == "".join("".join(wanted).split())
+        raise Wrong(f"{_ALL if same else hint} Wanted {wanted}, got {found}.")
 
 
 # ---- Exercise 2: a sink --------------------------------------------------------------------------
@@ -130,28 +184,45 @@ def _expect(buffer: Buffer, wanted: list[str], hint: str) -> None:
 @exercise("class Sender")
 def check_12_2(answer: Any) -> str:
     """Does the class `answer` send each row as a line, and all of them before it closes?"""
-    _sends(answer)
+    received, rows = bytearray(), [f"row {number} é" for number in range(1000)]
+    # The system may take a part only of what `send` is given; here it always does.
+    in_parts = mock.patch.object(socket.socket, "send", _send_a_part)
+    with _Server(lambda connection: _read_to_end(connection, received)) as server, in_parts:
+        try:
+            state = answer(context_of(port=server.port))
+            for row in rows:
+                state.receive(Row(line=row))
+            state.close()
+        except ConnectionError:
+            if server.clients < 2:
+                raise
+        closed = server.ended.wait(PATIENCE)
+    if server.clients > 1:
+        raise Wrong(
+            f"It opened {server.clients} connections, and the server talks to one: open it in "
+            "`__init__`, and use it for every row."
+        )
+    _compare_text(received.decode(errors="replace"), rows)
+    if not closed:
+        raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")
     return "Each row is a line, and `close` leaves nothing behind."
 
 
-def _sends(sender: Any) -> None:
-    received, ended = bytearray(), threading.Event()
-    rows = [f"row {number} é" for number in range(1000)]
+_send = socket.socket.send
 
-    def talk(connection: socket.socket) -> None:
-        if _hears_the_end(connection, received):
-            ended.set()
 
-    with _server(talk) as port:
-        state = sender(context_of(port=port))
-        for row in rows:
-            state.receive(SimpleNamespace(line=row))
-        state.close()
-    lines = received.decode().splitlines()
-    if lines != rows:
+def _send_a_part(connection: socket.socket, data: bytes, *flags: int) -> int:
+    return _send(connection, data[:7], *flags)
+
+
+def _compare_text(text: str, rows: list[str]) -> None:
+    lines = text.split("\n")
+    if lines == rows:
+        raise Wrong("The last line has no newline: each row is a line, and a line ends with one.")
+    if lines != [*rows, ""]:
+        first = text[:40]
         raise Wrong(
-            f"1,000 rows were given, and {len(lines)} lines arrived, the first one {lines[:1]}: "
-            "`sendall`, not `send`, of the text, encoded, with a newline behind it."
+            f"1,000 rows were given, and {text.count(chr(10))} lines arrived; the text begins with "
+            f"{first!r}: `sendall`, not `send`, of the row's text, encoded, with a newline behind "
+            "it."
         )
-    if not ended.is_set():
-        raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")

@@ -14,11 +14,13 @@ from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL
 
 Policy = Callable[..., float | None]
 _HIGHEST = "The *highest* event time counts, not that of the last arrival."
+_FRACTIONS = "Times have fractions: leave them as they are, without int() and round()."
 _NEWEST = f"No event has waited long: the newest event time minus the lag of {LAG}."
 _AS_LAG = [
     Case(([], 5), None, "Before the first arrival there is no event time: return None."),
     Case(([(1, 1), (2, 2)], 3), 2 - LAG, _NEWEST),
     Case(([(1, 9), (2, 3)], 2.5), 9 - LAG, _HIGHEST),
+    Case(([(1, 9.5), (2, 3)], 2.5), 9.5 - LAG, _FRACTIONS),
 ]
 
 _AT = f"Event 9 came {DELAY} s ago: the watermark must be at it."
@@ -56,6 +58,7 @@ _WALL_CLOCK = [
     Case(([(1, 1)], 30), 30 - BEHIND, f"It must not be more than {BEHIND} s behind the clock."),
     Case(([(29, 29)], 30), 29 - LAG, "Where the data give more than the clock, they count."),
     Case(([(28, 29), (29, 3)], 30), 29 - LAG, _HIGHEST),
+    Case(([], 15.5), 15.5 - BEHIND, _FRACTIONS),
 ]
 
 
@@ -150,4 +153,6 @@ def _hint(found: Any) -> str:
         return "`//` drops what is behind the point: divide with `/`."
     if not isinstance(found, tuple):
         return "It is a tuple also for one column: return (value,)."
+    if len(found) != 1:
+        return f"`result` names one column, so one value is wanted, not {len(found)}."
     return "What was paid in all, by the number of shares?"

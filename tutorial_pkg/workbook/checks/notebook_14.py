@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -124,5 +124,12 @@ def check_14_2(answer: Answer) -> str:
         payments = [Payment(START + at * SECOND, order) for order, at in paid.items()]
         return answer(list(_ORDERS), payments, within * SECOND, START + watermark * SECOND)
 
-    compare(unpaid, _CASES, key=sorted)
+    compare(unpaid, _CASES, key=_ids)
     return "Not a moment earlier: until then its payment may still come."
+
+
+def _ids(found: Any) -> list[int]:
+    if not isinstance(found, Iterable):
+        hint = "Is there a `return`?" if found is None else ""
+        raise Wrong(f"It must return the orders' ids, a list, not {found!r}. {hint}")
+    return sorted(found)

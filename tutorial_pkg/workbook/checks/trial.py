@@ -7,12 +7,14 @@ Spark forgets it, and offsets go through JSON as they do in a checkpoint.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -33,12 +35,18 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def as_task(partition: int, attempt: int = 0) -> Iterator[None]:
-    """Within it `TaskContext.get()` is that of a task, for this partition."""
+def as_task(partition: int, attempt: int = 0, batch: int = 0) -> Iterator[None]:
+    """Within it `TaskContext.get()` is that of a task of the query "q", for this partition."""
     context: Any = object.__new__(TaskContext)
     context._partitionId, context._attemptNumber = partition, attempt
     context._taskAttemptId = partition + 1000 * attempt
-    context._stageId, context._localProperties = 0, {}
+    context._stageId, context._localProperties = (
+        0,
+        {
+            "sql.streaming.queryId": "q",
+            "streaming.sql.batchId": str(batch),
+        },
+    )
     before, TaskContext._taskContext = TaskContext._taskContext, context
     try:
         yield
@@ -52,16 +60,14 @@ def copied(thing: Any) -> Any:
 
 
 def written(
-    writer: Any, parts: Sequence[Iterable[Row]], attempt: int = 0
+    writer: Any, parts: Sequence[Iterable[Row]], attempt: int = 0, batch: int = 0
 ) -> list[WriterCommitMessage | None]:
     """The messages of tasks, one for each part, that write with a copy of `writer`."""
-    return [_written(copied(writer), number, part, attempt) for number, part in enumerate(parts)]
-
-
-def _written(writer: Any, number: int, rows: Iterable[Row], attempt: int) -> WriterCommitMessage:
-    with as_task(number, attempt):
-        message: WriterCommitMessage = copied(writer.write(iter(rows)))
-        return message
+    messages = []
+    for number, rows in enumerate(parts):
+        with as_task(number, attempt, batch):
+            messages.append(copied(copied(writer).write(iter(rows))))
+    return messages
 
 
 def rows_between(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
@@ -100,6 +106,40 @@ def breaks_off(call: Callable[..., Any], *arguments: Any) -> bool:
     except OSError:
         return True
     return False
+
+
+class Renamed(NamedTuple):
+    """A file that got another name: which it had, what it held, and what readers saw before."""
+
+    file: Path
+    target: Path
+    text: str
+    visible: dict[str, str]
+
+
+@contextmanager
+def renames(folder: Path, readers_see: str) -> Iterator[list[Renamed]]:
+    """Within it, all files that are renamed; readers see what matches in the folder."""
+    seen: list[Renamed] = []
+
+    def noticed(rename: Callable[..., None]) -> Callable[..., None]:
+        def renaming(source: Any, target: Any, **places: Any) -> None:
+            file, visible = Path(source), texts(folder, readers_see)
+            seen.append(Renamed(file, Path(target), file.read_text(), visible))
+            rename(source, target, **places)
+
+        return renaming
+
+    with (
+        mock.patch.object(os, "rename", noticed(os.rename)),
+        mock.patch.object(os, "replace", noticed(os.replace)),
+    ):
+        yield seen
+
+
+def texts(folder: Path, readers_see: str) -> dict[str, str]:
+    """What readers see: the text of each file, by its name."""
+    return {file.name: file.read_text() for file in folder.glob(readers_see)}
 
 
 def run_to_end(writer: DataStreamWriter, folder: Path) -> None:
