@@ -123,7 +123,10 @@ test_09_1 = tried(
     (DeletesAtOnce, "`fill` has deleted 1.txt, which is not in the log yet"),
     (once(("return sorted", f"{DELETE_ALL}; return sorted")), "`snapshot` has deleted 1.txt"),
     (once(("sorted(self.handed)", LISTING)), "Letter 3 came after `fill` and before `snapshot`"),
-    (once((ACKNOWLEDGED, f"{ACKNOWLEDGED}; {DELETE_ALL}")), "`restore` deletes only what the snapshot"),
+    (
+        once((ACKNOWLEDGED, f"{ACKNOWLEDGED}; {DELETE_ALL}")),
+        "`restore` deletes only what the snapshot",
+    ),
     (WithoutToken, "`fill` added a letter without its name as the token"),
     (once(("sorted(self.handed)", "[sorted(self.handed)]")), "`restore` raised TypeError"),
     (once((ACKNOWLEDGED, "acknowledge(self, snapshots)")), "`restore` raised TypeError"),

@@ -137,7 +137,7 @@ test_12_2 = tried(
     (sender(("\\n", "")), "0 lines arrived; the text begins with 'row 0 érow 1"),
     (sender(("sendall", "send")), "`sendall`, not `send`"),
     (AllInClose, "The last line has no newline"),
-    (AConnectionARow, "connections, and the server talks to one: open it in `__init__`"),
+    (AConnectionARow, "It opens a connection for each row"),
     (sender(("self.socket.sendall", "self.kept =")), "0 lines arrived"),
     (sender(("self.socket.close()", "pass")), "`close` closes the socket"),
 )
