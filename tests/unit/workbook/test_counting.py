@@ -8,8 +8,14 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from tutorial_pkg.workbook.counting import Count, count_source
-from tutorial_pkg.workbook.counting_to_table import TABLES, Stage, publish, table_sink
+from tutorial_pkg.workbook.counting import (
+    TABLES,
+    Count,
+    Stage,
+    count_source,
+    publish,
+    table_sink,
+)
 
 
 class Added(list):

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,7 +30,7 @@ from pyspark.sql.types import (
 from tutorial_pkg.connectors.cpu_log.checkpoint_plan import local_checkpoint, synced_plan
 from tutorial_pkg.connectors.cpu_log.data_files import DATA_FILES
 from tutorial_pkg.connectors.cpu_log.line_format import LINE_PATTERN, format_lines, parse_lines
-from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor
+from tutorial_pkg.connectors.cpu_log.monitor import cpu_monitor
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory
 from tutorial_pkg.connectors.cpu_log.query_owner import this_job, this_owner
 from tutorial_pkg.connectors.cpu_log.record import Staged
@@ -230,7 +229,7 @@ def _stage(
     try:
         for batch in batches:
             if batch.num_rows:
-                stage.write(format_lines(batch, int(time.time() * 1000), _cpu_monitor().usage()))
+                stage.write(format_lines(batch, int(time.time() * 1000), cpu_monitor().usage()))
         return stage.finish()
     except BaseException:
         stage.discard()
@@ -248,12 +247,6 @@ def _commit(
             directory.check_sees(message.staged, message.host)
     owner = this_owner(sent[0].query, sent[0].run)
     directory.commit(owner, batch, [staged for message in sent for staged in message.staged], plan)
-
-
-@cache
-def _cpu_monitor() -> CpuMonitor:
-    """One per worker process: Spark reuses them, so the reference outlives a task."""
-    return CpuMonitor()
 
 
 # ---- Checks before the first task ------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import psutil
@@ -58,3 +59,13 @@ class CpuMonitor:
         total = sum(times) - guest
         idle = times.idle + getattr(times, "iowait", 0.0)
         return total - idle, total
+
+
+@cache
+def cpu_monitor() -> CpuMonitor:
+    """This process's monitor, the same one at each call: Spark reuses its workers.
+
+    The cache is of an installed module, so it lives as long as the process; that of a function in
+    a notebook would travel with each task, and be empty there.
+    """
+    return CpuMonitor()
