@@ -88,7 +88,7 @@ class SinkContext:
 
 @dataclass(frozen=True)
 class BatchContext:
-    """For `commit` and `abort`, which run once for a micro-batch, in the driver.
+    """For `commit` and `abort`, which run once for a micro-batch, beside the driver.
 
     The fields are those of a `SinkContext`.
     """

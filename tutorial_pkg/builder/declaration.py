@@ -20,6 +20,8 @@ MAKERS: dict[Any, str] = {integer: "`integer(0)`", choice: '`choice("a", "b")`'}
 class Declaration:
     """Functions and options as they are given, one after the other."""
 
+    _OPENS = "`create`", "its state"
+
     def __init__(self, name: str, schema: Schema = "") -> None:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name):
             raise ValueError(
@@ -65,7 +67,7 @@ class Declaration:
         """Raises `ValueError` if one cannot travel."""
         parsers = {f"option {option.name}": option.parse for option in self._options}
         schema = {"schema": self._schema} if callable(self._schema) else {}
-        check_travel(self._name, {**self._given, **parsers, **schema})
+        check_travel(self._name, {**self._given, **parsers, **schema}, self._OPENS)
         return Functions(self._name, dict(self._given))
 
     def _all_options(self, *own: Option) -> Options:

@@ -89,8 +89,13 @@ def checked(name: str, function: Function, *parameters: str) -> Function:
 # ---- Travelling: Spark pickles functions, for the driver's reader process and for tasks ----------
 
 
-def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
-    """Raises `ValueError` that names the function and what it captures."""
+def check_travel(
+    format_name: str, functions: Mapping[str, Function], opens: tuple[str, str]
+) -> None:
+    """Raises `ValueError` that names the function and what it captures.
+
+    `opens` says which function makes what cannot travel, and where it stays.
+    """
     for name, function in functions.items():
         reason = _why_not(function)
         if reason:
@@ -98,7 +103,7 @@ def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
             raise ValueError(
                 f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
                 f"captures `{captured}`, a {type(value).__name__} ({reason}). Make such things "
-                "in `create`, which runs where they are used, and keep them in its state"
+                f"in {opens[0]}, which runs where they are used, and keep them in {opens[1]}"
             )
 
 

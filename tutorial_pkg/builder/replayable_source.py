@@ -182,6 +182,8 @@ def _splits_of(offset: Positions) -> Positions:
 class ReplayableSourceBuilder(Declaration):
     """What follows `SourceBuilder.replayable(...)`, until `build()` makes the `DataSource`."""
 
+    _OPENS = "`.connect`", "`context.connection`"
+
     def __init__(
         self,
         name: str,
@@ -223,9 +225,9 @@ class ReplayableSourceBuilder(Declaration):
         """`commit(context, positions)`: Spark has written down that all before these is done.
 
         It never asks for that again, so the other side may forget it: a queue, a slot, a consumer
-        group that wants to know. It runs in the driver, with the `context.connection` of `latest`,
-        when the next batch begins: so not for the last batch before a stop, and again for the same
-        positions after a crash.
+        group that wants to know. It runs beside the driver, with the `context.connection` of
+        `latest`, when the next batch begins: so not for the last batch before a stop, and again for
+        the same positions after a crash.
         """
         return self._set("commit", function, "context", "positions")
 

@@ -56,10 +56,8 @@ class BuiltSink(Built):
 
     def _target(self, schema: StructType, overwrite: bool, streaming: bool) -> TargetContext:
         """Raises `ValueError` for what the sink does not take."""
-        functions, target = (
-            self.parts.functions,
-            TargetContext(schema, self.values(), streaming, overwrite),
-        )
+        functions = self.parts.functions
+        target = TargetContext(schema, self.values(), streaming, overwrite)
         if overwrite and not self.parts.overwrite:
             raise ValueError(
                 f"format `{functions.format}` takes the output mode `append` only; "
@@ -279,7 +277,7 @@ class SinkBuilder(Declaration, Generic[State]):
         return self._set("destroy", function, "state")
 
     def commit(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
-        """`commit(context, handles)` makes a micro-batch visible, in the driver.
+        """`commit(context, handles)` makes a micro-batch visible, in a process beside the driver.
 
         `handles` are those of the tasks that count, one for each partition; what repeated or
         failed tasks prepared is not among them. It is called again for the same (`context.query`,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -248,6 +249,16 @@ def test_the_other_side_is_told_what_is_done_on_the_connection_of_the_driver() -
     builder.commit(lambda context, positions: 1 // 0)
     with pytest.raises(Exception, match="`commit` of the source failed: ZeroDivisionError"):
         builder.build()({}).streamReader(NUMBER).commit(end)
+
+
+def test_what_cannot_travel_belongs_into_the_connection() -> None:
+    lock = threading.Lock()
+    builder: Any = SourceBuilder.replayable(
+        "pages", NUMBER, lambda _: [lock], lambda *_: 1, lambda *_: []
+    )
+    text = "Make such things in `.connect`, which runs where they are used, and keep them in `conte"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        builder.build()
 
 
 def test_a_schema_may_come_from_the_options() -> None:

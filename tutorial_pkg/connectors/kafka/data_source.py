@@ -32,6 +32,8 @@ class KafkaDataSource(Format):
 
     Options for reading; one of `subscribe`, `subscribePattern` and `assign` is required:
     {options}
+    `maxOffsetsPerTrigger` counts offsets, as Spark's own: with marks of transactions, or in a
+    compacted topic, a batch may have fewer rows.
 
     Schema: key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP,
     timestampType INT (0 when the record was made, 1 when the broker had it, -1 none); with

@@ -26,7 +26,8 @@ class NatsDataSource(Format):
 
     Options:
     {options}
-    With `subject`, `maxRowsPerTrigger` counts the messages of other subjects, too.
+    `maxRowsPerTrigger` counts sequence numbers: with `subject` the messages of other subjects, too,
+    and those that were deleted. So a batch may have fewer rows.
 
     Reading in the mode `queue` (each message goes to one reader), with `spark.readStream` and a
     folder: `.load(path)`:
