@@ -32,7 +32,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.integration import kit_subjects
-from tutorial_pkg import start_spark
+from tutorial_pkg import __version__, start_spark
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.session.java import find_java
@@ -236,7 +236,7 @@ by `make test`.
 
 def versions() -> str:
     """Of all that a report depends on."""
-    ours = [f"{name} {version(name)}" for name in ("pyspark", "tutorial_pkg")]
+    ours = [f"pyspark {version('pyspark')}", f"tutorial_pkg {__version__}"]
     others = [f"{name} {number}" for name, number in OTHERS.items()]
     system = f"Python {platform.python_version()}, Java {find_java().release}, {platform.system()}"
     return f"{', '.join([*ours, *others])}; {system}."
