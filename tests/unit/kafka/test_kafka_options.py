@@ -36,12 +36,12 @@ def values(**options: str) -> OptionValues:
         ({"subscribe": "a", "assign": '{"a": [0]}'}, "got assign and subscribe"),
         ({"subscribe": "a,,b"}, "option `subscribe` must be names with commas between them, got"),
         ({"subscribePattern": "("}, "`subscribePattern` must be a regular expression, got '('"),
-        ({"assign": '{"a": 0}'}, """`assign` must be JSON such as {"orders": [0, 1]}, got '{"a"""),
+        ({"assign": '{"a": 0}'}, """must be JSON such as `{"orders": [0, 1]}`, got '{"a"""),
         ({"assign": "a"}, "`assign` must be JSON such as"),
         (
             {"subscribe": "a", "startingOffsets": "soon"},
             "option `startingOffsets` must be earliest, latest, or JSON such as "
-            '{"orders": {"0": 23, "1": -2}}; -2 earliest, -1 latest, got \'soon\'',
+            '`{"orders": {"0": 23}}` (-2 earliest, -1 latest), got \'soon\'',
         ),
         ({"subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, "`startingOffsets` must be"),
         ({"subscribe": "a", "endingOffsets": "earliest"}, "`endingOffsets` must be latest, or"),

@@ -30,7 +30,9 @@ class KafkaDataSource(Format):
         partition or topic deleted, or made again: it has another id then), the query ends, or with
         `failOnDataLoss` false warns in Spark's log, and goes on with what there is.
 
-    Options for reading; one of `subscribe`, `subscribePattern` and `assign` is required:
+    Reading needs one of `subscribe`, `subscribePattern` and `assign`.
+
+    Options:
     {options}
     `maxOffsetsPerTrigger` counts offsets, as Spark's own: with marks of transactions, or in a
     compacted topic, a batch may have fewer rows.

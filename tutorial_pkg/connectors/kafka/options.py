@@ -37,7 +37,7 @@ def pattern(text: str) -> str:
     return text
 
 
-@taking('JSON such as {"orders": [0, 1]}')
+@taking('JSON such as `{"orders": [0, 1]}`')
 def assignment(text: str) -> Numbers:
     """A parser for partitions by topic."""
     read = json.loads(text)
@@ -50,13 +50,13 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(each) is int for each in value)
 
 
-@taking('earliest, latest, or JSON such as {"orders": {"0": 23, "1": -2}}; -2 earliest, -1 latest')
+@taking('earliest, latest, or JSON such as `{"orders": {"0": 23}}` (-2 earliest, -1 latest)')
 def starting(text: str) -> Places:
     """A parser for `startingOffsets`."""
     return WORDS[text.lower()] if text.lower() in WORDS else _places(text, EARLIEST)
 
 
-@taking('latest, or JSON such as {"orders": {"0": 23, "1": -1}}; -1 latest')
+@taking('latest, or JSON such as `{"orders": {"0": 23}}` (-1 latest)')
 def ending(text: str) -> Places:
     """A parser for `endingOffsets`."""
     return LATEST if text.lower() == "latest" else _places(text, LATEST)

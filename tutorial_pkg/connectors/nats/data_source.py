@@ -26,6 +26,7 @@ class NatsDataSource(Format):
 
     Options:
     {options}
+
     `maxRowsPerTrigger` counts sequence numbers: with `subject` the messages of other subjects, too,
     and those that were deleted. So a batch may have fewer rows.
 
