@@ -96,5 +96,5 @@ def test_the_changelog_begins_with_this_version() -> None:
 
 def test_the_api_page_has_every_public_name() -> None:
     page = (ROOT / "docs" / "api.md").read_text()
-    listed = re.findall(r"^\.\. auto\w+:: tutorial_pkg\.(\w+)$", page, re.M)
+    listed = re.findall(r"^\.\. auto(?:class|function):: tutorial_pkg\.(\w+)$", page, re.M)
     assert sorted(listed) == sorted(tutorial_pkg.__all__)
