@@ -6,12 +6,13 @@ BIN := .venv/bin
 READY := .venv/ready
 # A folder made by `make wheelhouse` replaces the package index: nothing is fetched then.
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
-# Two at a time, a file each: half of a Spark test is waiting. The long ones begin.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-LONG_TESTS_FIRST := $(addprefix tests/,faults cluster services) notebooks $(addprefix tests/,integration browser unit)
-NBVAL := --nbval --nbval-cell-timeout=240 --nbval-sanitize-with tests/nbval_sanitize.cfg
+# Three at a time, a file or a class each: half of a Spark test is waiting. Notebooks begin, as the
+# tests' sessions get the JVMs that are warm then, and the quick ones come last.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
+LONG_TESTS_FIRST := notebooks $(addprefix tests/,faults cluster services integration browser unit)
+NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test style check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium clean
+.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -21,8 +22,11 @@ lab: $(READY) ## open the workbook in JupyterLab
 	$(BIN)/jupyter lab --ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" $(if $(filter 0,$(shell id -u)),--allow-root) \
 		$(LAB_OPTIONS) notebooks/00_start_here.ipynb
 
-test: style ## every test: style, types, unit, Spark, faults, browser, notebooks
+test: style ## style, types, all notebooks, and one proof of every promise (a quarter of an hour)
 	$(PYTEST) $(NBVAL) $(LONG_TESTS_FIRST)
+
+soak: $(READY) ## the rest: many kills, all subjects of the kit, the book, both compilers (20 minutes)
+	$(PYTEST) -m soak tests
 
 style: $(READY) ## the code's style and types
 	$(BIN)/ruff check .
@@ -80,9 +84,10 @@ $(READY): requirements.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else \
 		"Python 3.11 or later is needed; name one with: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet $(PIP_SOURCE) --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-compile $(PIP_SOURCE) --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	mkdir -p .venv/share/jupyter/lab/settings
 	cp .jupyter/overrides.json .venv/share/jupyter/lab/settings/
-	$(BIN)/python -m tutorial_pkg prepare
+	@# Modules are compiled on one core, while Spark's classes are prepared on the other.
+	$(BIN)/python -m compileall -q .venv/lib >/dev/null & $(BIN)/python -m tutorial_pkg prepare && wait
 	touch $(READY)

@@ -10,34 +10,34 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.warm_jvm import WarmJvm
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.ports import is_free
 from tutorial_pkg.processes.query_process import wait_for_end
-from tutorial_pkg.testing import trial
+from tutorial_pkg.session.start import stop_spark
 
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+warm_jvm = WarmJvm()
 
 
-def pytest_configure() -> None:
-    """The conformance kit kills once here, and tests/faults as often as each of them says.
+def pytest_configure(config: pytest.Config) -> None:
+    """Without the soak, the conformance kit kills once, and JVMs use their first compiler only.
 
-    JVMs use their first compiler only: most do not live long enough for what the second one earns.
+    Most of them do not live long enough for what the second one earns.
     """
-    os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
-    if "TUTORIAL_PKG_KILLS" not in os.environ:
-        trial.KILLS = 1
+    config.pluginmanager.register(warm_jvm)
+    if config.option.markexpr != "soak":
+        os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
+        os.environ.setdefault("TUTORIAL_PKG_KILLS", "1")  # here, and in the notebooks' kernels
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real local Spark with the package's formats registered."""
+    warm_jvm.take()
     session = start_spark("tests", cores=2)
     yield session
-    session.stop()
-    gateway = session.sparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=30)
+    stop_spark(session)
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +69,7 @@ left_behind: list[str] = []
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run when it leaves a process behind; pytest-xdist's workers tell their parent."""
+    warm_jvm.end()
     if not session.config.getoption("numprocesses", None):
         left_behind.extend(processes_left())
     if hasattr(session.config, "workeroutput"):

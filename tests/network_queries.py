@@ -41,7 +41,7 @@ def wait_for_ports(query: StreamingQuery, directory: Path, before: int | None = 
         if query.exception():
             raise query.exception()
 
-    wait_for_listener(directory, before, check, 30)
+    wait_for_listener(directory, before, check, 120)
 
 
 def wait_for_listener(

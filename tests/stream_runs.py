@@ -46,7 +46,7 @@ class Run:
             found.extend(self.rows())
             return enough(found)
 
-        wait_until(have, 20, "enough rows")
+        wait_until(have, 60, "enough rows")
         return found
 
     def failure(self) -> str:
@@ -60,7 +60,7 @@ class Run:
                 errors.append(error)
             return bool(errors)
 
-        wait_until(failed, 20, "a failure")
+        wait_until(failed, 60, "a failure")
         return f"{type(errors[0]).__name__}: {errors[0]}"
 
 

@@ -20,7 +20,8 @@ from tutorial_pkg.processes.query_process import wait_until
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TOKEN = "a-test-is-reading"
-NOTEBOOKS = ["01_cpu_log_sink", "04_network_source"]  # nbval runs all; these, as people see them
+# nbval runs all; these, as people see them
+NOTEBOOKS = ["01_cpu_log_sink", pytest.param("04_network_source", marks=pytest.mark.soak)]
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (`make chromium` installs it on Debian)"

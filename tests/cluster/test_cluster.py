@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 LINES = 20_000
 
 
+@pytest.mark.soak  # test_kills kills a worker in every run
 def test_every_line_is_published_once_though_a_worker_dies(tmp_path: Path) -> None:
     """As `make cluster-demo` runs it: a process of its own, since this one may have a session."""
     folder = tmp_path / "cluster"

@@ -106,6 +106,7 @@ def test_the_package_ships_itself(folder: Path, environment: dict[str, str]) -> 
     assert started_by_python(folder, environment) == ["imported from the zip", *RAN]
 
 
+@pytest.mark.soak
 def test_a_session_of_ones_own_gets_it_as_a_zip(folder: Path, environment: dict[str, str]) -> None:
     (both,) = [command for command in commands() if "zipfile" in command]
     both = both.replace("tutorial_pkg.zip", f"{folder}/tutorial_pkg.zip")
@@ -116,6 +117,7 @@ def test_a_session_of_ones_own_gets_it_as_a_zip(folder: Path, environment: dict[
     assert told == ["imported from the zip", *RAN]
 
 
+@pytest.mark.soak
 def test_it_need_not_be_sent_where_it_is_installed(
     folder: Path, environment: dict[str, str]
 ) -> None:

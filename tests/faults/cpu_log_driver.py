@@ -1,7 +1,7 @@
 """A driver made to be killed: it writes the lines of a folder's files, one file a batch, as a log.
 
 Arguments: the two files of a spare driver, folder of the lines, log directory, checkpoint,
-partitions, Spark master, `forever` or `drain`.
+`forever` or `drain`.
 """
 
 import sys
@@ -21,13 +21,13 @@ def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         raise RuntimeError("this attempt was told to fail")
 
 
-ready, go, folder, out, checkpoint, partitions, master, until = sys.argv[1:]
-spark = start_spark("drill", **{"spark.master": master, "spark.ui.enabled": "false"})
+ready, go, folder, out, checkpoint, until = sys.argv[1:]
+attempts = {"spark.master": "local[2,3]", "spark.ui.enabled": "false"}  # three of each task
+spark = start_spark("drill", **attempts)
 wait_for_go(ready, go)
 
-lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder).repartition(int(partitions))
-if master == "local[2,3]":
-    lines = lines.mapInArrow(fail_at_first, lines.schema)
+lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder).repartition(2)
+lines = lines.mapInArrow(fail_at_first, lines.schema)
 writer = lines.writeStream.format("cpu_log").option("checkpointLocation", checkpoint)
 if until == "drain":
     writer = writer.trigger(availableNow=True)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 
@@ -63,22 +63,22 @@ def write(folder: Path, rows: DataFrame) -> None:
     writer.foreachBatch(partial(write_batch, folder / "out")).start()
 
 
-def stream(folder: str, name: str, time_column: str, count: int) -> DataFrame:
+def stream(spark: SparkSession, folder: Path, name: str, time_column: str, count: int) -> DataFrame:
     # A batch of all that there is would leave nothing for the next driver, where starts are slow.
     few = spark.readStream.format(name).options(count=count, maxRowsPerTrigger=250)
-    rows = few.load(folder)
+    rows = few.load(str(folder))
     return rows.withWatermark(time_column, "5 seconds")
 
 
-def main(folder: Path, count: int) -> None:
+def run_queries(spark: SparkSession, folder: Path, count: int) -> None:
     spark.dataSource.register(source("orders", ORDERS, ToldOrders))
     spark.dataSource.register(source("payments", PAYMENTS, ToldPayments))
-    sold = stream(f"{folder}/orders", "orders", "time", count)
-    paid = stream(f"{folder}/payments", "payments", "paid", count)
+    sold = stream(spark, folder / "orders", "orders", "time", count)
+    paid = stream(spark, folder / "payments", "payments", "paid", count)
     within = F.expr("id = order AND paid BETWEEN time AND time + INTERVAL 10 SECONDS")
     joined = sold.join(paid, within, "left_outer")
     write(folder / "joined", joined.select("id", F.unix_seconds("paid").alias("paid")))
-    counted = stream(f"{folder}/counted", "orders", "time", count)
+    counted = stream(spark, folder / "counted", "orders", "time", count)
     windows = counted.groupBy(F.window("time", "10 seconds")).agg(F.sum("euros").alias("euros"))
     write(folder / "windows", windows.select(F.unix_seconds("window.end").alias("end"), "euros"))
 
@@ -88,5 +88,5 @@ if __name__ == "__main__":
     quiet: dict[str, Any] = {"spark.ui.enabled": "false"}
     spark = start_spark("joins", **quiet)
     wait_for_go(*sys.argv[1:3])
-    main(Path(sys.argv[3]), int(sys.argv[4]))
+    run_queries(spark, Path(sys.argv[3]), int(sys.argv[4]))
     spark.streams.awaitAnyTermination()

@@ -1,7 +1,8 @@
 """A driver made to be killed: lines from a port become a CPU log, until the end of the process.
 
 A query that fails is started again, as whoever runs one for years would have it.
-Arguments: the two files of a spare driver, directory of all that it writes, port.
+Arguments: the two files of a spare driver, directory of all that it writes, port; then settings,
+`name=value`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def run_for_ever(spark: SparkSession, directory: Path, port: int) -> None:
             traceback.print_exc()
 
 
-def main(ready: str, go: str, directory: str, port: str) -> None:
-    spark = start_spark("drill", **{"spark.ui.enabled": "false"})
+def main(ready: str, go: str, directory: str, port: str, *settings: str) -> None:
+    given = dict(setting.split("=", 1) for setting in settings)
+    spark = start_spark("drill", **{"spark.ui.enabled": "false", **given})
     wait_for_go(ready, go)
     run_for_ever(spark, Path(directory), int(port))
 

@@ -22,7 +22,7 @@ class SpareDriver(QueryProcess):
         self._ready, self._go = path.with_suffix(".ready"), path.with_suffix(".go")
         left = path.with_suffix(".tmp")  # what a killed one leaves goes with the test's folder
         left.mkdir()
-        java = f"{os.environ['JDK_JAVA_OPTIONS']} -Djava.io.tmpdir={left}"
+        java = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -Djava.io.tmpdir={left}"
         env = {"PYTHONPATH": str(PROJECT), "JDK_JAVA_OPTIONS": java, "TMPDIR": str(left), **env}
         output = path.with_suffix(".log")
         super().__init__(script, self._ready, self._go, *words, output=output, env=env)

@@ -1,13 +1,9 @@
-"""What built sources and sinks keep when their whole driver is killed, at any moment.
-
-`TUTORIAL_PKG_KILLS=20` makes it longer.
-"""
+"""What built sources and sinks keep when their whole driver is killed, at any moment."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import subprocess
 import sys
@@ -26,9 +22,9 @@ import pytest
 from tests.faults.builder_sink import POINTS, connected
 from tests.faults.builder_sources import STREAM, SUBJECT, TICKETS
 from tests.faults.spare_driver import SECONDS, SpareDriver
+from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_until
 
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 DRIVER = Path(__file__).with_name("builder_driver.py")
 MOMENTS = (*POINTS, "any time", "while it starts")  # the first three are around the commit
 
@@ -86,7 +82,7 @@ class Broker:
 @pytest.fixture
 def broker(tmp_path: Path, free_ports) -> Iterator[Broker]:
     with Broker(tmp_path / "nats", free_ports(1)) as opened:
-        wait_until(lambda: opened.published, 20, "the broker's start")
+        wait_until(lambda: opened.published, 60, "the broker's start")
         yield opened
 
 
@@ -151,18 +147,19 @@ class Service:
         return self._cleanup.enter_context(driver)
 
 
-def test_what_is_killed_goes_on(tmp_path: Path, broker: Broker) -> None:
+@few_or_many("kills", 1, 10)
+def test_what_is_killed_goes_on(tmp_path: Path, broker: Broker, kills: int) -> None:
     """Sources that can seek, that cannot, and that acknowledge, to a sink that commits."""
     with ExitStack() as cleanup:
         service = Service(tmp_path, broker.port, cleanup)
-        for moment in islice(cycle(MOMENTS), KILLS):
+        for moment in islice(cycle(MOMENTS), kills):
             _run_and_kill(service, moment)
         driver = service.run()
         broker.stop_publishing()
         service.wait_for("all messages", "mailbox", broker.published)
         service.kill(driver, all_of_it=True)
         service.drain()
-    _check_rows(service, broker.published)
+    _check_rows(service, broker.published, kills)
     for positions in service.offsets():
         _check_never_back(positions)
 
@@ -180,7 +177,7 @@ def _run_and_kill(service: Service, moment: str) -> None:
     service.kill(driver, all_of_it=moment in POINTS or random.random() < 0.5)
 
 
-def _check_rows(service: Service, published: int) -> None:
+def _check_rows(service: Service, published: int, kills: int) -> None:
     """Nothing twice; missing is only what a source that cannot seek had in its hands."""
     assert {who for who, _ in service.rows("counter")} == {"0", "1"}
     for name in ("counter", "forgetful"):  # this one begins anew with each run, under a new name
@@ -190,7 +187,7 @@ def _check_rows(service: Service, published: int) -> None:
     tickets = [number for _, number in service.rows("tickets")]
     taken = (service.directory / "machine").stat().st_size
     assert max(Counter(tickets).values()) == 1
-    assert taken - TICKETS * (KILLS + 1) <= len(tickets) <= taken
+    assert taken - TICKETS * (kills + 1) <= len(tickets) <= taken
     assert Counter(number for _, number in service.rows("mailbox")) == Counter(range(published))
     assert list(service.directory.glob("*.staged")), "no task was repeated"
 

@@ -1,7 +1,4 @@
-"""The CPU log under `kill -9`, failing tasks and full disks: every line once, none taken back.
-
-`TUTORIAL_PKG_KILLS=50` makes the random round as long as it was when the sink was released.
-"""
+"""The CPU log under `kill -9`, failing tasks and full disks: every line once, none taken back."""
 
 from __future__ import annotations
 
@@ -17,13 +14,14 @@ import psutil
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.faults.spare_driver import SECONDS, SpareDriver
+from tests.soak import few_or_many
 from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT
 from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 BATCH_BYTES = 60_000  # a little less than the 2000 lines of a batch take
 
 
@@ -54,12 +52,10 @@ class Drill:
         self.out.mkdir()
         self._drivers: list[Driver] = []
 
-    def driver(
-        self, until: str, crash_at: str = "", master: str = "local[2]", query: str = "query"
-    ) -> Driver:
+    def driver(self, until: str, crash_at: str = "") -> Driver:
         """A driver whose Spark starts now and whose query waits for `go`."""
         path = self.path / f"driver-{len(self._drivers) + 1}"
-        words = (self.feed.folder, self.out, self.path / query, 2, master, until)
+        words = (self.feed.folder, self.out, self.path / "query", until)
         driver = self._cleanup.enter_context(Driver(path, *words, crash_at=crash_at))
         self._drivers.append(driver)
         return driver
@@ -116,6 +112,13 @@ def items_of(contents: dict[str, bytes]) -> Counter[str]:
     return Counter(item for _, _, item in parts)
 
 
+def written(spark: SparkSession, feed: Feed, out: Path, checkpoint: Path) -> StreamingQuery:
+    """The query that writes what is in the feed, in the session of the tests."""
+    stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(feed.folder))
+    writer = stream.repartition(2).writeStream.format("cpu_log").trigger(availableNow=True)
+    return writer.option("checkpointLocation", str(checkpoint)).start(str(out))
+
+
 def grown(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
     return all(after[name].startswith(content) for name, content in before.items())
 
@@ -134,7 +137,7 @@ class Onlookers:
     def check(self) -> None:
         contents = self._drill.contents()
         for name, seen in self._tails.items():
-            wait_until(lambda n=name, s=seen: s.stat().st_size >= len(contents[n]), 30, "tail")
+            wait_until(lambda n=name, s=seen: s.stat().st_size >= len(contents[n]), 60, "tail")
             assert seen.read_bytes() == contents[name]
         self._query.processAllAvailable()
         self._query.stop()
@@ -146,72 +149,64 @@ class Onlookers:
 # ---- kill -9 ---------------------------------------------------------------------------------
 
 POINTS = ["staging", "staged", "recorded", "half_applied", "applied"]
+ANY_TIME = ""
 
 
-def test_killed_at_every_point_each_line_is_there_once(drill: Drill, spark: SparkSession) -> None:
-    """One log, one driver after the other: each dies at its point and leaves it to the next."""
+@few_or_many("deaths", ["recorded", "half_applied", ANY_TIME], [*POINTS, *[ANY_TIME] * 10])
+def test_whenever_it_dies_each_line_is_there_once(
+    drill: Drill, spark: SparkSession, deaths: list[str]
+) -> None:
+    """One log, one driver after the other: each dies and leaves it to the next.
+
+    In every batch the first attempt of a task fails, too.
+    """
     onlookers = Onlookers(drill, spark)
-    drill.feed.add(files=2)
-    current = drill.driver("forever", crash_at=POINTS[0])
-    for following in [*POINTS[1:], ""]:
+    moment = random.Random(20261121)
+    before: dict[str, bytes] = {}
+    current = drill.driver("forever", crash_at=deaths[0])
+    for number, death in enumerate(deaths, start=1):
+        goal = drill.size() + moment.randrange(1, 4 * BATCH_BYTES)
+        drill.feed.add(files=5)
         current.go()
-        spare = drill.driver("forever" if following else "drain", crash_at=following)
-        wait_until(current.arrived.exists, SECONDS, "the drill's arrival")
-        before = drill.contents()
+        following = deaths[number:]
+        spare = drill.driver("forever" if following else "drain", "".join(following[:1]))
+        if death == ANY_TIME:
+            wait_until(lambda goal=goal: drill.size() >= goal, SECONDS, f"growth to {goal} bytes")
+        else:
+            wait_until(current.arrived.exists, SECONDS, "the drill's arrival")
         current.kill()
-        drill.feed.add(files=2)
-        assert grown(before, drill.contents()), "taken back"
-        current = spare
+        now = drill.contents()
+        assert grown(before, now), "taken back"
+        current, before = spare, now
     current.finish()
     assert grown(before, drill.contents()), "taken back"
     assert items_of(drill.contents()) == Counter(drill.feed.items)
     assert drill.staged() == []
+    log = Path.cwd() / ".work" / "logs" / f"spark-{current.pid}.log"
+    assert "this attempt was told to fail" in log.read_text(errors="replace")
     onlookers.check()
 
 
-def test_killed_at_random_each_line_is_there_once(drill: Drill, spark: SparkSession) -> None:
-    onlookers = Onlookers(drill, spark)
-    moment = random.Random(20261121)
-    drill.feed.add(files=2)
-    current = drill.driver("forever")
-    for number in range(KILLS):
-        spare = drill.driver("forever" if number < KILLS - 1 else "drain")
-        growth = moment.randrange(1, 4 * BATCH_BYTES)
-        goal = drill.size() + growth
-        drill.feed.add(files=1 + growth // BATCH_BYTES)  # enough to get there, little to catch up
-        current.go()
-        wait_until(lambda goal=goal: drill.size() >= goal, SECONDS, f"growth to {goal} bytes")
-        before = drill.contents()
-        current.kill()
-        assert grown(before, drill.contents()), "taken back"
-        current = spare
-    current.finish()
-    assert items_of(drill.contents()) == Counter(drill.feed.items)
-    assert drill.staged() == []
-    onlookers.check()
-
-
-def test_a_second_driver_is_told_who_was_first(drill: Drill) -> None:
+def test_a_second_driver_is_told_who_was_first(drill: Drill, spark: SparkSession) -> None:
     """Two drivers, two processes: what the first one wrote last names it to the second."""
-    first, second = drill.driver("forever"), drill.driver("drain", query="another")
+    first = drill.driver("forever")
     drill.feed.add(files=1)
     first.go()
     wait_until(lambda: drill.size() and not drill.staged(), SECONDS, "the first batch")
-    second.go()
+    second = written(spark, drill.feed, drill.out, drill.path / "another")
 
     def refused() -> bool:
-        if second.running and not first_is_behind():
+        if second.isActive and not first_is_behind():
             drill.feed.add(files=1)  # it shows that it lives by what it commits
-        return not second.running
+        return not second.isActive
 
     def first_is_behind() -> bool:
         lines = sum(content.count(b"\n") for content in drill.contents().values())
         return lines < len(drill.feed.items)
 
     wait_until(refused, SECONDS, "an error of the second")
-    assert second.wait(SECONDS) != 0
     wait_until(lambda: not first_is_behind(), SECONDS, "the rest of the first one's lines")
-    error = second.output.read_text()
+    error = str(second.exception())
     assert f"{drill.out} is being written by query " in error
     assert f"process {_jvm_of(first).pid} on {os.uname().nodename})" in error
     assert items_of(drill.contents()) == Counter(drill.feed.items)
@@ -223,19 +218,6 @@ def _jvm_of(driver: Driver) -> psutil.Process:
         for process in psutil.Process(driver.pid).children(recursive=True)
         if process.name() == "java"
     )
-
-
-# ---- failing tasks ---------------------------------------------------------------------------
-
-
-def test_a_task_that_fails_at_first_publishes_once(drill: Drill) -> None:
-    drill.feed.add(files=2)
-    driver = drill.driver("drain", master="local[2,3]")
-    driver.finish()
-    assert items_of(drill.contents()) == Counter(drill.feed.items)
-    assert drill.staged() == []
-    log = Path.cwd() / ".work" / "logs" / f"spark-{driver.pid}.log"
-    assert "this attempt was told to fail" in log.read_text(errors="replace")
 
 
 # ---- full disks ------------------------------------------------------------------------------
@@ -269,10 +251,7 @@ def test_a_full_disk_fails_the_batch_and_then_goes_on(
     out = small_disk / "out"
 
     def drain() -> None:
-        stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(feed.folder))
-        writer = stream.repartition(2).writeStream.format("cpu_log").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        writer.start(str(out)).awaitTermination()
+        written(spark, feed, out, tmp_path / "checkpoint").awaitTermination()
 
     drain()
     feed.add(files=1, lines=lines)

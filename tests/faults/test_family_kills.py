@@ -1,46 +1,41 @@
 """Any single process of a running query is killed: it goes on or restarts, and nothing is locked.
 
 A query is a family: the driver's Python, its JVM, the reader, the workers of tasks and commits, and
-the daemons that fork them. `TUTORIAL_PKG_KILLS=20` makes it as long as it was when this was mended.
+the daemons that fork them.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
-import pytest
 
+from tests.faults.log_account import LogAccount
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tests.network_queries import HOST
-from tutorial_pkg import send_lines
+from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_for_end, wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 
 
 class Service:
-    """A driver that runs, and one whose Spark is up already, for when the first has died."""
+    """A driver that runs, and another one when it has died."""
 
     def __init__(self, directory: Path, port: int, cleanup: ExitStack) -> None:
         self._directory, self._port, self._cleanup = directory, port, cleanup
         self._started = 0
         self._seen: set[psutil.Process] = set()
         cleanup.callback(self._end)
-        self._spare = self._start()
-        self._take_over()
+        self._start()
 
     def keep_up(self) -> None:
         """As whoever watches over a service does."""
         if not self._driver.running:
-            self._take_over()
+            self._start()
 
     def family(self) -> dict[str, list[psutil.Process]]:
         """The processes by what they are."""
@@ -53,27 +48,18 @@ class Service:
         self._seen.update(*kinds.values())
         return kinds
 
-    def lines(self) -> Counter[str]:
-        """The items that readers of the log see."""
-        files = (self._directory / "out").glob("data.*.csv")
-        lines = [line for file in files for line in file.read_text().splitlines()]
-        return Counter(line.split(",", 2)[2] for line in lines if line.count(",") == 2)
-
-    def _take_over(self) -> None:
-        self._driver, self._spare = self._spare, self._start()
-        self._driver.go()
-
     def _end(self) -> None:
         """What a killed process has left behind ends by itself, or here."""
         for process in wait_for_end(self._seen, 10):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
-    def _start(self) -> SpareDriver:
+    def _start(self) -> None:
         self._started += 1
         path = self._directory / f"driver-{self._started}"
         driver = SpareDriver(DRIVER, path, self._directory, self._port)
-        return self._cleanup.enter_context(driver)
+        self._driver = self._cleanup.enter_context(driver)
+        self._driver.go()
 
 
 def _kind(process: psutil.Process) -> str | None:
@@ -86,33 +72,28 @@ def _kind(process: psutil.Process) -> str | None:
     return f"{'daemon' if parent and parent.name() == 'java' else 'worker'} of {words[-1]}"
 
 
-@pytest.fixture
-def service(tmp_path: Path, free_ports: Callable[[int], int]) -> Iterator[tuple[Service, int]]:
+@few_or_many("kills", 1, 15)
+def test_whatever_is_killed_the_lines_go_on_and_come_once(
+    tmp_path: Path, free_ports: Callable[[int], int], kills: int
+) -> None:
     port = free_ports(1)
     with ExitStack() as cleanup:
-        yield Service(tmp_path, port, cleanup), port
+        running, account = Service(tmp_path, port, cleanup), LogAccount(tmp_path / "out", port)
+        kill_and_compare(running, account, kills)
 
 
-def test_whatever_is_killed_the_lines_go_on_and_come_once(service: tuple[Service, int]) -> None:
-    running, port = service
+def kill_and_compare(running: Service, account: LogAccount, kills: int) -> None:
     chance = random.Random(20261121)
-    confirmed: list[str] = []
 
     def sent() -> bool:
-        """Lines of new names each time: of those that nobody confirmed, nobody knows."""
         running.keep_up()
-        lines = [f"{time.monotonic_ns()}-{number}" for number in range(20)]
-        with suppress(ConnectionError):
-            send_lines(HOST, port, lines)
-            confirmed.extend(lines)
-            return True
-        return False
+        return account.send(20)
 
     def published() -> bool:
         running.keep_up()
-        return set(confirmed) <= running.lines().keys()
+        return account.is_complete()
 
-    for _ in range(KILLS):
+    for _ in range(kills):
         wait_until(sent, SECONDS, "a port that takes lines")
         wait_until(published, SECONDS, "the lines in the log")
         wait_until(sent, SECONDS, "a port that takes lines")
@@ -124,4 +105,4 @@ def test_whatever_is_killed_the_lines_go_on_and_come_once(service: tuple[Service
             chance.choice(kinds[kind]).kill()
     wait_until(sent, SECONDS, "a port that takes lines")
     wait_until(published, SECONDS, "the lines in the log")
-    assert set(running.lines().values()) == {1}, "there twice"
+    account.check()

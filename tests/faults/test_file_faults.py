@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from collections import Counter
@@ -14,11 +13,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.faults.file_lines_driver import started
+from tests.faults.spare_driver import SECONDS, SpareDriver
+from tests.soak import few_or_many
 from tutorial_pkg.core.errors import last_error
-from tutorial_pkg.processes.query_process import QueryProcess, wait_until
+from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("file_lines_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 
 
 class Writer(threading.Thread):
@@ -62,29 +63,22 @@ def writing(log: Path) -> Iterator[Writer]:
         writer.stop()
 
 
-def test_kill_9_while_a_writer_appends_and_rotates(spark, tmp_path):
+@few_or_many("kills", 1, 8)
+def test_kill_9_while_a_writer_appends_and_rotates(spark, tmp_path, kills: int):
     """All names match, so that what came and went while the query was down is read too."""
-    logs, out = tmp_path / "logs", tmp_path / "out"
-    logs.mkdir()
+    (tmp_path / "logs").mkdir()
+    out = tmp_path / "out"
     chance = random.Random(9)
-
-    def start(round_: int, until: str) -> QueryProcess:
-        ready = tmp_path / f"ready.{round_}"
-        places = (logs, out, tmp_path / "checkpoint", ready, until)
-        process = QueryProcess(DRIVER, *places, output=tmp_path / "drivers.log")
-        wait_until(lambda: ready.exists() or not process.running, 60, "the query's start")
-        return process
-
-    with writing(logs / "data.csv") as writer:
-        for round_ in range(KILLS):
-            files_before = committed_files(out)
-            with start(round_, "forever") as process:
-                wait_until(lambda n=files_before: committed_files(out) > n, 60, "a batch")
-                wait_until(lambda c=chance: c.random() < 0.1, 60, "the random moment")
-                process.kill()
-    with start(KILLS, "drain") as process:
-        assert process.wait(120) == 0, (tmp_path / "drivers.log").read_text()[-2000:]
-    assert writer.rotations > 0
+    with writing(tmp_path / "logs" / "data.csv") as writer:
+        for round_ in range(kills):
+            before = committed_files(out)
+            with SpareDriver(DRIVER, tmp_path / f"driver-{round_}", tmp_path) as driver:
+                driver.go()
+                wait_until(lambda n=before: committed_files(out) > n, SECONDS, "a batch")
+                wait_until(lambda c=chance: c.random() < 0.1, SECONDS, "the random moment")
+                driver.kill()
+        wait_until(lambda: writer.rotations, SECONDS, "a rotation")
+    started(spark, tmp_path, availableNow=True).awaitTermination()
     read = Counter(row.value for row in spark.read.parquet(str(out)).collect())
     assert read == Counter(map(str, range(writer.written)))
 

@@ -1,26 +1,27 @@
 """file_lines beside a program whose log is rotated all the time: every line once.
 
-The reader is driven as Spark drives it, in this process, for `TUTORIAL_PKG_ROTATION_SECONDS` (8)
-each. Each plan is read a moment later, so that rotations fall between planning and reading too.
-A reader that stands still for longer than a rotation takes cannot know of the file between.
+The reader is driven as Spark drives it, in this process. Each plan is read a moment later, so that
+rotations fall between planning and reading too. A reader that misses a rotation altogether cannot
+know of the file between, so the log is rotated when the reader has looked at it since.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import subprocess
-import sys
+import shutil
+import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.soak import few_or_many
 from tutorial_pkg.connectors.file_lines.data_source import FileLinesDataSource
 
-WRITER = Path(__file__).with_name("rotating_writer.py")
-SECONDS = float(os.environ.get("TUTORIAL_PKG_ROTATION_SECONDS", "8"))
 NEIGHBOURS = 3000
 
 
@@ -30,11 +31,13 @@ class Query:
     def __init__(self, path: Path) -> None:
         self._reader = FileLinesDataSource({"path": str(path)}).streamReader(schema=None)
         self._offset = self._reader.initialOffset()
+        self.looks: float = 0
         self.rows: Counter[str] = Counter()
 
     def batch(self, pause: float = 0.0) -> int:
         limit = self._reader.getDefaultReadLimit()
         end = json.loads(json.dumps(self._reader.latestOffset(self._offset, limit)))
+        self.looks += 1
         time.sleep(pause)
         before = self.rows.total()
         for partition in self._reader.partitions(self._offset, end):
@@ -44,6 +47,31 @@ class Query:
         return self.rows.total() - before
 
 
+class Program:
+    """Logs numbered lines. Its file stays open, as that of most programs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.written = 0
+        self._file = path.open("ab", buffering=0)
+
+    def write(self) -> None:
+        last = self.written + 10
+        self._file.write(b"".join(b"line %d\n" % number for number in range(self.written, last)))
+        self.written = last
+        time.sleep(0.001)
+
+    def rename(self, number: int) -> None:
+        """As logrotate does: what is written before there is a new file goes to the old one."""
+        self.path.rename(f"{self.path}.{number}")
+        self.write()
+        self._file = self.path.open("ab", buffering=0)
+
+    def copytruncate(self, number: int) -> None:
+        shutil.copyfile(self.path, f"{self.path}.{number}")
+        os.truncate(self.path, 0)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for number in range(NEIGHBOURS):
@@ -51,47 +79,61 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def follow(query: Query, log: Path, kind: str, every: float) -> tuple[int, int]:
-    """Run a query beside the program, and on until nothing is left; what the program did."""
-    command = [sys.executable, WRITER, log, kind, str(every), str(SECONDS)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        try:
-            while writer.poll() is None:
-                query.batch(pause=0.005)
-        finally:
-            writer.kill()
-        written, rotations = map(int, writer.stdout.read().split())
+def rotate(query: Query, rotations: int, once: Callable[[int], None], idle: Callable[[], None]):
+    for number in range(rotations):
+        seen = query.looks + 2  # of those, one has begun after the last rotation
+        while query.looks < seen:
+            idle()
+        once(number)
+
+
+def follow(query: Query, *work: Callable[[], None]) -> None:
+    """Run a query beside the program's threads, and on until nothing is left."""
+    threads = [threading.Thread(target=each) for each in work]
+    for thread in threads:
+        thread.start()
+    try:
+        while any(thread.is_alive() for thread in threads):
+            query.batch(pause=0.005)
+    finally:
+        query.looks = math.inf  # nobody waits for a reader that has failed
     while query.batch():
         pass
-    print(f"{kind}: {written} lines, {rotations} rotations")
-    return written, rotations
 
 
 def numbered(rows: Counter[str]) -> Counter[str]:
     return Counter({row: count for row, count in rows.items() if row.startswith("line ")})
 
 
+@few_or_many("rotations", 8, 100)
 @pytest.mark.parametrize("pattern", ["app.log", "*"])
-def test_rename_rotation_every_second(folder: Path, pattern: str) -> None:
-    query = Query(folder / pattern)
-    written, rotations = follow(query, folder / "app.log", "rename", every=min(1, SECONDS / 8))
-    assert rotations > 1
-    assert numbered(query.rows) == Counter(f"line {number}" for number in range(written))
+def test_a_log_that_is_renamed_again_and_again(folder: Path, pattern: str, rotations: int) -> None:
+    query, program = Query(folder / pattern), Program(folder / "app.log")
+    follow(query, lambda: rotate(query, rotations, program.rename, idle=program.write))
+    assert numbered(query.rows) == Counter(f"line {number}" for number in range(program.written))
 
 
-def test_copytruncate_every_three_seconds(folder: Path, caplog) -> None:
+@few_or_many("rotations", 8, 100)
+def test_a_log_that_is_copied_and_truncated_again_and_again(folder: Path, rotations: int) -> None:
     """What is in no file any more was lost by the copying itself, unless it was read before."""
-    query = Query(folder / "app.log")
-    written, rotations = follow(
-        query, folder / "app.log", "copytruncate", every=min(3, SECONDS / 3)
-    )
+    query, program = Query(folder / "app.log"), Program(folder / "app.log")
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            program.write()
+
+    def rotate_beside_it() -> None:
+        rotate(query, rotations, program.copytruncate, idle=lambda: time.sleep(0.001))
+        done.set()
+
+    follow(query, write, rotate_beside_it)
     on_disk = lines_of(folder.glob("app.log*"))
-    lost = written - len(query.rows)
-    print(f"lost between copying and truncating: {lost} lines; warnings: {len(caplog.records)}")
-    assert rotations > 1
+    lost = program.written - len(query.rows)
+    print(f"lost between copying and truncating: {lost} lines of {program.written}")
     assert max(query.rows.values()) == 1
     assert not on_disk - query.rows
-    assert lost <= written - on_disk.total()
+    assert lost <= program.written - on_disk.total()
 
 
 def lines_of(files) -> Counter[str]:

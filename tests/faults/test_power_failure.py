@@ -2,7 +2,6 @@
 
 What a copy holds is what the kernel had sent to the disk: all that somebody has synced, and of the
 rest whatever was under way. Spark syncs nothing of its checkpoint.
-`TUTORIAL_PKG_POWER_FAILURES=20` makes it as long as it was when the connectors were mended.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,14 +19,14 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.faults.log_account import Sender
 from tests.faults.network_to_log_driver import run_query
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tests.network_queries import HOST, wait_for_listener
-from tutorial_pkg import send_lines
+from tests.network_queries import wait_for_listener
+from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
-FAILURES = int(os.environ.get("TUTORIAL_PKG_POWER_FAILURES", "4"))
 IMAGE_BYTES = 32 << 20
 HOLE = bytes(1 << 16)
 
@@ -100,12 +98,13 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         subprocess.run(["umount", memory], check=True)
 
 
+@few_or_many("failures", 2, 20)
 def test_after_a_power_failure_confirmed_lines_are_there_and_none_is_there_twice(
-    spark: SparkSession, disk: Disk, tmp_path: Path, free_ports: Callable[[int], int]
+    spark: SparkSession, disk: Disk, tmp_path: Path, free_ports: Callable[[int], int], failures: int
 ) -> None:
     port = free_ports(1)
     with disk.mounted(disk.image) as directory:
-        copies = _copies_while_it_is_written(disk, directory, tmp_path, port)
+        copies = _copies_while_it_is_written(disk, directory, tmp_path, port, failures)
     for copy, confirmed in copies.items():
         with disk.mounted(copy) as directory:
             _delete_empty_files(directory / "checkpoint")
@@ -124,33 +123,8 @@ def _delete_empty_files(checkpoint: Path) -> None:
             file.unlink()
 
 
-class Sender:
-    """Sends numbered lines, ten at a time, on a thread of its own; `confirmed` only grows."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._stopping = threading.Event()
-        self.confirmed: list[str] = []
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Sender:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(0.02):
-            first = len(self.confirmed)
-            lines = [f"line {number}" for number in range(first, first + 10)]
-            send_lines(HOST, self._port, lines)
-            self.confirmed += lines
-
-
 def _copies_while_it_is_written(
-    disk: Disk, directory: Path, tmp_path: Path, port: int
+    disk: Disk, directory: Path, tmp_path: Path, port: int, failures: int
 ) -> dict[Path, set[str]]:
     """Each copy, with the lines that were confirmed before it was taken."""
     copies = {}
@@ -158,9 +132,9 @@ def _copies_while_it_is_written(
     with SpareDriver(DRIVER, tmp_path / "driver", directory, port) as driver:
         driver.go()
         wait_for_listener(directory, None, lambda: None, SECONDS)
-        with Sender(port) as sender:
+        with Sender("line", port, reconnect=False, most=20) as sender:
             wait_until(lambda: any(directory.glob("out/*.csv")), SECONDS, "the first batch")
-            for number in range(FAILURES):
+            for number in range(failures):
                 time.sleep(moment.uniform(0, 3))  # a random moment is what this is about
                 confirmed = set(sender.confirmed)
                 family = [psutil.Process(driver.pid)]

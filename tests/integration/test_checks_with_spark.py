@@ -1,4 +1,4 @@
-"""The checks that ask Spark: of 02 about a plan and with a job, of 01 and 03 with a query."""
+"""The checks that ask Spark, about a plan, with a job or with a query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from tests.unit.workbook.answers import look
 from tests.unit.workbook.test_checks_01 import JsonWriter
 from tests.unit.workbook.test_checks_02 import Counted, InTheClass
 from tests.unit.workbook.test_checks_03 import WholeLines
-from tutorial_pkg.workbook.checks import check_01_2, check_02_1, check_02_2, check_03_2
+from tutorial_pkg import item_stream
+from tutorial_pkg.workbook.checks import (
+    check_00_1,
+    check_01_2,
+    check_02_1,
+    check_02_2,
+    check_03_2,
+)
 
 
 def wide(spark: SparkSession) -> DataFrame:
@@ -48,3 +55,26 @@ def test_02_1_runs_in_a_real_job_which_a_count_in_the_class_does_not_survive(
 ) -> None:
     assert check_02_1(Counted).passed
     look(check_02_1(InTheClass), "In a real job: The total is 0. Was it counted in `self`")
+
+
+def test_00_1(spark: SparkSession) -> None:
+    fifty = item_stream(spark, 50)
+    look(check_00_1(fifty), "✓")
+    for answer, hint in (
+        (50, "A DataFrame is wanted, this is int"),
+        (spark.range(50), "This DataFrame ends"),
+        (spark.readStream.format("rate").load(), "The columns are ['timestamp', 'value']"),
+        (item_stream(spark), "It makes 10 items a second"),
+        (fifty.limit(50), "leave out limit, where and union"),
+        (fifty.where("item > ''"), "leave out limit, where and union"),
+        (fifty.union(item_stream(spark, 50)), "leave out limit"),
+    ):
+        look(check_00_1(answer), hint)
+
+
+def test_00_1_is_a_plan_only(spark: SparkSession) -> None:
+    answer = item_stream(spark, 50)
+    query = answer.writeStream.format("noop").start()
+    verdict = check_00_1(answer)
+    query.stop()
+    look(verdict, "A query runs, and only a plan was asked for")

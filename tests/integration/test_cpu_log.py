@@ -84,7 +84,7 @@ def items(out: Path) -> Counter[str]:
 
 def error_of(query: StreamingQuery) -> str:
     with pytest.raises(StreamingQueryException) as failed:
-        query.awaitTermination(60)
+        query.awaitTermination(120)
     return str(failed.value)
 
 

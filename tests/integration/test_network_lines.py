@@ -184,7 +184,7 @@ def test_available_now_opens_no_port(spark, tmp_path, free_ports) -> None:
     with socket.create_server((HOST, port)):
         lines = network_lines(spark, tmp_path, port)
         query = to_parquet(lines, tmp_path).trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(120)
         assert query.exception() is None
 
 
@@ -195,11 +195,11 @@ def test_status_and_lag(spark, tmp_path, free_ports) -> None:
     assert str(network_status(log)) == f"Waiting for connection on port {port} ..."
     send_lines(HOST, port, ["a", "bc"])
     query.processAllAvailable()
-    wait_until(lambda: network_status(log).ports[port].lines == 2, 5, "2 lines in the status")
+    wait_until(lambda: network_status(log).ports[port].lines == 2, 60, "2 lines in the status")
     [source] = query.lastProgress["sources"]
     assert source["latestOffset"] == source["endOffset"]
     query.stop()
-    wait_until(lambda: not network_status(log).listening, 15, "the listener's end")
+    wait_until(lambda: not network_status(log).listening, 60, "the listener's end")
     assert str(network_status(log)) == f"Port {port}: not listening; 2 lines, 5 bytes received"
 
 
@@ -207,7 +207,7 @@ def test_processed_segments_are_deleted(spark, tmp_path, free_ports) -> None:
     port = free_ports(1)
     count, block = 2_600_000, 20_000
     query = network_lines(spark, tmp_path, port).writeStream.format("noop").start()
-    wait_until(lambda: network_status(tmp_path / "log").listening, 30, "listening")
+    wait_until(lambda: network_status(tmp_path / "log").listening, 60, "listening")
     lines = list(map(LINE.format, range(block)))
     with socket.create_connection((HOST, port)) as client:
         for _ in range(count // block):
@@ -231,7 +231,7 @@ def test_second_query_on_the_log_is_told_who_holds_it(spark, tmp_path, free_port
     # Its reader has the same parent, as the second reader of a self-join has.
     text += ".*; stop that query first, .*as a self-join does, meets itself here"
     with pytest.raises(StreamingQueryException, match=text):
-        second.awaitTermination(60)
+        second.awaitTermination(120)
 
 
 def test_port_in_use(spark, tmp_path, free_ports) -> None:
@@ -241,7 +241,7 @@ def test_port_in_use(spark, tmp_path, free_ports) -> None:
         query = lines.writeStream.format("noop").start()
         text = f"cannot listen on 127.0.0.1:{port + 1}: Address already in use. If another"
         with pytest.raises(StreamingQueryException, match=re.escape(text)):
-            query.awaitTermination(60)
+            query.awaitTermination(120)
         socket.create_server((HOST, port)).close()
 
 

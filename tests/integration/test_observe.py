@@ -34,7 +34,7 @@ def run(
     writer = writer.options(checkpointLocation=str(folder / f"{name}_checkpoint"), **options)
     path = {"path": str(folder / name)} if format == "parquet" else {}
     query = writer.trigger(availableNow=True).start(**path)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(120)
     return query
 
 
@@ -126,4 +126,4 @@ def test_log_rows_logs_and_writes_nothing(spark: SparkSession, tmp_path: Path) -
 
     expected = ["50 rows", "50 rows", *(str({"value": f"0-{n}"}) for n in range(4))]
     # What a worker prints comes into the log through the JVM, in its own time.
-    wait_until(lambda: logged() == expected, 20, "these rows in the log, and no others")
+    wait_until(lambda: logged() == expected, 60, "these rows in the log, and no others")

@@ -195,7 +195,7 @@ def start(spark: SparkSession, case: Case, folder: Path, checkpoint: Path) -> li
     out = str(folder / case.sink)
     query = writer.format(case.sink).start(out) if case.sink else writer.foreachBatch(note).start()
     try:
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(120)
     finally:
         query.stop()
     if case.sink:

@@ -1,12 +1,8 @@
-"""Drivers and the NATS server are killed while numbers go through; both ends are compared.
-
-`TUTORIAL_PKG_KILLS=20` makes it longer.
-"""
+"""Drivers and the NATS server are killed while numbers go through; both ends are compared."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import threading
 import time
@@ -19,15 +15,16 @@ from typing import Any
 import nats
 import psutil
 
+from tests.faults.log_account import items_in
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.services.broker_driver import IN, OUT
 from tests.services.kafka_topics import Topics
 from tests.services.nats_streams import Streams
+from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import start_kafka, start_nats
 
 DRIVER = Path(__file__).with_name("broker_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 PORTION, PAUSE_SECONDS = 20, 0.2  # a slow machine must be able to keep up
 
 
@@ -86,7 +83,7 @@ class Pipelines:
     def found(self) -> dict[str, Counter[str]]:
         """What is at each end."""
         return {
-            "files": self._in_files(),
+            "files": items_in(self._folder / "queue" / "out"),
             "stream": Counter(self.streams.values(OUT)),
             "topic": Counter(self.topics.values(OUT)),
         }
@@ -99,7 +96,7 @@ class Pipelines:
         assert driver.running, driver.output.read_text()[-3000:]
         return (
             self.streams.left(OUT) >= len(each)
-            and self._in_files().keys() >= each.keys()
+            and items_in(self._folder / "queue" / "out").keys() >= each.keys()
             and self._in_topic() >= each.keys()
         )
 
@@ -118,17 +115,13 @@ class Pipelines:
         kafka.resume()
         self._nats.restart()
 
-    def _in_files(self) -> Counter[str]:
-        files = (self._folder / "queue" / "out").glob("data.*.csv")
-        lines = [line for file in files for line in file.read_text().splitlines()]
-        return Counter(line.split(",", 2)[2] for line in lines if line.count(",") == 2)
-
 
 def numbers(count: int) -> Counter[str]:
     return Counter(map(str, range(count)))
 
 
-def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+@few_or_many("kills", 1, 8)
+def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, kills: int) -> None:
     chance = random.Random(20261122)
     with ExitStack() as cleanup:
         pipelines = Pipelines(tmp_path, cleanup)
@@ -136,7 +129,7 @@ def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> Non
         writer.start()
         cleanup.callback(writer.stop)
         spare = pipelines.driver(0)
-        for number in range(1, KILLS + 1):
+        for number in range(1, kills + 1):
             driver = spare
             driver.go()
             wait_for(pipelines, driver, writer.sent)
@@ -149,7 +142,7 @@ def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> Non
         spare.go()
         wait_for(pipelines, spare, writer.sent)
         found = pipelines.found()
-    assert writer.sent > KILLS * PORTION
+    assert writer.sent > kills * PORTION
     doubled = found.pop("topic")  # at least once
     assert doubled.keys() == numbers(writer.sent).keys()
     assert found == dict.fromkeys(found, numbers(writer.sent))

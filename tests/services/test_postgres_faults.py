@@ -1,7 +1,4 @@
-"""Format `postgres` in real queries: a server that is killed, and secrets that nobody sees.
-
-`TUTORIAL_PKG_KILLS=10` kills the server as often as when this was written first.
-"""
+"""Format `postgres` in real queries: a server that is killed, and secrets that nobody sees."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tests.services.databases import new_database
+from tests.soak import few_or_many
 from tutorial_pkg import PostgresDataSource, last_error
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import Postgres
 
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
 PASSWORD = """a'b "c@d%/:e f\\"""
 SECONDS = 100
 
@@ -60,8 +57,9 @@ def has_slot(url: str, name: str) -> bool:
         return database.execute(look, [name]).rowcount == 1
 
 
+@few_or_many("kills", 1, 10)
 def test_a_killed_server_loses_nothing_and_repeats_nothing(
-    spark: SparkSession, postgres: Postgres, tmp_path: Path
+    spark: SparkSession, postgres: Postgres, tmp_path: Path, kills: int
 ) -> None:
     """Lines go into one table, and its changes into another one."""
     url, lines = new_database(postgres), tmp_path / "lines.txt"
@@ -99,7 +97,7 @@ def test_a_killed_server_loses_nothing_and_repeats_nothing(
 
     send(100)
     wait_until(lambda: arrived("second"), SECONDS, "the first lines in both tables")
-    for _ in range(KILLS):
+    for _ in range(kills):
         send(2000)
         wait_until(lambda: len(values(url, "first")) > len(sent) - 2000, SECONDS, "some of them")
         send(2000)

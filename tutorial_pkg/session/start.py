@@ -56,6 +56,7 @@ from tutorial_pkg.session.settings import (
 from tutorial_pkg.session.spark_home import spark_home
 
 KEPT_LOGS = 20
+END_SECONDS = 600  # for a JVM to end: one that writes the class archive takes its time
 # What runs some thousand times while Spark starts does not earn its second compiler; four times
 # the JVM's own numbers.
 LATER_COMPILED = (
@@ -155,7 +156,7 @@ def _end_jvm() -> None:
     gateway.shutdown()
     if gateway.proc is not None:
         gateway.proc.stdin.close()
-        gateway.proc.wait(timeout=60)
+        gateway.proc.wait(timeout=END_SECONDS)
     SparkContext._gateway = SparkContext._jvm = None
 
 
@@ -230,7 +231,8 @@ def _gateway_for(settings: Settings, log: Path) -> Any:
     """
     left: Any = SparkContext._gateway
     wanted = of_the_jvm(settings)
-    if left and getattr(left, "started_for", wanted) != wanted:
+    # Not by getattr: a gateway looks in the JVM for an attribute that it does not have.
+    if left and vars(left).get("started_for", wanted) != wanted:
         _end_jvm()
         left = None
     if not left:

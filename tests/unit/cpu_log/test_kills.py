@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak import few_or_many
 from tests.unit.cpu_log.committing import Log
 from tutorial_pkg.connectors.cpu_log.crash_point import CRASH_AT
 from tutorial_pkg.core.waiting import wait_until
 
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "5"))
 PARTITIONS, LINES = 3, 2000
 WRITER = f"""
 import os, sys
@@ -88,16 +88,17 @@ def test_killed_at_any_point_every_line_is_there_once(
     assert all(after[name].startswith(text) for name, text in before.items()), "taken back"
 
 
+@few_or_many("kills", 5, 50)
 def test_killed_at_random_every_line_is_there_once(
-    tmp_path: Path, write_batches: Callable[..., subprocess.Popen]
+    tmp_path: Path, write_batches: Callable[..., subprocess.Popen], kills: int
 ) -> None:
     """A tailing reader looks on: what it has seen of a file is always the file's beginning."""
     moment = random.Random(20261121)
     seen: dict[str, str] = {}
-    for run in range(KILLS):
+    for run in range(kills):
         child = write_batches(run, batches=100_000)
         goal = _done(tmp_path) + moment.randrange(1, 4)
-        wait_until(lambda goal=goal: _done(tmp_path) >= goal, 30, f"batch {goal}")
+        wait_until(lambda goal=goal: _done(tmp_path) >= goal, 60, f"batch {goal}")
         _spin(moment.randrange(20_000))
         child.kill()
         child.wait()
@@ -105,7 +106,7 @@ def test_killed_at_random_every_line_is_there_once(
         assert all(now[name].startswith(text) for name, text in seen.items()), "taken back"
         seen = now
     batches = _done(tmp_path) + 2
-    assert write_batches(KILLS, batches).wait(30) == 0
+    assert write_batches(kills, batches).wait(120) == 0
     assert Log(tmp_path / "out").visible() == expected_files(batches)
 
 

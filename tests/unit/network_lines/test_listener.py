@@ -61,7 +61,7 @@ class Running:
         return b"".join(payload for _, payload in found).split(b"\n")[:-1]
 
     def wait_for_lines(self, count: int) -> list[bytes]:
-        wait_until(lambda: self.status.lines >= count, 10, f"{count} lines in the log")
+        wait_until(lambda: self.status.lines >= count, 60, f"{count} lines in the log")
         return self.lines()
 
 
@@ -128,7 +128,7 @@ def test_a_sender_is_answered_only_after_its_lines_are_on_disk(start, monkeypatc
     monkeypatch.setattr(running.log, "sync", slow)
     senders = [threading.Thread(target=send_lines, args=(HOST, running.port, ["x"]))]
     senders[0].start()
-    wait_until(lambda: syncs, 5, "the first sync")
+    wait_until(lambda: syncs, 60, "the first sync")
     senders += [threading.Thread(target=send_lines, args=(HOST, running.port, ["y"])) for _ in "ab"]
     for sender in senders[1:]:
         sender.start()
@@ -153,7 +153,7 @@ def test_a_disk_that_refuses_confirms_nothing_and_ends_the_query(start, monkeypa
         once.setattr(os, "fdatasync", broken)
         with pytest.raises(ConnectionError):
             send_lines(HOST, running.port, ["in the log, and not on disk"])
-        wait_until(lambda: running.listener._ports[running.port].failure, 5, "the failure")
+        wait_until(lambda: running.listener._ports[running.port].failure, 60, "the failure")
     with pytest.raises(OSError, match="Input/output error"):
         running.listener.raise_failure()
     running.log._sync_failure = None  # for the teardown
@@ -190,7 +190,7 @@ def test_half_lines_are_never_joined_to_those_of_others(start) -> None:
     running = start()
     with running.connect() as one, running.connect() as two:
         one.sendall(b"first ")
-        wait_until(lambda: running.status.connections == 2, 5, "both connections")
+        wait_until(lambda: running.status.connections == 2, 60, "both connections")
         two.sendall(b"other\nsecond ")
         running.wait_for_lines(1)
         one.sendall(b"half\n")
@@ -229,7 +229,7 @@ def test_a_last_line_without_newline_can_be_kept_and_is_counted(start) -> None:
     assert running.status.dropped == {"too_long": 0, "unterminated": 0}
     assert running.status.kept_unterminated == 1
     expected = "dropped: none, kept: 1 unterminated"
-    wait_until(lambda: expected in str(network_status(running.directory)), 5, expected)
+    wait_until(lambda: expected in str(network_status(running.directory)), 60, expected)
 
 
 def test_reasons_for_dropped_lines_are_told_together(start) -> None:
@@ -245,7 +245,7 @@ def test_half_line_of_a_broken_connection_is_dropped_and_counted(start) -> None:
     with reset_when_done(client):
         client.sendall(b"whole\nhalf")
         running.wait_for_lines(1)
-    wait_until(lambda: running.status.dropped["unterminated"] == 1, 5, "the count")
+    wait_until(lambda: running.status.dropped["unterminated"] == 1, 60, "the count")
     send_lines(HOST, running.port, ["next"])
     assert running.lines() == [b"whole", b"next"]
 
@@ -323,7 +323,7 @@ def test_cap_of_connections_makes_others_wait(start) -> None:
     for client in clients:
         client.close()
     assert running.wait_for_lines(5)[4:] == [b"4"]
-    wait_until(lambda: running.status.connections == 0, 5, "all closed")
+    wait_until(lambda: running.status.connections == 0, 60, "all closed")
 
 
 def test_idle_connection_gives_its_slot_back(start) -> None:
@@ -355,7 +355,7 @@ def test_full_backlog_stops_reading_until_the_query_has_processed_some(start) ->
     lines = [b"%07d" % number for number in range(2_000_000)]
     sending = threading.Thread(target=send_lines, args=(HOST, running.port, lines))
     sending.start()
-    wait_until(lambda: running.backlog.full, 10, "a full backlog")
+    wait_until(lambda: running.backlog.full, 60, "a full backlog")
     stopped_at = running.log.end
     sending.join(0.5)
     assert sending.is_alive()
@@ -365,7 +365,7 @@ def test_full_backlog_stops_reading_until_the_query_has_processed_some(start) ->
         running.backlog.processed({running.port: running.log.end})
         return not sending.is_alive()
 
-    wait_until(all_sent, 30, "the sender's end")
+    wait_until(all_sent, 60, "the sender's end")
     assert running.lines() == lines
 
 
@@ -373,7 +373,7 @@ def test_10_000_connections_leave_nothing_behind(start) -> None:
     running = start()
     process = psutil.Process(os.getpid())
     send_lines(HOST, running.port, ["warm"])
-    wait_until(lambda: running.status.connections == 0, 5, "the close")
+    wait_until(lambda: running.status.connections == 0, 60, "the close")
     files, threads = process.num_fds(), process.num_threads()
     for number in range(10_000):
         client = running.connect()
@@ -381,11 +381,11 @@ def test_10_000_connections_leave_nothing_behind(start) -> None:
             client.sendall(b"x\n")
         client.close()
     assert len(running.wait_for_lines(5_001)) == 5_001
-    wait_until(lambda: running.status.accepted == 10_001, 10, "all accepted")
-    wait_until(lambda: running.status.connections == 0, 10, "all closed")
+    wait_until(lambda: running.status.accepted == 10_001, 60, "all accepted")
+    wait_until(lambda: running.status.connections == 0, 60, "all closed")
     # Not "equal": what earlier tests have left to the garbage collector may go meanwhile.
-    wait_until(lambda: process.num_fds() <= files, 10, "no growth in files")
-    wait_until(lambda: process.num_threads() <= threads, 10, "no growth in threads")
+    wait_until(lambda: process.num_fds() <= files, 60, "no growth in files")
+    wait_until(lambda: process.num_threads() <= threads, 60, "no growth in threads")
 
 
 def test_more_connections_than_slots_come_to_an_end(start) -> None:
@@ -469,7 +469,7 @@ def test_failure_of_the_log_reaches_the_query(start, monkeypatch) -> None:
     monkeypatch.setattr(running.log, "append", no_room)
     with pytest.raises(ConnectionError):
         send_lines(HOST, running.port, ["not written, so not confirmed"])
-    wait_until(lambda: running.listener._ports[running.port].failure, 5, "the failure")
+    wait_until(lambda: running.listener._ports[running.port].failure, 60, "the failure")
     with pytest.raises(OSError, match="no room for a frame of 2 bytes"):
         running.listener.raise_failure()
 
@@ -516,7 +516,7 @@ def test_status_is_published_for_others(start) -> None:
     running = start(line_bytes=5)
     path = running.directory
     waiting = f"Waiting for connection on port {running.port} ..."
-    wait_until(lambda: str(network_status(path)) == waiting, 5, "the waiting")
+    wait_until(lambda: str(network_status(path)) == waiting, 60, "the waiting")
     assert network_status(path).listening
     assert network_status(path).process == os.getpid()
     with pytest.raises(LinesDroppedError):
@@ -525,9 +525,9 @@ def test_status_is_published_for_others(start) -> None:
         f"Port {running.port}: 0 connections, 2 lines, 7 bytes, backlog 31 bytes, "
         "dropped: 1 too_long"
     )
-    wait_until(lambda: str(network_status(path)) == expected, 5, expected)
+    wait_until(lambda: str(network_status(path)) == expected, 60, expected)
     running.backlog.processed({running.port: running.log.end})
-    wait_until(lambda: network_status(path).ports[running.port].backlog_bytes == 0, 5, "backlog 0")
+    wait_until(lambda: network_status(path).ports[running.port].backlog_bytes == 0, 60, "backlog 0")
     running.lock.release()
     assert not network_status(path).listening
     running.lock = WriterLock(path)
@@ -540,7 +540,7 @@ def test_status_is_published_for_others(start) -> None:
 
 def test_status_goes_on_after_the_disk_was_full(start, monkeypatch) -> None:
     running = start()
-    wait_until(lambda: network_status(running.directory).listening, 5, "the first status")
+    wait_until(lambda: network_status(running.directory).listening, 60, "the first status")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -549,8 +549,8 @@ def test_status_goes_on_after_the_disk_was_full(start, monkeypatch) -> None:
         meanwhile.setattr(StatusFile, "write", full)
         send_lines(HOST, running.port, ["one"])
         warnings = running.listener._publisher._warnings
-        wait_until(lambda: warnings, 5, "the failure noticed")
-    wait_until(lambda: network_status(running.directory).ports[running.port].lines == 1, 5, "one")
+        wait_until(lambda: warnings, 60, "the failure noticed")
+    wait_until(lambda: network_status(running.directory).ports[running.port].lines == 1, 60, "one")
     expected = ["the status could not be written for a while: No space left on device"]
     assert network_status(running.directory).warnings == expected
 

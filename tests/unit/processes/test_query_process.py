@@ -62,7 +62,7 @@ def test_the_processes_end_when_the_notebook_is_killed(script: Path, tmp_path: P
     child, driver = pid_in(ready), pid_in(ready.with_suffix(".driver"))
     notebook.kill()
     notebook.wait()
-    wait_until(lambda: gone(driver) and gone(child), 30, "the end of both processes")
+    wait_until(lambda: gone(driver) and gone(child), 60, "the end of both processes")
 
 
 def test_closed_twice(script: Path, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_server_goes_with_the_process_that_started_it(
         number = int(starter.stdout.readline())
         assert lives(number)
         starter.send_signal(signal.SIGKILL)
-    wait_until(lambda: not lives(number), 20, "the end of the server")
+    wait_until(lambda: not lives(number), 60, "the end of the server")
 
 
 def test_a_lesson_that_begins_again_finds_an_empty_database(

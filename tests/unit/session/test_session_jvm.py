@@ -90,6 +90,10 @@ class Gateway:
 
     jvm = None
 
+    def __getattr__(self, name: str) -> object:
+        """As py4j has it: what is not here is taken for something of the JVM's."""
+        return f"{name} of the JVM"
+
     def __init__(self) -> None:
         self.ended: list[str] = []
         self.gateway_property = SimpleNamespace(pool=SimpleNamespace(dict={}))

@@ -1,0 +1,83 @@
+"""What senders were told, beside what readers see, of a query that makes lines a CPU log."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from tests.network_queries import HOST
+from tutorial_pkg import send_lines
+
+
+def items_in(log: Path) -> Counter[str]:
+    """The items that readers of a CPU log see."""
+    lines = [line for file in log.glob("data.*.csv") for line in file.read_text().splitlines()]
+    return Counter(line.split(",", 2)[2] for line in lines if line.count(",") == 2)
+
+
+class LogAccount:
+    """Sends lines to `port` and compares those that were confirmed with the items in `log`."""
+
+    def __init__(self, log: Path, port: int) -> None:
+        self._log, self._port = log, port
+        self.confirmed: list[str] = []
+
+    def send(self, count: int) -> bool:
+        """Lines of new names each time: of those that nobody confirmed, nobody knows."""
+        lines = [f"{time.monotonic_ns()}-{number}" for number in range(count)]
+        with suppress(ConnectionError):
+            send_lines(HOST, self._port, lines)
+            self.confirmed += lines
+            return True
+        return False
+
+    def is_complete(self) -> bool:
+        return set(self.confirmed) <= items_in(self._log).keys()
+
+    def check(self) -> None:
+        assert self.is_complete(), "confirmed, and lost"
+        assert set(items_in(self._log).values()) == {1}, "there twice"
+
+
+class Sender:
+    """Sends numbered lines, in groups of up to `most`, on a thread of its own until it is stopped.
+
+    When the connection breaks it either ends or, with `reconnect`, goes on with new numbers,
+    for nothing tells it what arrived. `confirmed` are the lines of the groups that the listener
+    has confirmed by closing the connection in good order.
+    """
+
+    def __init__(self, name: str, port: int, reconnect: bool, most: int = 1_000) -> None:
+        self._name, self._port, self._reconnect, self._most = name, port, reconnect, most
+        self._stopping = threading.Event()
+        self._next = 0
+        self.confirmed: list[str] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Sender:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        connected = True
+        while not self._stopping.is_set() and (connected or self._reconnect):
+            connected = self._send(random.randint(1, self._most))
+            self._stopping.wait(0.05)
+
+    def _send(self, count: int) -> bool:
+        group = [f"{self._name},{number}" for number in range(self._next, self._next + count)]
+        self._next += count
+        try:
+            send_lines(HOST, self._port, group)
+        except ConnectionError:
+            return False
+        self.confirmed += group
+        return True
