@@ -1,17 +1,32 @@
-"""python -m tutorial_pkg doctor | prepare | send | demo | examine | cluster | cluster-demo"""
+"""python -m tutorial_pkg doctor | prepare | send | receive | demo | examine | cluster | …"""
 
 from __future__ import annotations
 
 import argparse
+import logging
+import re
 import signal
+import ssl
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+
+_TLS_FILES = {
+    "ca": "send with TLS, to a receiver whose certificate is of this authority",
+    "certificate": "this sender's certificate, if the receiver asks for one",
+    "key": "its private key, if that is in another file",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 when it did what it should."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given, rest = parser.parse_known_args(arguments)
+    if rest and given.run is not _receive:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    given.rest = rest
     return int(given.run(given))
 
 
@@ -27,12 +42,21 @@ def _parser() -> argparse.ArgumentParser:
     prepare.set_defaults(run=_prepare)
 
     send = commands.add_parser("send", help="send a file's lines over TCP, as `nc` would")
-    send.add_argument("file", type=Path)
+    send.add_argument("file", type=Path, nargs="?")
     send.add_argument("--host", default="127.0.0.1")
     send.add_argument("--port", type=int, default=11000)
     send.add_argument("--rate", type=float, help="lines per second (default: as fast as it goes)")
     send.add_argument("--connections", type=int, default=1)
+    send.add_argument("--name", help="go on where a sender of this name has stopped: exactly once")
+    send.add_argument("--follow", metavar="PATH", help="a file, folder or glob that grows; --name")
+    for file, what in _TLS_FILES.items():
+        send.add_argument(f"--tls-{file}", type=Path, metavar="PEM", help=what)
     send.set_defaults(run=_send)
+
+    receive = commands.add_parser(
+        "receive", help="hold ports and write the log that queries read", add_help=False
+    )
+    receive.set_defaults(run=_receive)
 
     demo = commands.add_parser("demo", help="log this machine's CPU with Spark and draw it")
     demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
@@ -81,15 +105,87 @@ def _prepare(_: argparse.Namespace) -> int:
 
 
 def _send(given: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines.sender import send_file
-
     try:
-        sent = send_file(given.file, given.host, given.port, given.rate, given.connections)
+        if (given.file is None) == (given.follow is None):
+            raise ValueError("give one of FILE and --follow PATH")
+        if given.follow:
+            return _follow(given)
+        sent = _send_file(given)
     except (OSError, ValueError) as error:
         print(f"send: {error}", file=sys.stderr)
         return 1
     print(f"{sent:,} lines sent to {given.host}:{given.port}")
     return 0
+
+
+def _send_file(given: argparse.Namespace) -> int:
+    from tutorial_pkg.connectors.network_lines.sender import send_file
+
+    where = given.file, given.host, given.port
+    if not given.name:
+        return send_file(*where, given.rate, given.connections, _client_tls(given))
+    from tutorial_pkg.connectors.network_lines.forward import send_named
+
+    if given.connections != 1:
+        raise ValueError("a sender with a --name has one connection: it keeps the lines in order")
+    return send_named(*where, given.name, given.rate, _client_tls(given))
+
+
+def _follow(given: argparse.Namespace) -> int:
+    from tutorial_pkg.connectors.network_lines.forward import follow
+
+    if not given.name:
+        raise ValueError("--follow needs a --name, by which the receiver knows what it has")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    follow(given.follow, given.host, given.port, given.name, _client_tls(given), _told_to_stop())
+    return 0
+
+
+def _receive(started: argparse.Namespace) -> int:
+    from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
+    from tutorial_pkg.connectors.network_lines.receiver import RECEIVER_OPTIONS, receive
+    from tutorial_pkg.durable_log.lock import LogLockedError
+    from tutorial_pkg.observe.prometheus import MetricsServer
+
+    parser = argparse.ArgumentParser(prog="python -m tutorial_pkg receive")
+    parser.add_argument("path", type=Path, help="the folder of the log")
+    parser.add_argument("--metrics", type=int, metavar="PORT", help="for Prometheus, on loopback")
+    for option in RECEIVER_OPTIONS:  # as in a query, but with dashes
+        words = re.sub("([A-Z])", r"-\1", option.name).lower()
+        parser.add_argument(f"--{words}", dest=option.name, metavar="VALUE", help=option.meaning)
+    given = vars(parser.parse_args(started.rest))
+    path, metrics = given.pop("path"), given.pop("metrics")
+    options = {name: value for name, value in given.items() if value is not None}
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    stopping = _told_to_stop()
+    try:
+        with ExitStack() as opened:
+            if metrics is not None:
+                server = MetricsServer(ReceiverMetrics(path), metrics)
+                opened.callback(server.close)
+            receive(path, options, stopping)
+    except (OSError, ValueError, LogLockedError) as error:
+        print(f"receive: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _client_tls(given: argparse.Namespace) -> ssl.SSLContext | None:
+    from tutorial_pkg.connectors.network_lines.tls import client_tls
+
+    if given.tls_ca:
+        return client_tls(given.tls_ca, given.tls_certificate, given.tls_key)
+    if given.tls_certificate or given.tls_key:
+        raise ValueError("--tls-ca is missing: the authority that the receiver's certificate is of")
+    return None
+
+
+def _told_to_stop() -> threading.Event:
+    """Set by Ctrl-C and SIGTERM."""
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping
 
 
 def _demo(given: argparse.Namespace) -> int:

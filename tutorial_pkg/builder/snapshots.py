@@ -9,7 +9,7 @@ behind that position, or else the snapshot in the file; never one of an earlier 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def last_snapshots(logs: LogGroup) -> list[Any]:
 
 def save_snapshots(logs: LogGroup, snapshots: Sequence[Any]) -> None:
     """Note, on disk, where all instances stand. Raises `OSError`."""
-    ends: Mapping[int, int] = logs.sync().positions
+    ends = logs.sync().positions
     positions = [ends[index] for index in range(len(snapshots))]
     started = {"snapshots": list(snapshots), "positions": positions}
     replace_file(logs.directory / _FILE, json.dumps(started))

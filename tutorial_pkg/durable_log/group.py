@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,37 +29,125 @@ _ID_FILE = "id"
 _ID_KEY = "log"  # in an offset's JSON, beside the numbers
 
 
+Number = int | str  # of a log; behind the name of its folder, where there are several
+
+
 @dataclass(frozen=True)
 class LogOffset:
     """By number, the position of the next unread byte in its log.
 
-    `log` is the id of the group that the positions are in; offsets of version 0.1.0 have none.
+    `log` is the id of the group that the positions are in, or by the folder's name the ids of
+    several; offsets of version 0.1.0 have none.
     """
 
-    positions: Mapping[int, int]
-    log: str | None = None
+    positions: Mapping[Number, int]
+    log: str | Mapping[str, str] | None = None
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> LogOffset:
-        positions = {int(number): json[number] for number in json if number != _ID_KEY}
+        positions = {_number(key): json[key] for key in json if key != _ID_KEY}
         return cls(positions, json.get(_ID_KEY))
 
     def to_json(self) -> dict[str, Any]:
         known = {} if self.log is None else {_ID_KEY: self.log}
-        return {str(number): at for number, at in sorted(self.positions.items())} | known
+        in_order = sorted(self.positions.items(), key=lambda each: (str(type(each[0])), each[0]))
+        return {str(number): at for number, at in in_order} | known
 
 
 @dataclass(frozen=True)
 class LogSlice:
     """Whole frames of the log `number` in `directory`, from position `start` to `end`."""
 
-    number: int
+    number: Number
     directory: Path
     start: int
     end: int
 
 
-class LogGroup:
+class Logs(ABC):
+    """Logs by number: what an offset over them means to a query that reads them."""
+
+    directory: Path
+    id: str | Mapping[str, str]
+    _noun: str
+
+    def of(self, number: Number) -> Path:
+        return self.directory / str(number)
+
+    @abstractmethod
+    def first(self) -> LogOffset:
+        """The oldest positions that are still there."""
+
+    @abstractmethod
+    def end(self) -> LogOffset:
+        """Where the next frames will be."""
+
+    @abstractmethod
+    def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
+        """Return when more than `offset` was appended, or after `seconds`."""
+
+    @abstractmethod
+    def sync(self) -> LogOffset:
+        """Put on disk what was appended so far, and return up to where that is."""
+
+    def processed(self, offset: LogOffset) -> None:  # noqa: B027 -- who writes need not be told
+        """The query has come to `offset`."""
+
+    @abstractmethod
+    def delete_below(self, offset: LogOffset) -> None:
+        """Delete segments that no batch after `offset` needs."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the logs."""
+
+    def completed(self, offset: LogOffset) -> LogOffset:
+        """A log that `offset` does not know is read from its beginning."""
+        return LogOffset({**self.first().positions, **offset.positions}, offset.log)
+
+    def check(self, offset: LogOffset) -> None:
+        """Raise `ValueError` if `offset`, from a checkpoint, is not in these logs."""
+        first, end = self.first().positions, self.end().positions
+        for number, position in offset.positions.items():
+            low, high = first.get(number, 0), end.get(number, 0)
+            if not low <= position <= high:
+                raise ValueError(
+                    f"the checkpoint has read {self._noun} {number} up to position {position}, but "
+                    f"the log {self.of(number)} holds {low} to {high}. {_LOST}"
+                )
+        if offset.log is not None and not _same(offset.log, self.id):
+            raise ValueError(
+                f"the checkpoint belongs to the log with the id {offset.log}, but that in "
+                f"{self.directory} has {self.id}. {_LOST}"
+            )
+
+    def limited(self, start: LogOffset, end: LogOffset, limits: Limits) -> LogOffset:
+        """As far from `start` towards `end` as one batch may go: in whole frames, one at least.
+
+        The logs that have something share the limits.
+        """
+        begin, last = self.completed(start).positions, end.positions
+        if limits == Limits():
+            return end
+        waiting = {number: at - begin[number] for number, at in last.items() if begin[number] < at}
+
+        def take(number: Number, share: Limits) -> Taken:
+            return _within(share, frames(self.of(number), begin[number], last[number]))
+
+        return LogOffset({**last, **shared(waiting, limits, take)}, end.log)
+
+    def slices(self, start: LogOffset, end: LogOffset) -> Iterator[LogSlice]:
+        """Cut what lies between two offsets into work for all cores."""
+        begin = self.completed(start).positions
+        lengths = [last - begin[number] for number, last in end.positions.items()]
+        size = max(MIN_SLICE_BYTES, min(sum(lengths) // cores(), MAX_SLICE_BYTES))
+        for number, last in end.positions.items():
+            found = frames(self.of(number), begin[number], last)
+            for first, following in _cut(found, size):
+                yield LogSlice(number, self.of(number), first, following)
+
+
+class LogGroup(Logs):
     """The logs in `directory`, those of `numbers` and older ones, held by the lock for writing.
 
     `id` is made with the directory and stays: an offset that names another one belongs to a log
@@ -78,72 +167,21 @@ class LogGroup:
             for number in sorted({*_numbers_in(directory), *numbers})
         }
 
-    def of(self, number: int) -> Path:
-        return self.directory / str(number)
-
     def first(self) -> LogOffset:
-        """The oldest positions that are still there."""
         return self._offset({number: log.first for number, log in self.writers.items()})
 
     def end(self) -> LogOffset:
         return self._offset({number: log.end for number, log in self.writers.items()})
 
     def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
-        """Return when more than `offset` was appended, or after `seconds`."""
         self._appended.clear()
         if self.end().positions == offset.positions:
             self._appended.wait(seconds)
 
     def sync(self) -> LogOffset:
-        """Put on disk what was appended so far, and return up to where that is."""
         return self._offset({number: log.sync() for number, log in self.writers.items()})
 
-    def completed(self, offset: LogOffset) -> LogOffset:
-        """A log that `offset` does not know is read from its beginning."""
-        return LogOffset({**self.first().positions, **offset.positions}, offset.log)
-
-    def check(self, offset: LogOffset) -> None:
-        """Raise `ValueError` if `offset`, from a checkpoint, is not in these logs."""
-        first, end = self.first().positions, self.end().positions
-        for number, position in offset.positions.items():
-            low, high = first.get(number, 0), end.get(number, 0)
-            if not low <= position <= high:
-                raise ValueError(
-                    f"the checkpoint has read {self._noun} {number} up to position {position}, but "
-                    f"the log {self.of(number)} holds {low} to {high}. {_LOST}"
-                )
-        if offset.log not in (None, self.id):
-            raise ValueError(
-                f"the checkpoint belongs to the log with the id {offset.log}, but that in "
-                f"{self.directory} has {self.id}. {_LOST}"
-            )
-
-    def limited(self, start: LogOffset, end: LogOffset, limits: Limits) -> LogOffset:
-        """As far from `start` towards `end` as one batch may go: in whole frames, one at least.
-
-        The logs that have something share the limits.
-        """
-        begin, last = start.positions, end.positions
-        if limits == Limits():
-            return end
-        waiting = {number: at - begin[number] for number, at in last.items() if begin[number] < at}
-
-        def take(number: int, share: Limits) -> Taken:
-            return _within(share, frames(self.of(number), begin[number], last[number]))
-
-        return LogOffset({**last, **shared(waiting, limits, take)}, end.log)
-
-    def slices(self, start: LogOffset, end: LogOffset) -> Iterator[LogSlice]:
-        """Cut what lies between two offsets into work for all cores."""
-        lengths = [last - start.positions[number] for number, last in end.positions.items()]
-        size = max(MIN_SLICE_BYTES, min(sum(lengths) // cores(), MAX_SLICE_BYTES))
-        for number, last in end.positions.items():
-            found = frames(self.of(number), start.positions[number], last)
-            for first, following in _cut(found, size):
-                yield LogSlice(number, self.of(number), first, following)
-
     def delete_below(self, offset: LogOffset) -> None:
-        """Delete segments that no batch after `offset` needs."""
         for number, log in self.writers.items():
             log.delete_below(offset.positions.get(number, 0))
 
@@ -152,7 +190,7 @@ class LogGroup:
             log.close()
         self._lock.release()
 
-    def _offset(self, positions: Mapping[int, int]) -> LogOffset:
+    def _offset(self, positions: Mapping[Number, int]) -> LogOffset:
         return LogOffset(positions, self.id)
 
 
@@ -164,7 +202,7 @@ class Backlog:
         self._max_bytes = max_bytes
         self._processed = {number: log.first for number, log in logs.items()}
 
-    def processed(self, positions: Mapping[int, int]) -> None:
+    def processed(self, positions: Mapping[Any, int]) -> None:
         """Note up to where the query has processed each log."""
         self._processed |= positions
 
@@ -180,6 +218,17 @@ _LOST = (
     "It was deleted, cut or exchanged, so lines would be lost: restore it, or start anew with a "
     "new checkpoint"
 )
+
+
+def _same(known: str | Mapping[str, str], now: str | Mapping[str, str]) -> bool:
+    """Whether ids are those of before; of several folders, new ones may have come."""
+    if isinstance(known, str) or isinstance(now, str):
+        return known == now
+    return known.items() <= now.items()
+
+
+def _number(key: str) -> Number:
+    return int(key) if key.isdigit() else key
 
 
 def _numbers_in(directory: Path) -> list[int]:

@@ -20,7 +20,7 @@ from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, l
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import limits_of, read_limit
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
-from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, LogSlice
+from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, Logs, LogSlice, Number
 from tutorial_pkg.durable_log.segments import Frame, read_frames
 
 BATCH_BYTES = 1024 * 1024
@@ -56,18 +56,22 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         outlive_ctrl_c()
         self.options = options
         self._numbers, self._noun = numbers, noun
-        self._opened: LogGroup | None = None
+        self._opened: Logs | None = None
         self._backlog: Backlog | None = None
         self._producer: Producer | None = None
         self._drain_to: LogOffset | None = None
         self._patience = Patience()
+
+    def open_logs(self) -> Logs:
+        """Those that are written here; a connector may have others that it only reads."""
+        return LogGroup(Path(self.options.path).resolve(), self._numbers, self._noun)
 
     @abstractmethod
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Producer:
         """Begin to append to the logs of `numbers`, and pause while `backlog` is full."""
 
     @abstractmethod
-    def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
+    def to_batch(self, found: list[Framed], number: Number) -> pa.RecordBatch:
         """The rows of neighbouring frames, in a task. It uses nothing but the options."""
 
     def initialOffset(self) -> dict[str, Any]:
@@ -78,6 +82,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = self._checked(start)
+        self._logs().processed(begin)
         if self._drain_to is None:
             self._produce(begin)
             self._patience.wait(lambda seconds: self._logs().wait_for_more(begin, seconds))
@@ -111,10 +116,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened:
             self._opened.close()
 
-    def _logs(self) -> LogGroup:
+    def _logs(self) -> Logs:
         if self._opened is None:
-            directory = Path(self.options.path).resolve()
-            self._opened = LogGroup(directory, self._numbers, self._noun)
+            self._opened = self.open_logs()
         return self._opened
 
     def _checked(self, offset: dict[str, Any]) -> LogOffset:
@@ -124,9 +128,12 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _produce(self, begin: LogOffset) -> None:
         """Start the producer, once; then tell it how far the query has come."""
+        logs = self._logs()
+        if not isinstance(logs, LogGroup):  # another process produces
+            return
         if self._producer is None or self._backlog is None:
-            self._backlog = Backlog(self._logs().writers, self.options.maxBacklogBytes)
-            self._producer = self.start_producer(self._logs(), self._backlog)
+            self._backlog = Backlog(logs.writers, self.options.maxBacklogBytes)
+            self._producer = self.start_producer(logs, self._backlog)
         self._producer.raise_failure()
         self._backlog.processed(begin.positions)
 

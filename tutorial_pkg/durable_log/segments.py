@@ -108,6 +108,15 @@ def last_frame(directory: Path, start: int, end: int) -> tuple[Frame, memoryview
     return None
 
 
+def newest_frames(directory: Path, end: int) -> Iterator[tuple[Frame, memoryview]]:
+    """The frames of the newest segment that has one before position `end`, with payloads.
+
+    Raises what `frames` does.
+    """
+    bases = [_base(segment) for segment in _segments(directory)]
+    return read_frames(directory, max((base for base in bases if base < end), default=end), end)
+
+
 def _scan(directory: Path, start: int, end: int) -> Iterator[tuple[_Segment, Frame]]:
     position = start
     while position < end:
@@ -205,7 +214,7 @@ class SegmentWriter:
         segment_bytes: int = SEGMENT_BYTES,
         appended: threading.Event | None = None,
     ) -> None:
-        self._directory = directory
+        self.directory = directory
         self._segment_bytes = segment_bytes
         self._appended = appended or threading.Event()
         self._file_in_use = threading.Lock()
@@ -214,6 +223,11 @@ class SegmentWriter:
         make_folder(directory, FOLDER_MODE)
         self.end = self._synced = self._open_last_segment()
         self.first = _base(_segments(directory)[0])
+
+    @property
+    def at_segment_start(self) -> bool:
+        """Whether the next frame will be the first one of a segment."""
+        return self.end == self._base or self.end - self._base >= self._segment_bytes
 
     def append(self, payload: bytes | memoryview, rows: int, received_at: int) -> None:
         """Write one frame. After an error nothing of it is in the log.
@@ -227,7 +241,7 @@ class SegmentWriter:
         written = os.writev(self._file, [header, payload])
         if written < HEADER_BYTES + len(payload):
             os.ftruncate(self._file, self.end - self._base)
-            raise OSError(f"{self._directory}: no room for a frame of {len(payload)} bytes")
+            raise OSError(f"{self.directory}: no room for a frame of {len(payload)} bytes")
         self.end += written
         self._appended.set()
 
@@ -253,10 +267,14 @@ class SegmentWriter:
             raise
 
     def delete_below(self, position: int) -> None:
-        """Delete the segments that lie wholly below `position`, never the one being written."""
-        segments = _segments(self._directory)
+        """Delete the segments that lie wholly below `position`, never the one being written.
+
+        Nor the one before it, as long as that has nothing on disk: its frames tell what a
+        connector needs after a power failure (`last_frame`, `newest_frames`).
+        """
+        segments = _segments(self.directory)
         for segment, following in pairwise(segments):
-            if _base(following) <= position:
+            if _base(following) <= position and _base(following) < self._synced:
                 segment.unlink()
                 self.first = _base(following)
 
@@ -269,9 +287,9 @@ class SegmentWriter:
 
     def _open_last_segment(self) -> int:
         """Repair and open the newest segment, or start the first; the position of its end."""
-        segments = _segments(self._directory)
+        segments = _segments(self.directory)
         if not segments:
-            sync_directory(self._directory.parent)
+            sync_directory(self.directory.parent)
             self._start_segment(0)
             return 0
         self._base = _base(segments[-1])
@@ -303,11 +321,11 @@ class SegmentWriter:
             os.close(full)
 
     def _start_segment(self, base: int) -> None:
-        name = self._directory / f"{base:020d}.segment"
+        name = self.directory / f"{base:020d}.segment"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         self._file = open_own(name, flags, _FILE_MODE)
         self._base = base
-        sync_directory(self._directory)
+        sync_directory(self.directory)
 
 
 def _end_of_whole_frames(segment: _Segment) -> int:

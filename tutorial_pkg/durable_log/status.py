@@ -107,11 +107,12 @@ class StatusPublisher(threading.Thread, Generic[Status]):
         try:
             self._file.write(current, self._warnings)
         except OSError as failure:
-            self._warn(f"the status could not be written for a while: {failure.strerror}")
+            self.warn(f"the status could not be written for a while: {failure.strerror}")
         else:
             self._published = current
 
-    def _warn(self, text: str) -> None:
+    def warn(self, text: str) -> None:
+        """Say it once, in the log and in the status."""
         if text not in self._warnings:
             self._warnings.append(text)
             _log.warning("%s: %s", self._file.directory, text)

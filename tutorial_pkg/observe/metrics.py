@@ -92,9 +92,9 @@ class QueryMetrics(StreamingQueryListener):
 
         Port 0 takes a free one; `server.url` says where. Raises `OSError` for a port in use.
         """
-        from tutorial_pkg.observe.prometheus import MetricsServer
+        from tutorial_pkg.observe.prometheus import MetricsServer, RunningQueries
 
-        return MetricsServer(self.queries, port)
+        return MetricsServer(RunningQueries(self.queries), port)
 
     # ---- Spark calls these ---------------------------------------------------------------------
 

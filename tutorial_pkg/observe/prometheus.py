@@ -36,14 +36,14 @@ Clock = Callable[[], datetime]
 
 def prometheus_text(queries: Queries, now: Clock = lambda: datetime.now(UTC)) -> str:
     """The queries that run, in Prometheus' text format."""
-    return generate_latest(_registry(queries, now)).decode()
+    return generate_latest(_registry(RunningQueries(queries, now))).decode()
 
 
 class MetricsServer:
-    """Answers HTTP's GET on loopback with the queries that run, one client after the other."""
+    """Answers HTTP's GET on loopback with what `metrics` collects, one client after the other."""
 
-    def __init__(self, queries: Queries, port: int) -> None:
-        app = make_wsgi_app(_registry(queries, lambda: datetime.now(UTC)))
+    def __init__(self, metrics: Collector, port: int) -> None:
+        app = make_wsgi_app(_registry(metrics))
         self._server = make_server(HOST, port, app, handler_class=_Handler)
         self.url = f"http://{HOST}:{self._server.server_port}/metrics"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -63,19 +63,19 @@ class _Handler(WSGIRequestHandler):
         """A cell is no place for a line at each question."""
 
 
-def _registry(queries: Queries, now: Clock) -> CollectorRegistry:
+def _registry(metrics: Collector) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(_Running(queries, now))
+    registry.register(metrics)
     return registry
 
 
-class _Running(Collector):
+class RunningQueries(Collector):
     """The queries that run, as `prometheus_client` asks for them at each scrape.
 
     Of a name only the latest run counts: Spark tells of a start at once, of an end later.
     """
 
-    def __init__(self, queries: Queries, now: Clock) -> None:
+    def __init__(self, queries: Queries, now: Clock = lambda: datetime.now(UTC)) -> None:
         self._queries, self._now = queries, now
 
     def collect(self) -> list[Metric]:

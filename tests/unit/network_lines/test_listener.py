@@ -10,14 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from tests.unit.network_lines.running import HOST, Running
 from tutorial_pkg.connectors.network_lines import ports as ports_module
 from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.listener import (
@@ -29,56 +29,11 @@ from tutorial_pkg.connectors.network_lines.status import PortStatus, network_sta
 from tutorial_pkg.connectors.network_lines.whole_lines import FRAME_BYTES, LineBuffer
 from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.lock import WriterLock
-from tutorial_pkg.durable_log.segments import SegmentWriter, frames, read_frames
+from tutorial_pkg.durable_log.segments import SegmentWriter, frames
 from tutorial_pkg.durable_log.status import StatusFile
 from tutorial_pkg.processes.query_process import wait_until
 
-HOST = "127.0.0.1"
 RESET_ON_CLOSE = b"\1\0\0\0\0\0\0\0"
-
-
-class Running:
-    """A listener on one port, its log, and what it has written there."""
-
-    def __init__(self, directory: Path, port: int, limits: Limits, max_backlog: int) -> None:
-        self.directory, self.port = directory, port
-        self.lock = WriterLock(directory)
-        self.log = SegmentWriter(directory / str(port))
-        self.backlog = Backlog({port: self.log}, max_backlog)
-        self.now = 1_000.0
-        clock: Callable[[], float] = lambda: self.now  # noqa: E731
-        self.listener = Listener(directory, HOST, [port], self.backlog, limits, clock, patience=0)
-
-    @property
-    def status(self) -> PortStatus:
-        return self.listener._ports[self.port].status
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection((HOST, self.port))
-
-    def lines(self) -> list[bytes]:
-        found = read_frames(self.directory / str(self.port), self.log.first, self.log.end)
-        return b"".join(payload for _, payload in found).split(b"\n")[:-1]
-
-    def wait_for_lines(self, count: int) -> list[bytes]:
-        wait_until(lambda: self.status.lines >= count, 60, f"{count} lines in the log")
-        return self.lines()
-
-
-@pytest.fixture
-def start(tmp_path, free_ports) -> Iterator[Callable[..., Running]]:
-    opened: list[Running] = []
-
-    def _start(max_backlog: int = 1 << 40, **limits: float) -> Running:
-        given = {"line_bytes": 1 << 20, "connections": 256, "idle_seconds": 300, **limits}
-        opened.append(Running(tmp_path, free_ports(1), Limits(**given), max_backlog))
-        return opened[-1]
-
-    yield _start
-    for running in opened:
-        running.listener.close()
-        running.log.close()
-        running.lock.release()
 
 
 @contextmanager

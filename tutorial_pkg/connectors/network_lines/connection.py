@@ -9,17 +9,56 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import struct
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 # What SO_LINGER makes of a close: a reset, or good order.
 _RESET = struct.pack("ii", 1, 0)
 _GOOD_ORDER = struct.pack("ii", 0, 0)
 
+REFUSED = "network_lines refused:"
 _DROPPED = "network_lines dropped:"
 _DROPPED_LINE = re.compile(rf"{_DROPPED} (.*)\n")
+
+
+class RefusedError(Exception):
+    """A client is not let in: `reason` is what it counts as, the text one line that says why."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines that go into the log together, and what the sender is told when they are on disk."""
+
+    lines: bytes
+    rows: int
+    answer: bytes
+    position: str | None = None  # of a sender that has a name
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Dialogue(Protocol):
+    """What a connection speaks that waits for answers: it makes blocks of bytes."""
+
+    def take(self, data: memoryview) -> Iterator[Block]:
+        """The blocks that `data` completes. Raises `RefusedError`."""
+
+    def append(self, block: Block) -> None:
+        """Put a block into the log."""
+
+    def refusal(self, why: RefusedError) -> bytes:
+        """What the sender is told when it is refused."""
+
+    def close(self) -> None:
+        """The connection is gone."""
 
 
 class Connection:
@@ -27,14 +66,35 @@ class Connection:
 
     `last_line` is when it last ended a line (a single byte now and then keeps no slot), `skipping`
     says that it is in the middle of a line that is too long, `ended` that it has sent all it had.
+    `client` is its name, if a certificate tells it. `greeting` is its first line, if that says
+    that more than lines will come; `dialogue` is what it speaks then.
     """
 
-    __slots__ = ("dropped", "ended", "last_line", "skipping", "socket", "tail")
+    __slots__ = (
+        "client",
+        "dialogue",
+        "dropped",
+        "ended",
+        "fresh",
+        "greeting",
+        "last_line",
+        "peer",
+        "shaking_hands",
+        "skipping",
+        "socket",
+        "tail",
+    )
 
-    def __init__(self, client: socket.socket) -> None:
+    def __init__(self, client: socket.socket, peer: str = "") -> None:
         client.setblocking(False)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # should the process die
         self.socket = client
+        self.peer = peer
+        self.shaking_hands = False
+        self.client: str | None = None
+        self.dialogue: Dialogue | None = None
+        self.fresh = True
+        self.greeting: bytes | None = None
         self.tail = bytearray()
         self.skipping = False
         self.ended = False
@@ -48,18 +108,33 @@ class Connection:
     def confirm(self) -> None:
         """Close in good order; or, when lines were dropped, say so and reset."""
         if self.dropped:
-            self._tell_dropped()
+            counts = (f"{count} {reason}" for reason, count in sorted(self.dropped.items()))
+            self.tell(f"{_DROPPED} {', '.join(counts)}\n".encode())
             self.reset()
         else:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GOOD_ORDER)
-            self.socket.close()
+            self._close_in_good_order()
 
-    def _tell_dropped(self) -> None:
-        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(self.dropped.items()))
+    def tell(self, text: bytes) -> bool:
+        """Whether the sender's side took it: one that reads no answers is not waited for."""
         try:
-            self.socket.send(f"{_DROPPED} {counts}\n".encode())
-        except OSError:  # the sender does not listen any more; the status counts the lines as well
+            return self.socket.send(text) == len(text)
+        except OSError:
+            return False
+
+    def _close_in_good_order(self) -> None:
+        try:
+            if isinstance(self.socket, ssl.SSLSocket):
+                self.socket.unwrap()
+        except OSError:  # it did not wait for the answer
+            self.reset()
             return
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GOOD_ORDER)
+        self.socket.close()
+
+
+def refusal(text: str) -> bytes:
+    """What a sender is told that sends plain lines and is not let in."""
+    return f"{REFUSED} {text}\n".encode()
 
 
 def dropped_in(answer: bytes) -> Mapping[str, int]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +14,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.connectors.network_lines.listener import Listener
+from tutorial_pkg.connectors.network_lines.notes import split
 from tutorial_pkg.connectors.network_lines.ports import host_address
-from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, Limits
+from tutorial_pkg.connectors.network_lines.tls import TlsFiles
+from tutorial_pkg.connectors.network_lines.whole_lines import FORGET_SECONDS, UNLIMITED, Limits
 from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
 from tutorial_pkg.core.options import (
     Option,
@@ -21,11 +27,33 @@ from tutorial_pkg.core.options import (
     choice,
     documented,
     integer,
+    taking,
 )
-from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
+from tutorial_pkg.durable_log.handover import ReceivedLogs, is_received
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 from tutorial_pkg.durable_log.segments import Frame
 
+
+@taking("a PEM file that can be read")
+def pem_file(text: str) -> str:
+    """A parser for the path of a file that can be read."""
+    path = Path(text).expanduser().absolute()
+    if not (path.is_file() and os.access(path, os.R_OK)):
+        raise ValueError
+    return str(path)
+
+
+@taking("names with commas between them")
+def names(text: str) -> frozenset[str]:
+    """A parser for names with commas between them."""
+    found = frozenset(name.strip() for name in text.split(","))
+    if "" in found:
+        raise ValueError
+    return found
+
+
+METADATA = "port INT, received_at TIMESTAMP, client STRING"
 _PATH, *_LIMITS = log_options("lines", "port")
 OPTIONS = Options(
     "network_lines",
@@ -70,8 +98,43 @@ OPTIONS = Options(
             300,
             "a connection that has not ended a line for so long is closed",
         ),
+        Option(
+            "protocol",
+            choice("lines", "relp"),
+            "lines",
+            "what senders speak: plain lines and the package's own `send`, or rsyslog's RELP",
+        ),
+        Option(
+            "tlsCertificate",
+            pem_file,
+            None,
+            "listen with TLS 1.2 or newer, and show clients this certificate (with those it needs "
+            "behind it); a renewed file is used for the next connection",
+        ),
+        Option("tlsKey", pem_file, None, "its private key, if that is in another file"),
+        Option(
+            "tlsClientCa",
+            pem_file,
+            None,
+            "let in only clients with a certificate of these authorities",
+        ),
+        Option(
+            "allowedClients",
+            names,
+            frozenset(),
+            "of those only clients whose certificate has one of these names; all by default",
+        ),
+        Option(
+            "forgetNamesAfter",
+            integer(1, unit="seconds"),
+            FORGET_SECONDS,
+            "the position of a named sender that has not been heard of for so long is forgotten, "
+            "and its file would be sent from its start",
+        ),
         *_LIMITS,
-        Option("includeMetadata", boolean, False, "add port INT, received_at TIMESTAMP"),
+        Option(
+            "includeMetadata", boolean, False, "add port INT, received_at TIMESTAMP, client STRING"
+        ),
         EVENT_TIME,
         MODE,
     ],
@@ -126,13 +189,13 @@ class NetworkLinesDataSource(DataSource):
         return "network_lines"
 
     def schema(self) -> str:
-        options = _parse(self.options)
-        metadata = ", port INT, received_at TIMESTAMP" if options.includeMetadata else ""
+        options = parse_options(self.options)
+        metadata = f", {METADATA}" if options.includeMetadata else ""
         event_time = ", event_time TIMESTAMP" if options.eventTime else ""
         return f"value STRING{metadata}{event_time}"
 
     def streamReader(self, schema: StructType) -> NetworkLinesReader:
-        return NetworkLinesReader(_parse(self.options))
+        return NetworkLinesReader(parse_options(self.options))
 
 
 class NetworkLinesReader(LogReader):
@@ -141,14 +204,21 @@ class NetworkLinesReader(LogReader):
     def __init__(self, options: OptionValues) -> None:
         super().__init__(options, _ports(options), "port")
 
+    def open_logs(self) -> Logs:
+        """Where a receiver writes, a query only reads."""
+        if is_received(self.options.path):
+            return ReceivedLogs(self.options.path, "port")
+        return super().open_logs()
+
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Listener:
-        return _start_listener(self.options, logs, backlog)
+        return start_listener(self.options, logs, backlog)
 
-    def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
-        return _batch(found, number, self.options)
+    def to_batch(self, found: list[Framed], number: Number) -> pa.RecordBatch:
+        port = int(str(number).rpartition("/")[2])
+        return _batch(found, port, self.options)
 
 
-def _parse(given: Mapping[str, str]) -> OptionValues:
+def parse_options(given: Mapping[str, str]) -> OptionValues:
     options = OPTIONS.parse(given)
     last = options.port + options.parallelism - 1
     if last > 65535:
@@ -156,14 +226,40 @@ def _parse(given: Mapping[str, str]) -> OptionValues:
             f"format `network_lines`: options `port` {options.port} and `parallelism` "
             f"{options.parallelism} ask for ports up to {last}; the last must be at most 65535"
         )
+    _check_tls(options)
     return options
+
+
+def _check_tls(options: OptionValues) -> None:
+    for option, needed in (
+        ("tlsKey", "tlsCertificate"),
+        ("tlsClientCa", "tlsCertificate"),
+        ("allowedClients", "tlsClientCa"),
+    ):
+        if getattr(options, option) and not getattr(options, needed):
+            raise ValueError(f"format `network_lines`: option `{option}` needs `{needed}` as well")
+    files = tls_files(options)
+    if files:
+        try:
+            files.context()
+        except ValueError as error:
+            raise ValueError(f"format `network_lines`: option {error}") from None
+
+
+def tls_files(options: OptionValues) -> TlsFiles | None:
+    """What the ports need for TLS, if they are to speak it."""
+    if not options.tlsCertificate:
+        return None
+    return TlsFiles(
+        options.tlsCertificate, options.tlsKey, options.tlsClientCa, options.allowedClients
+    )
 
 
 def _ports(options: OptionValues) -> range:
     return range(options.port, options.port + options.parallelism)
 
 
-def _start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
+def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
     limits = Limits(
         line_bytes=options.maxLineBytes,
         connections=options.maxConnections,
@@ -171,23 +267,48 @@ def _start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> 
         frame_rows=options.maxRowsPerTrigger or UNLIMITED,
         frame_bytes=options.maxBytesPerTrigger or UNLIMITED,
         keep_unterminated=options.unterminated == "keep",
+        forget_seconds=options.forgetNamesAfter,
+        relp=options.protocol == "relp",
     )
-    return Listener(logs.directory, options.host, _ports(options), backlog, limits)
+    tls = tls_files(options)
+    return Listener(logs.directory, options.host, _ports(options), backlog, limits, tls=tls)
+
+
+Noted = tuple[Frame, memoryview, dict[str, Any]]  # a frame, its lines, the note behind them
 
 
 def _batch(group: list[Framed], port: int, options: OptionValues) -> pa.RecordBatch:
-    payloads = [payload for _, payload in group]
-    columns = {"value": to_lines(payloads[0] if len(payloads) == 1 else b"".join(payloads))}
+    found: list[Noted] = [(frame, *split(payload)) for frame, payload in group]
+    columns = {"value": _values([(lines, note) for _, lines, note in found])}
     if options.includeMetadata:
-        columns |= _metadata([frame for frame, _ in group], port)
+        columns |= _metadata(found, port)
     batch = pa.RecordBatch.from_pydict(columns)
     return with_event_time(batch, options.mode) if options.eventTime else batch
 
 
-def _metadata(found: list[Frame], port: int) -> dict[str, pa.Array]:
-    rows = [frame.rows for frame in found]
-    received_at = np.repeat([frame.received_at for frame in found], rows)
+def _values(found: list[tuple[memoryview, dict[str, Any]]]) -> pa.Array:
+    if any("lengths" in note for _, note in found):
+        return pa.concat_arrays([_values_by(note, lines) for lines, note in found])
+    return to_lines(found[0][0] if len(found) == 1 else b"".join(lines for lines, _ in found))
+
+
+def _values_by(note: dict[str, Any], lines: memoryview) -> pa.Array:
+    """Rows that may hold newlines themselves: their lengths tell where each ends."""
+    if "lengths" not in note:
+        return to_lines(lines)
+    ends = [*accumulate(length + 1 for length in note["lengths"])]
+    texts = (bytes(lines[start : end - 1]) for start, end in pairwise([0, *ends]))
+    return pa.array([text.decode(errors="replace") for text in texts], pa.string())
+
+
+def _metadata(
+    found: list[tuple[Frame, memoryview, dict[str, Any]]], port: int
+) -> dict[str, pa.Array]:
+    rows = [frame.rows for frame, _, _ in found]
+    received_at = np.repeat([frame.received_at for frame, _, _ in found], rows)
+    clients = pa.array([note.get("client") for _, _, note in found], pa.string())
     return {
         "port": pa.array(np.full(sum(rows), port, np.int32)),
         "received_at": pa.array(received_at).cast(pa.timestamp("us", tz="UTC")),
+        "client": clients.take(pa.array(np.repeat(np.arange(len(rows)), rows))),
     }

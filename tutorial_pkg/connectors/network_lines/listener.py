@@ -1,5 +1,8 @@
 """From sockets to the segment log: one thread per port, and no work per line.
 
+A client goes through up to three states, each a function that the selector calls: it shakes hands
+(`_shake_hands`, with TLS), sends lines (`_receive`), or speaks a protocol (`_converse`).
+
 A port's thread reads whatever its connections have sent into one buffer: the whole lines of one
 connection, then those of the next (`whole_lines`). The buffer goes into the log as one frame as
 soon as nothing more is there to read, or when it is full, or old.
@@ -12,20 +15,35 @@ good order, in any other case it is reset (`connection`). So a sender that waits
 from __future__ import annotations
 
 import copy
+import ipaddress
 import selectors
 import socket
+import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tutorial_pkg.connectors.network_lines.confirm import Confirmation
-from tutorial_pkg.connectors.network_lines.connection import Connection
+from tutorial_pkg.connectors.network_lines.confirm import Action, Confirmation
+from tutorial_pkg.connectors.network_lines.connection import (
+    Block,
+    Connection,
+    RefusedError,
+    refusal,
+)
+from tutorial_pkg.connectors.network_lines.named import NamedDialogue, named_refusal
+from tutorial_pkg.connectors.network_lines.names import Names
+from tutorial_pkg.connectors.network_lines.notes import with_note
 from tutorial_pkg.connectors.network_lines.ports import bind_all, have_descriptors
+from tutorial_pkg.connectors.network_lines.relp import RelpDialogue
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
+from tutorial_pkg.connectors.network_lines.tls import SecureSocket, ServerTls, TlsFiles
 from tutorial_pkg.connectors.network_lines.whole_lines import (
     FRAME_BYTES,
+    RECEIVE_BYTES,
     Limits,
     LineBuffer,
 )
@@ -37,6 +55,8 @@ FRAME_SECONDS = 0.005  # so long a line waits at most for company, while others 
 POLL_SECONDS = 0.1
 FULL_SECONDS = 0.02
 SWEEP_SECONDS = 0.5
+HANDSHAKE_SECONDS = 10.0
+REFUSED_SECONDS = 1.0
 
 
 class Listener:
@@ -55,15 +75,21 @@ class Listener:
         limits: Limits,
         clock: Callable[[], float] = time.time,
         patience: float = PATIENCE_SECONDS,
+        tls: TlsFiles | None = None,
     ) -> None:
         self.backlog = backlog
         have_descriptors(len(ports), limits.connections)
+        names = Names(backlog.logs.values(), limits.forget_seconds, clock)
+        warnings = [log.repair for log in backlog.logs.values() if log.repair]
+        self._publisher = StatusPublisher(status_file(directory), self._status, warnings)
+        securities = [ServerTls(tls, self._publisher.warn) if tls else None for _ in ports]
         sockets = bind_all(host, ports, patience)
         self._ports = {
-            port: PortListener(port, sockets[port], backlog, limits, clock) for port in ports
+            port: PortListener(port, sockets[port], backlog, limits, names, clock, security)
+            for port, security in zip(ports, securities, strict=True)
         }
-        repairs = [log.repair for log in backlog.logs.values() if log.repair]
-        self._publisher = StatusPublisher(status_file(directory), self._status, repairs)
+        if not tls and not is_loopback(sockets[ports[0]]):
+            self._publisher.warn(_UNPROTECTED.format(host=host))
         for thread in (*self._ports.values(), self._publisher):
             thread.start()
 
@@ -87,6 +113,18 @@ class Listener:
         return {number: copy.deepcopy(port.status) for number, port in self._ports.items()}
 
 
+_UNPROTECTED = (
+    "{host} is reachable from other machines, and whoever reaches it may send, unencrypted; set "
+    "the options `tlsCertificate`, `tlsKey`, `tlsClientCa` and `allowedClients`, or keep strangers "
+    "away by a firewall"
+)
+
+
+def is_loopback(listening: socket.socket) -> bool:
+    """Whether only this machine can connect."""
+    return ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
+
+
 class PortListener(threading.Thread):
     """One port's thread. `failure` is what ended it, `status` its counters."""
 
@@ -96,7 +134,9 @@ class PortListener(threading.Thread):
         listening: socket.socket,
         backlog: Backlog,
         limits: Limits,
+        names: Names,
         clock: Callable[[], float],
+        tls: ServerTls | None,
     ) -> None:
         super().__init__(name=f"port {port}", daemon=True)
         self.failure: Exception | None = None
@@ -105,10 +145,16 @@ class PortListener(threading.Thread):
         self._backlog = backlog
         self._log = backlog.logs[port]
         self._limits = limits
+        self._names = names
+        self._tls = tls
         self._clock = clock
         self._stopping = threading.Event()
         self._connections: set[Connection] = set()
         self._ended: list[Connection] = []
+        self._refused: deque[Connection] = deque()
+        self._again: list[Connection] = []  # TLS has more of theirs, which no selector sees
+        self._client: str | None = None  # whose lines are in the buffer
+        self._room = memoryview(bytearray(RECEIVE_BYTES))
         self._buffer = LineBuffer(limits, self.status)
         self._selector = selectors.DefaultSelector()
         self._wakes, self._waker = _pair()
@@ -139,9 +185,12 @@ class PortListener(threading.Thread):
             self._wait_for_room()
             return
         self._sweep()
-        ready = self._selector.select(0 if self._buffer.filled else POLL_SECONDS)
+        again, self._again = self._again, []
+        ready = self._selector.select(0 if self._buffer.filled or again else POLL_SECONDS)
         for key, _ in ready:
             key.data()
+        for connection in again:
+            self._go_on(connection)
         if not ready or self._ended or self._buffer.age() > FRAME_SECONDS:
             self._flush()
 
@@ -166,20 +215,87 @@ class PortListener(threading.Thread):
         """Take in all senders that wait, as long as there are slots."""
         while len(self._connections) < self._limits.connections:
             try:
-                client, _ = self._listening.accept()
+                client, address = self._listening.accept()
             except BlockingIOError:
                 return
             except OSError:  # perhaps no file descriptor is left: the next sweep tries again
                 break
-            self._add(Connection(client))
+            self._add(Connection(client, address[0]))
         self._stop_accepting()
 
     def _add(self, connection: Connection) -> None:
         self._connections.add(connection)
-        receive = partial(self._receive, connection)
-        self._selector.register(connection.socket, selectors.EVENT_READ, receive)
-        self.status.accepted += 1
         self.status.connections = len(self._connections)
+        if self._tls is None:
+            self._serve(connection)
+            return
+        try:
+            connection.socket = self._tls.wrap(connection.socket)
+        except OSError:  # it is gone already
+            connection.reset()
+            self._forget(connection)
+            return
+        connection.shaking_hands = True
+        self._listen_to(connection, self._shake_hands)
+
+    def _serve(self, connection: Connection) -> None:
+        """It may send."""
+        connection.shaking_hands = False
+        self.status.accepted += 1
+        if self._limits.relp:
+            parts = connection, self._names, self._log, self._limits, self.status
+            connection.dialogue = RelpDialogue(*parts)
+            self._listen_to(connection, self._converse)
+        else:
+            self._listen_to(connection, self._receive)
+
+    def _listen_to(
+        self,
+        connection: Connection,
+        take: Callable[[Connection], None],
+        events: int = selectors.EVENT_READ,
+    ) -> None:
+        """From now on `take` is called when the connection has something."""
+        data = partial(take, connection)
+        if connection.socket in self._selector.get_map():
+            self._selector.modify(connection.socket, events, data)
+        else:
+            self._selector.register(connection.socket, events, data)
+
+    def _shake_hands(self, connection: Connection) -> None:
+        assert self._tls and isinstance(connection.socket, SecureSocket)
+        try:
+            connection.client = self._tls.shake_hands(connection.socket)
+        except ssl.SSLWantReadError:
+            self._listen_to(connection, self._shake_hands)
+        except ssl.SSLWantWriteError:
+            self._listen_to(connection, self._shake_hands, selectors.EVENT_WRITE)
+        except RefusedError as refused:
+            self._refuse(connection, refused)
+        else:
+            connection.last_line = time.monotonic()
+            self._serve(connection)
+            self._go_on(connection)  # what came with the end of the handshake
+
+    def _refuse(self, connection: Connection, why: RefusedError) -> None:
+        """Count it, keep one line of why for the status, and say it if there is a way to."""
+        self.status.refused[why.reason] = self.status.refused.get(why.reason, 0) + 1
+        self.status.last_refused = f"{connection.peer}: {why}"
+        if connection.dialogue:
+            connection.tell(connection.dialogue.refusal(why))
+        elif connection.greeting:
+            connection.tell(named_refusal(why))
+        elif not connection.shaking_hands or why.reason == "name":
+            connection.tell(refusal(str(why)))
+        self._leave_for_a_while(connection)
+
+    def _leave_for_a_while(self, connection: Connection) -> None:
+        """Time to read why it was refused: a reset would take that away."""
+        self._selector.unregister(connection.socket)
+        self._buffer.give_up(connection)
+        connection.ended = True
+        connection.last_line = time.monotonic()
+        self._refused.append(connection)
 
     def _stop_accepting(self) -> None:
         """Further senders wait in the system's queue; refused, they would lose what they sent."""
@@ -191,9 +307,15 @@ class PortListener(threading.Thread):
             self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
             self._accepting = True
 
+    def _go_on(self, connection: Connection) -> None:
+        """Without a word from the selector: TLS may hold what the socket does not show."""
+        if connection in self._connections and not connection.ended:
+            (self._converse if connection.dialogue else self._receive)(connection)
+
     def _receive(self, connection: Connection) -> None:
-        if self._buffer.filled >= FRAME_BYTES:
+        if self._buffer.filled >= FRAME_BYTES or connection.client != self._client:
             self._flush()
+            self._client = connection.client
         try:
             count = self._buffer.receive(connection)
         except BlockingIOError:
@@ -201,8 +323,58 @@ class PortListener(threading.Thread):
         except OSError:
             self._break(connection)
             return
-        if count == 0:
+        if connection.greeting:
+            self._greet(connection)
+        self._after(connection, count)
+
+    def _after(self, connection: Connection, count: int) -> None:
+        if count == 0 and not connection.ended:
             self._end(connection)
+        elif self._tls and connection.socket.has_more:  # type: ignore[attr-defined]
+            self._again.append(connection)
+
+    def _greet(self, connection: Connection) -> None:
+        """A sender with a name: tell it where it stands."""
+        parts = connection, self._names, self._log, self._limits
+        try:
+            connection.dialogue = dialogue = NamedDialogue(*parts)
+        except RefusedError as refused:
+            self._refuse(connection, refused)
+            return
+        self._listen_to(connection, self._converse)
+        self._answer(connection, dialogue.welcome, 0)
+
+    def _converse(self, connection: Connection) -> None:
+        """Blocks into the log, and their answers to where they wait for the disk."""
+        dialogue = connection.dialogue
+        assert dialogue
+        try:
+            count = connection.socket.recv_into(self._room)
+            for block in dialogue.take(self._room[:count]):
+                self._store(connection, block)
+        except BlockingIOError:
+            return
+        except RefusedError as refused:
+            self._refuse(connection, refused)
+        except OSError:
+            self._break(connection)
+        else:
+            self._after(connection, count)
+
+    def _store(self, connection: Connection, block: Block) -> None:
+        assert connection.dialogue
+        connection.dialogue.append(block)
+        self.status.bytes += len(block.lines)
+        self.status.lines += block.rows
+        self._confirmation.add([partial(self._answer, connection, block.answer, block.rows)])
+
+    def _answer(self, connection: Connection, answer: bytes, rows: int) -> None:
+        """Say that `rows` are on disk; who cannot be told may send them again."""
+        if connection not in self._connections:
+            self.status.unconfirmed += rows
+        elif not connection.tell(answer):
+            self.status.unconfirmed += rows
+            self._break(connection)
 
     def _end(self, connection: Connection) -> None:
         """It keeps its slot until its lines are on disk."""
@@ -215,15 +387,26 @@ class PortListener(threading.Thread):
         """Write the buffer's lines to the log; those that have ended wait for the disk now."""
         received_at = int(self._clock() * 1_000_000)
         for payload, rows in self._buffer.frames():
-            self._log.append(payload, rows, received_at)
+            self._log.append(with_note(payload, self._note()), rows, received_at)
             self.status.bytes += len(payload)
             self.status.lines += rows
         self._buffer.filled = 0
-        self._confirmation.add(self._ended)
+        self._confirmation.add(partial(self._close, connection) for connection in self._ended)
         self._ended = []
 
-    def _confirm(self, connections: Iterable[Connection]) -> None:
-        for connection in connections:
+    def _note(self) -> dict[str, Any]:
+        """Who sent the buffer's lines; and the positions of senders, where a segment begins."""
+        who = {"client": self._client} if self._client else {}
+        senders = self._names.all_for(self._log)
+        return who | ({"senders": senders} if senders else {})
+
+    def _confirm(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            action()
+
+    def _close(self, connection: Connection) -> None:
+        """All of it is on disk."""
+        if connection in self._connections:
             connection.confirm()
             self._forget(connection)
 
@@ -238,7 +421,18 @@ class PortListener(threading.Thread):
             if not connection.ended:
                 self.status.idle_closed += 1
                 self._break(connection)
+        self._sweep_strangers(now)
         self._resume_accepting()
+
+    def _sweep_strangers(self, now: float) -> None:
+        """Those that have not shaken hands in time, and those that have been told to go."""
+        late = now - HANDSHAKE_SECONDS
+        for connection in [each for each in self._connections if each.shaking_hands]:
+            if connection.last_line < late and not connection.ended:
+                text = f"no handshake within {HANDSHAKE_SECONDS:.0f} s"
+                self._refuse(connection, RefusedError("timeout", text))
+        while self._refused and self._refused[0].last_line < now - REFUSED_SECONDS:
+            self._break(self._refused.popleft())
 
     def _break(self, connection: Connection) -> None:
         """Reset the connection; the beginning of a line that it leaves is no line."""
@@ -250,6 +444,8 @@ class PortListener(threading.Thread):
 
     def _forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        if connection.dialogue:
+            connection.dialogue.close()
         self.status.connections = len(self._connections)
         self._resume_accepting()
 

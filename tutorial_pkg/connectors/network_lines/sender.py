@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,12 +14,19 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from tutorial_pkg.connectors.network_lines.connection import dropped_in
+from tutorial_pkg.connectors.network_lines.connection import REFUSED, dropped_in
+from tutorial_pkg.connectors.network_lines.tls import SecureSocket
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
 COUNTED_AT_ONCE = 1024 * 1024
 QUOTED = 120
+CONNECT_SECONDS = 30.0
+_BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
+
+
+class SenderRefusedError(ConnectionError):
+    """The receiver does not let this sender in, or is not to be trusted; the text says why."""
 
 
 class LinesDroppedError(ConnectionError):
@@ -31,15 +39,18 @@ def send_lines(
     lines: Iterable[str | bytes],
     rate: float | None = None,
     connections: int = 1,
+    tls: ssl.SSLContext | None = None,
 ) -> int:
     """Send `lines` to `host`:`port`, each ended by a newline, and return their number.
 
     `rate` is in lines per second, all together; None is as fast as the receiver takes them. With
     several `connections`, each group of lines goes to one that has sent its last. Returns when
     the receiver has closed its end, which `network_lines` does as soon as all lines are on disk.
+    `tls` is for a receiver that speaks it, and best made by `client_tls`.
 
     Raises `ConnectionRefusedError` if nothing listens there; `ConnectionError` if a connection
-    breaks; `LinesDroppedError`, which is one, if `network_lines` dropped lines and has the others
+    breaks; `SenderRefusedError`, which is one, if a side does not trust the other's certificate;
+    `LinesDroppedError`, which is one, if `network_lines` dropped lines and has the others
     on disk; `TypeError` for what is no line, and `ValueError` for a line with a newline inside, a
     bad `rate` or bad `connections`.
     """
@@ -49,17 +60,22 @@ def send_lines(
             f"{lines[:QUOTED]!r}; give [line] for one line, and text.splitlines() for a text"
         )
     total = len(lines) if isinstance(lines, Sequence) else None
-    return _send_all((host, port), lines, total, rate, connections)
+    return _send_all((host, port), lines, total, rate, connections, tls)
 
 
 def send_file(
-    path: str | Path, host: str, port: int, rate: float | None = None, connections: int = 1
+    path: str | Path,
+    host: str,
+    port: int,
+    rate: float | None = None,
+    connections: int = 1,
+    tls: ssl.SSLContext | None = None,
 ) -> int:
     """Send a file's lines as `send_lines` does, and return their number."""
     with Path(path).open("rb") as file:
         total = sum(block.count(b"\n") for block in iter(lambda: file.read(COUNTED_AT_ONCE), b""))
         file.seek(0)
-        return _send_all((host, port), file, total, rate, connections)
+        return _send_all((host, port), file, total, rate, connections, tls)
 
 
 def _send_all(
@@ -68,13 +84,14 @@ def _send_all(
     total: int | None,
     rate: float | None,
     connections: int,
+    tls: ssl.SSLContext | None,
 ) -> int:
     if rate is not None and not rate > 0:
         raise ValueError(f"`rate` must be more than 0 lines per second, or None, got {rate!r}")
     if connections < 1:
         raise ValueError(f"`connections` must be 1 or more, got {connections!r}")
     with ExitStack() as opened:
-        sockets = [opened.enter_context(_connect(address)) for _ in range(connections)]
+        sockets = [opened.enter_context(connect(address, tls)) for _ in range(connections)]
         # In a terminal only: a cell of a notebook should stay clean.
         bar = opened.enter_context(tqdm(total=total, unit=" lines", disable=None))
         sending = opened.enter_context(_Connections(sockets))
@@ -85,6 +102,8 @@ def _send_all(
                 sent += len(group)
                 bar.update(len(group))
             dropped = sending.finish()
+        except SenderRefusedError:
+            raise
         except ConnectionError as error:
             raise ConnectionError(_broken_text(address, sent)) from error
     if dropped:
@@ -102,7 +121,7 @@ class _Connections:
     def __init__(self, sockets: Sequence[socket.socket]) -> None:
         self._free = deque(sockets)
         self._busy = selectors.DefaultSelector()
-        self._answers: dict[socket.socket, bytes] = {}
+        self._answers = dict.fromkeys(sockets, b"")
         for connected in sockets:
             connected.setblocking(False)
 
@@ -117,7 +136,7 @@ class _Connections:
         while not self._free:
             self._go_on()
         connected = self._free.popleft()
-        self._busy.register(connected, selectors.EVENT_WRITE, (connected, memoryview(data)))
+        self._busy.register(connected, _BOTH, (connected, memoryview(data)))
         self._go_on(timeout=0)
 
     def finish(self) -> Counter[str]:
@@ -131,50 +150,101 @@ class _Connections:
 
     def _go_on(self, timeout: float | None = None) -> None:
         """Whatever some connection is ready for; at least one thing, if there is no timeout."""
-        for key, _ in self._busy.select(timeout):
+        for key, events in self._busy.select(timeout):
             connected, unsent = key.data
-            if unsent:
+            if events & selectors.EVENT_READ:
+                self._receive(connected, unsent)
+            if events & selectors.EVENT_WRITE:
                 self._send_some(connected, unsent)
-            else:
-                self._receive(connected)
 
     def _send_some(self, connected: socket.socket, unsent: memoryview) -> None:
-        left = unsent[connected.send(unsent) :]
+        try:
+            left = unsent[connected.send(unsent) :]
+        except BlockingIOError:  # TLS has something of its own to do first
+            return
         if left:
-            self._busy.modify(connected, selectors.EVENT_WRITE, (connected, left))
+            self._busy.modify(connected, _BOTH, (connected, left))
         else:
             self._busy.unregister(connected)
             self._free.append(connected)
 
     def _end(self, connected: socket.socket) -> None:
         """Say that this is all; what is left to do is to read the answer."""
-        try:
-            connected.shutdown(socket.SHUT_WR)
-        except OSError as error:  # "not connected": the receiver has reset it already
-            raise ConnectionResetError(error.errno, error.strerror) from error
-        self._answers[connected] = b""
+        end(connected)
         self._busy.register(connected, selectors.EVENT_READ, (connected, None))
 
-    def _receive(self, connected: socket.socket) -> None:
+    def _receive(self, connected: socket.socket, unsent: memoryview | None) -> None:
         try:
-            answer = connected.recv(4096)
+            answer = receive(connected)
+        except BlockingIOError:
+            return
         except ConnectionError:
             if not dropped_in(self._answers[connected]):
                 raise
             answer = b""  # it said why
         self._answers[connected] += answer
+        raise_if_refused(self._answers[connected])
+        if not answer and unsent:
+            raise ConnectionResetError("the receiver has ended before the sender")
         if not answer:
             self._busy.unregister(connected)
 
 
-def _connect(address: tuple[str, int]) -> socket.socket:
+def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> socket.socket:
+    """A connection to a receiver. Raises what `send_lines` does."""
     try:
-        return socket.create_connection(address)
+        connected = socket.create_connection(address, timeout=CONNECT_SECONDS)
     except ConnectionRefusedError:
         raise ConnectionRefusedError(
             f"nothing listens on {address[0]}:{address[1]}; start the query first, and look "
             "whether `network_status(path)` says that it waits for connections"
         ) from None
+    if tls:
+        connected = _secured(connected, address[0], tls)
+    connected.settimeout(None)
+    return connected
+
+
+def _secured(connected: socket.socket, host: str, tls: ssl.SSLContext) -> socket.socket:
+    tls.sslsocket_class = SecureSocket
+    try:
+        return tls.wrap_socket(connected, server_hostname=host, suppress_ragged_eofs=False)
+    except ssl.SSLCertVerificationError as error:
+        connected.close()
+        text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
+        raise SenderRefusedError(text) from None
+    except OSError as error:
+        connected.close()
+        why = getattr(error, "reason", None) or "it broke off the handshake"
+        raise SenderRefusedError(f"{host} does not accept a TLS connection here: {why}") from None
+
+
+def end(connected: socket.socket) -> None:
+    """Say that nothing more comes. Raises `ConnectionError`."""
+    if isinstance(connected, SecureSocket):
+        connected.end()
+        return
+    try:
+        connected.shutdown(socket.SHUT_WR)
+    except OSError as error:  # "not connected": the receiver has reset it already
+        raise ConnectionResetError(error.errno, error.strerror) from error
+
+
+def receive(connected: socket.socket) -> bytes:
+    """What the receiver says; nothing when it has ended. Raises `ConnectionError`."""
+    try:
+        return connected.recv(4096)
+    except ssl.SSLError as error:
+        why = (error.reason or str(error)).replace("_", " ").lower()
+        text = f"the receiver does not accept this sender's certificate: {why}"
+        raise SenderRefusedError(text) from None
+
+
+def raise_if_refused(said: bytes) -> None:
+    """Raise `SenderRefusedError` if the receiver says that it lets nobody like this one in."""
+    text = said.decode(errors="replace")
+    if text.startswith(REFUSED) and text.endswith("\n"):
+        raise SenderRefusedError(text.removeprefix(REFUSED).strip())
 
 
 def _paced(lines: Iterable[str | bytes], rate: float | None) -> Iterator[list[str | bytes]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,12 @@ class PortStatus:
     `dropped` counts lines by reason: `too_long` (more than maxLineBytes), `unterminated` (the
     connection ended, broke or was closed as idle in the middle of a line). `kept_unterminated`
     counts those that were taken for lines all the same, with unterminated=keep.
+
+    `refused` counts clients that were not let in, by reason: `plain_text`, `certificate`, `name`,
+    `handshake` and `timeout` with TLS; `in_use` for a sender whose name another one has; `sender`
+    for one that cannot have its name, or does not keep to the protocol; `relp` for one that speaks
+    another. `last_refused` tells of the last one. `unconfirmed` are lines in the log of which the
+    sender could not be told: over RELP they may come again.
     """
 
     listening: bool = True
@@ -26,6 +33,9 @@ class PortStatus:
     backlog_bytes: int = 0
     dropped: dict[str, int] = field(default_factory=lambda: {"too_long": 0, "unterminated": 0})
     kept_unterminated: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    last_refused: str = ""
+    unconfirmed: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,13 +82,20 @@ def status_file(directory: Path) -> StatusFile[PortStatus]:
 
 
 def _port_text(number: int, port: PortStatus) -> str:
+    refused = f"refused: {_counts(port.refused)} (last: {port.last_refused})"
+    refused = refused if port.refused else ""
     if not port.listening:
         return f"Port {number}: not listening; {port.lines} lines, {port.bytes} bytes received"
     if not port.accepted:
-        return f"Waiting for connection on port {number} ..."
-    dropped = ", ".join(f"{count} {reason}" for reason, count in port.dropped.items() if count)
+        return f"Waiting for connection on port {number} ... {refused}".rstrip()
     kept = f", kept: {port.kept_unterminated} unterminated" if port.kept_unterminated else ""
+    again = f", unconfirmed: {port.unconfirmed}" if port.unconfirmed else ""
     return (
         f"Port {number}: {port.connections} connections, {port.lines} lines, {port.bytes} bytes, "
-        f"backlog {port.backlog_bytes} bytes, dropped: {dropped or 'none'}{kept}"
+        f"backlog {port.backlog_bytes} bytes, dropped: {_counts(port.dropped) or 'none'}{kept}"
+        f"{again}{', ' if refused else ''}{refused}"
     )
+
+
+def _counts(counted: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counted.items() if count)

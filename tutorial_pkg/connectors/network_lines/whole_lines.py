@@ -21,6 +21,8 @@ from tutorial_pkg.connectors.network_lines.status import PortStatus
 FRAME_BYTES = 1024 * 1024
 RECEIVE_BYTES = 256 * 1024
 UNLIMITED = 2**31
+FORGET_SECONDS = 30 * 24 * 3600
+GREETING = b"\0network_lines "  # begins the first line of a sender that has a name
 
 _NEWLINE = b"\n"
 
@@ -35,6 +37,8 @@ class Limits:
     frame_rows: int = UNLIMITED
     frame_bytes: int = UNLIMITED
     keep_unterminated: bool = False
+    forget_seconds: float = FORGET_SECONDS
+    relp: bool = False
 
 
 class LineBuffer:
@@ -108,11 +112,20 @@ class LineBuffer:
         if too_long or connection.skipping:
             if not connection.skipping:  # it is counted when it began to be skipped
                 self._drop(connection, "too_long")
-            connection.skipping = False
+            connection.skipping = connection.fresh = False
             self._add(self._view[first_newline + 1 : end])
         else:
             self._view[self.filled : start] = connection.tail
-            self._fill(end)
+            if not (connection.fresh and self._greets(connection, first_newline, end)):
+                self._fill(end)
+
+    def _greets(self, connection: Connection, first_newline: int, end: int) -> bool:
+        """Whether a connection's first line is a greeting: then it is no line for the log."""
+        connection.fresh = False
+        if not self._bytes.startswith(GREETING, self.filled, first_newline):
+            return False
+        connection.greeting = bytes(self._view[self.filled : end])
+        return True
 
     def _drop(self, connection: Connection, reason: str) -> None:
         self._status.dropped[reason] += 1

@@ -1,0 +1,40 @@
+"""Certificates for tests, of an authority that lives as long as they do."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import datetime
+from pathlib import Path
+
+import trustme
+
+from tutorial_pkg.connectors.network_lines.tls import TlsFiles, client_tls
+
+
+class Certificates:
+    """An authority; its certificates are files in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._authority = trustme.CA()
+        self.ca = folder / "ca.pem"
+        self._authority.cert_pem.write_to_path(self.ca)
+        self.server = self.issue("server", "127.0.0.1", "localhost")
+
+    def issue(self, file: str, *names: str, until: datetime | None = None) -> Path:
+        """A file with key and certificates for `names`."""
+        issued = self._authority.issue_cert(*names, not_after=until)
+        path = self.folder / f"{file}.pem"
+        draft = path.with_suffix(".new")
+        issued.private_key_and_cert_chain_pem.write_to_path(draft)
+        draft.replace(path)
+        return path
+
+    def files(self, *clients: str, ask: bool = True) -> TlsFiles:
+        """For a listener: with `ask` it wants certificates, of `clients` if there are any."""
+        ca = str(self.ca) if ask else None
+        return TlsFiles(str(self.server), None, ca, frozenset(clients))
+
+    def client(self, name: str | None = None, until: datetime | None = None) -> ssl.SSLContext:
+        """What a sender needs, with a certificate for `name`, if there is one."""
+        return client_tls(self.ca, self.issue(name, name, until=until) if name else None)

@@ -1,0 +1,310 @@
+"""A receiver of its own and queries that read its log, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tutorial_pkg.__main__ import main
+from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
+from tutorial_pkg.connectors.network_lines.forward import send_named
+from tutorial_pkg.connectors.network_lines.receiver import receive
+from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.durable_log import handover
+from tutorial_pkg.durable_log.lock import LogLockedError
+from tutorial_pkg.processes.query_process import wait_until
+
+HOST = "127.0.0.1"
+ALL = ReadAllAvailable()
+
+
+@contextmanager
+def receiving(folder: Path, port: int, **options: object) -> Iterator[None]:
+    """A receiver on a thread; what ended it is raised at the end."""
+    stopping = threading.Event()
+    words = {"port": str(port), **{name: str(value) for name, value in options.items()}}
+    with ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(receive, folder, words, stopping)
+        wait_until(lambda: ended.done() or _listens(folder, port), 20, "listening")
+        try:
+            yield
+        finally:
+            stopping.set()
+            ended.result(20)
+
+
+def _listens(folder: Path, port: int) -> bool:
+    status = network_status(folder)
+    return status.listening and port in status.ports
+
+
+class Query:
+    """The reader of one, asked as Spark would ask it; `offset` is its checkpoint."""
+
+    def __init__(self, path: Path, offset: dict[str, Any] | None = None, **options: str) -> None:
+        source = NetworkLinesDataSource({"path": str(path), **options})
+        self.reader: Any = source.streamReader(None)
+        self.offset = offset or self.reader.initialOffset()
+        self.stopped = False
+
+    def stop(self) -> None:
+        if not self.stopped:
+            self.reader.stop()
+        self.stopped = True
+
+    def read(self) -> list[str]:
+        """What is new; the batch before is committed by it, as Spark does."""
+        self.reader.commit(self.offset)
+        end = self.reader.latestOffset(self.offset, ALL)
+        parts = self.reader.partitions(self.offset, end)
+        self.offset = json.loads(json.dumps(end))
+        batches = [batch for part in parts for batch in self.reader.read(part)]
+        return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+    def read_until(self, count: int) -> list[str]:
+        found: list[str] = []
+
+        def enough() -> bool:
+            found.extend(self.read())
+            return len(found) >= count
+
+        wait_until(enough, 20, f"{count} lines")
+        return found
+
+
+@pytest.fixture
+def query() -> Iterator[Callable[..., Query]]:
+    opened: list[Query] = []
+
+    def start(*words: Any, **options: str) -> Query:
+        opened.append(Query(*words, **options))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.stop()
+
+
+def test_queries_come_and_go_and_the_receiver_goes_on(tmp_path, free_ports, query) -> None:
+    port = free_ports(1)
+    with receiving(tmp_path, port):
+        send_lines(HOST, port, ["before any query"])
+        first = query(tmp_path)
+        assert first.read_until(1) == ["before any query"]
+        first.stop()
+        send_lines(HOST, port, ["while none runs"])
+        second = query(tmp_path, first.offset)
+        assert second.read_until(1) == ["while none runs"]
+    assert second.read() == []
+    with receiving(tmp_path, port):
+        send_lines(HOST, port, ["after the receiver's restart"])
+        assert second.read_until(1) == ["after the receiver's restart"]
+
+
+def test_a_query_that_has_listened_goes_on_behind_a_receiver(tmp_path, free_ports, query) -> None:
+    port = free_ports(1)
+    listening = query(tmp_path, port=str(port))
+    listening.read()
+    send_lines(HOST, port, ["through the query itself"])
+    assert listening.read_until(1) == ["through the query itself"]
+    listening.stop()
+    with receiving(tmp_path, port):
+        send_lines(HOST, port, ["through the receiver"])
+        reading = query(tmp_path, listening.offset)
+        assert reading.read_until(1) == ["through the receiver"]
+
+
+def test_what_the_query_has_committed_is_deleted_by_the_receiver(
+    tmp_path, free_ports, query
+) -> None:
+    port = free_ports(1)
+    line = "x" * 999
+    with receiving(tmp_path, port):
+        send_lines(HOST, port, [line] * 150_000)
+        segments = lambda: sorted((tmp_path / str(port)).glob("*.segment"))  # noqa: E731
+        assert len(segments()) == 3
+        reading = query(tmp_path)
+        assert len(reading.read_until(150_000)) == 150_000
+        reading.read()
+        wait_until(lambda: len(segments()) == 1, 10, "deleted segments")
+
+
+def test_the_backlog_limit_slows_senders_down_until_the_query_reads(
+    tmp_path, free_ports, query
+) -> None:
+    port, lines = free_ports(1), [f"{number:07}" for number in range(2_000_000)]
+    with receiving(tmp_path, port, maxBacklogBytes=100_000), ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(send_lines, HOST, port, lines)
+        full = lambda: network_status(tmp_path).ports[port].backlog_bytes >= 100_000  # noqa: E731
+        wait_until(full, 10, "a full backlog")
+        assert not sending.done()
+        reading = query(tmp_path)
+        found: list[str] = []
+        wait_until(lambda: found.extend(reading.read()) or sending.done(), 60, "all lines sent")
+        assert found + reading.read() == lines
+
+
+def test_one_query_reads_a_log(tmp_path, free_ports, query, monkeypatch) -> None:
+    port = free_ports(1)
+    with receiving(tmp_path, port):
+        query(tmp_path).read()
+        script = (
+            "import sys, tutorial_pkg.durable_log.lock as lock\n"
+            "from pathlib import Path\n"
+            "try: lock.WriterLock(Path(sys.argv[1]), patience=0)\n"
+            "except lock.LogLockedError as error: print(error)"
+        )
+        folder = str(tmp_path / "query")
+        told = subprocess.run([sys.executable, "-c", script, folder], capture_output=True)
+        assert f"query is in use by the query of process {os.getpid()}".encode() in told.stdout
+        monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.0)
+        with pytest.raises(LogLockedError, match="a self-join"):
+            handover.ReceivedLogs(str(tmp_path), "port")
+
+
+def test_one_receiver_or_query_writes_a_log(tmp_path, free_ports, query, monkeypatch) -> None:
+    port = free_ports(2)
+    listening = query(tmp_path, port=str(port))
+    listening.read()
+    monkeypatch.setattr(
+        sys.modules["tutorial_pkg.durable_log.lock"].WriterLock.__init__, "__defaults__", (0.0,)
+    )
+    with pytest.raises(LogLockedError, match="is in use by the query of process"):
+        receive(tmp_path, {"port": str(port + 1)}, threading.Event())
+
+
+def test_a_glob_reads_all_receivers_and_discovers_new_ones(tmp_path, free_ports, query) -> None:
+    port = free_ports(3)
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "empty").mkdir()
+    with receiving(tmp_path / "a", port), receiving(tmp_path / "b", port + 1):
+        reading = query(tmp_path / "*")
+        for each, name in ((port, "a"), (port + 1, "b")):
+            send_lines(HOST, each, [f"{name} {number}" for number in range(3)])
+        assert sorted(reading.read_until(6)) == ["a 0", "a 1", "a 2", "b 0", "b 1", "b 2"]
+        with receiving(tmp_path / "c", port + 2):
+            send_lines(HOST, port + 2, ["c"])
+            assert reading.read_until(1) == ["c"]
+            assert reading.offset.keys() == {
+                f"a/{port}",
+                f"b/{port + 1}",
+                f"c/{port + 2}",
+                "log",
+            }
+            reading.stop()
+            send_lines(HOST, port, ["later"])
+            again = query(tmp_path / "*", reading.offset, includeMetadata="true")
+            assert again.read_until(1) == ["later"]
+
+
+def test_a_folder_that_went_is_an_error_and_not_a_gap(
+    tmp_path, free_ports, query, monkeypatch
+) -> None:
+    monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.1)
+    port = free_ports(1)
+    with receiving(tmp_path / "a", port):
+        send_lines(HOST, port, ["line"])
+        reading = query(tmp_path / "*")
+        reading.read_until(1)
+        reading.stop()
+    (tmp_path / "a").rename(tmp_path.with_name("elsewhere"))
+    with pytest.raises(ValueError, match=rf"has read port a/{port} up to position \d+, but the lo"):
+        query(tmp_path / "*", reading.offset).read()
+
+
+def test_available_now_reads_what_is_there(tmp_path, free_ports, query) -> None:
+    port = free_ports(1)
+    with receiving(tmp_path, port):
+        send_lines(HOST, port, ["a", "b"])
+        reading = query(tmp_path)
+        wait_until(lambda: reading.reader.reportLatestOffset() != reading.offset, 10, "two lines")
+        reading.reader.prepareForTriggerAvailableNow()
+        assert reading.read() == ["a", "b"]
+        send_lines(HOST, port, ["c"])
+        assert reading.read() == []
+
+
+def test_named_senders_do_not_notice_queries_and_restarts(tmp_path, free_ports, query) -> None:
+    port, file, log = free_ports(1), tmp_path / "file", tmp_path / "log"
+    offset = None
+    for turn in range(3):
+        with receiving(log, port):
+            reading = query(log, offset)
+            lines = [f"{turn} {number}" for number in range(1_013)]
+            with file.open("a") as opened:
+                opened.writelines(f"{line}\n" for line in lines)
+            assert send_named(file, HOST, port, "host-7") == 1_013
+            assert reading.read_until(1_013) == lines
+            reading.stop()
+            offset = reading.offset
+
+
+# ---- The command ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def command(*words: object, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    called = [sys.executable, "-m", "tutorial_pkg", "receive", *map(str, words)]
+    with subprocess.Popen(called, stderr=subprocess.PIPE, env={**os.environ, **env}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path, free_ports) -> None:
+    port, metrics = free_ports(2), free_ports(1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+        words = tmp_path / "log", "--port", port, "--parallelism", 2, "--metrics", metrics
+        with command(*words, **env) as process:
+            assert systemd.recv(100) == b"READY=1"
+            send_lines(HOST, port + 1, ["a", "b"])
+            url = f"http://{HOST}:{metrics}/metrics"
+
+            def told() -> str:
+                text = urllib.request.urlopen(url).read().decode()
+                return (
+                    text if f'network_lines_lines_total{{port="{port + 1}"}} 2.0\n' in text else ""
+                )
+
+            text = wait_until(told, 10, "two lines among the metrics")
+            assert f'network_lines_listening{{port="{port}"}} 1.0\n' in text
+            assert f'network_lines_dropped_total{{port="{port}",reason="too_long"}} 0.0\n' in text
+            process.send_signal(signal.SIGTERM)
+            assert systemd.recv(100) == b"STOPPING=1"
+            assert process.wait(30) == 0
+    assert not network_status(tmp_path / "log").listening
+
+
+def test_errors_are_one_line(tmp_path, free_ports, capsys) -> None:
+    port = free_ports(1)
+    for words, expected in (
+        (["--port", "x"], "receive: format `network_lines`: option `port` must be 1..65535, got"),
+        (["--tls-key", __file__], "option `tlsKey` needs `tlsCertificate` as well"),
+        (["--host", "192.0.2.1", "--port", str(port)], f"cannot listen on 192.0.2.1:{port}: "),
+    ):
+        assert main(["receive", str(tmp_path / "log"), *words]) == 1
+        assert expected in capsys.readouterr().err
+
+
+def test_other_commands_take_no_unknown_words(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["doctor", "--port", "1"])
+    assert "unrecognized arguments: --port 1" in capsys.readouterr().err
