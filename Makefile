@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 LONG_TESTS_FIRST := notebooks $(addprefix tests/,faults cluster services integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium clean
+.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium rsyslog clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -75,6 +75,10 @@ wheelhouse: $(READY) ## fetch all packages into wheelhouse/, to install without 
 
 chromium: ## install Chromium for the browser test (Debian and Ubuntu, as root)
 	command -v chromium >/dev/null || (apt-get -q update && apt-get -q -y install chromium)
+
+rsyslog: ## install rsyslog with RELP for its tests (Debian and Ubuntu, as root)
+	command -v rsyslogd >/dev/null && ls /usr/lib*/*/rsyslog/omrelp.so >/dev/null || \
+		(apt-get -q update && apt-get -q -y install rsyslog rsyslog-relp rsyslog-gnutls)
 
 clean: ## remove the environment and all local state
 	rm -rf .venv .work .pytest_cache .ruff_cache .mypy_cache

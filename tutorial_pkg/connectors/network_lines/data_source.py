@@ -143,25 +143,31 @@ OPTIONS = Options(
 
 @documented(OPTIONS)
 class NetworkLinesDataSource(DataSource):
-    """Lines from the network, any number of senders: `cat data.csv | nc 127.0.0.1 11000`.
+    r"""Lines from the network, any number of senders: `cat data.csv | nc 127.0.0.1 11000`.
 
-    A listener in the driver's reader process appends complete lines to a segment log; an offset
-    is a position in that log, on disk before Spark sees it. Tasks read slices of the log.
+    A listener in the driver's reader process, or a receiver of its own, appends complete lines to a
+    segment log; an offset is a position in that log, on disk before Spark sees it. Tasks read
+    slices of the log.
 
     Parallelism: `parallelism` ports, and each port's new lines are cut into slices, so that one
         busy port keeps all cores at work. Tasks must see `path` under the same name.
     Replay: any batch that the source has not been told to forget (Spark's commit).
-    Guarantee: exactly once from the log on, with a checkpoint and an idempotent or transactional
-        sink. What had not reached the log when the process died is lost: plain TCP has no
-        acknowledgement. But a sender that waits for the connection's close, as `send_lines`
-        does, learns it: a close in good order says that all its lines are on disk, where no
-        power failure takes them; anything else, a reset, says that some may not be.
+    Guarantee: with a checkpoint and an idempotent or transactional sink, exactly once from the
+        sender, if it has a name (`python -m tutorial_pkg send FILE --name host-7`, or `--follow
+        PATH`): the receiver keeps how far it has come in the same frame as its lines, and tells it
+        when it connects again. From any other sender exactly once from the log on: what had not
+        reached the log when a process died is lost, as plain TCP has no acknowledgement. But one
+        that waits for the connection's close, as `send_lines` does, learns it: a close in good
+        order says that all its lines are on disk, where no power failure takes them; anything
+        else, a reset, says that some may not be. Over RELP at least once: rsyslog sends again what
+        was not acknowledged, which may be in the log.
 
     Options:
     {options}
 
-    Schema: value STRING; then with includeMetadata port INT, received_at TIMESTAMP; then with
-    eventTime event_time TIMESTAMP.
+    Schema: value STRING; then with includeMetadata port INT, received_at TIMESTAMP, client STRING
+    (the name in the sender's certificate, null without one); then with eventTime event_time
+    TIMESTAMP.
 
     A line ends with a newline. A rest that none has ended is dropped and counted: the system
     closes a killed sender's connection in good order, too, and nothing tells `amount=10` of a
@@ -174,14 +180,44 @@ class NetworkLinesDataSource(DataSource):
     are read to their end. With the trigger `availableNow` no port is opened: the query reads what
     is in the log, and stops.
 
+    TLS: with `tlsCertificate` the ports speak nothing else. `tlsClientCa` makes clients show a
+    certificate, and `allowedClients` lets in some of them only: the names are the DNS names of a
+    certificate, its other alternative names, and its common name. Who is refused is counted, and
+    `network_status` quotes the last reason. Without TLS, an address that other machines can reach
+    has a warning.
+
+    Named senders: one connection for a name at a time, and one file, or one followed path, for a
+    name. A file that was replaced or truncated is refused: its lines could be there already. A name
+    that was not heard of for `forgetNamesAfter` is forgotten, and what it sends then comes again.
+
+    A receiver of its own: `python -m tutorial_pkg receive PATH --port 11000` holds the ports, with
+    these options as words with dashes (`--max-backlog-bytes`), and queries on PATH only read: they
+    may restart, or stay away until `maxBacklogBytes` is full, and no sender notices. The receiver
+    deletes what the query has committed, so a log has one query. A glob (`*`, `?`, `[a-c]`) for
+    `path` reads the logs of all receivers whose folders match, and of new ones after a second or
+    two. Keep the folder of a receiver that is gone: a checkpoint that has read it needs it. To
+    have queries listen themselves again, delete `received.json` there while nothing runs.
+
+    RELP: `value` has the message as rsyslog sends it, in its default template
+    `<133>2026-11-23T07:12:36.988655+00:00 host app: text`. Its fields:
+
+        fields = r"^<(\d+)>(\S+) (\S+) ([^\s:]+): ?(.*)"
+        lines.select(
+            F.floor(F.regexp_extract("value", fields, 1).cast("int") / 8).alias("facility"),
+            F.regexp_extract("value", fields, 2).cast("timestamp").alias("time"),
+            F.regexp_extract("value", fields, 3).alias("host"),
+            F.regexp_extract("value", fields, 5).alias("message"),
+        )
+
     The log is for its user and group only, and no symbolic link in it is followed.
 
     Errors: `ValueError` for an option; `OSError` for a port in use, tried again for 10 seconds,
-    and for too few file descriptors; `LogLockedError` when another query writes to the log;
-    `LogNotVisibleError` where a worker does not see it; `LogDamagedError`; `ValueError` when the
-    checkpoint does not fit the log.
+    and for too few file descriptors; `LogLockedError` when another query writes to the log, or
+    reads a receiver's; `LogNotVisibleError` where a worker does not see it; `LogDamagedError`;
+    `ValueError` when the checkpoint does not fit the log.
 
-    The log is after Kafka's; the offset by port after Kafka's partitions.
+    The log is after Kafka's; the offset by port after Kafka's partitions; positions that the
+    receiver keeps are after the transactional ids of Kafka's producers.
     """
 
     @classmethod

@@ -1,0 +1,46 @@
+"""A receiver of network_lines in a process of its own, made to be killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tutorial_pkg.connectors.network_lines import network_status
+from tutorial_pkg.processes.query_process import wait_until
+
+SECONDS = 60
+
+
+class ReceiverProcess:
+    """`python -m tutorial_pkg receive FOLDER --port PORT …`, from `with` on; it listens then."""
+
+    def __init__(self, folder: Path, port: int, *words: object) -> None:
+        self._folder = folder
+        self._words = [str(word) for word in (folder, "--port", port, *words)]
+
+    def __enter__(self) -> ReceiverProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        self.begin()
+        wait_until(self._listens, SECONDS, "a receiver that listens")
+
+    def begin(self) -> None:
+        """As `start`, but it does not wait."""
+        command = [sys.executable, "-m", "tutorial_pkg", "receive", *self._words]
+        self._process = subprocess.Popen(command, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _listens(self) -> bool:
+        assert self._process.poll() is None, "the receiver has ended"
+        status = network_status(self._folder)
+        return status.listening and status.process == self._process.pid

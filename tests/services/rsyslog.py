@@ -1,0 +1,64 @@
+"""A real rsyslogd that sends the lines of a file over RELP."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tutorial_pkg.processes.services import rsyslogd
+
+_CONFIGURATION = """
+global(workDirectory="{work}")
+module(load="imfile")
+module(load="omrelp" tls.tlslib="openssl")
+input(type="imfile" file="{file}" tag="app:" facility="local0" ruleset="out"
+      persistStateInterval="1")
+ruleset(name="out" queue.type="LinkedList" queue.filename="queue" queue.saveOnShutdown="on") {{
+  action(type="omrelp" target="127.0.0.1" port="{port}" timeout="10" {tls}
+         action.resumeRetryCount="-1" action.resumeInterval="1")
+}}
+"""
+
+
+class Rsyslog:
+    """Started by `with`; `file` is what it sends, and may be there before, and grow."""
+
+    def __init__(self, folder: Path, port: int, tls: str = "") -> None:
+        self.file = folder / "sent.log"
+        self._folder = folder
+        work = folder / "work"
+        work.mkdir(parents=True)
+        text = _CONFIGURATION.format(work=work, file=self.file, port=port, tls=tls)
+        (folder / "rsyslog.conf").write_text(text)
+
+    def write(self, lines: list[str]) -> None:
+        with self.file.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def __enter__(self) -> Rsyslog:
+        words = ["-n", "-f", self._folder / "rsyslog.conf", "-i", self._folder / "pid"]
+        with (self._folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [rsyslogd(), *words], stdout=output, stderr=output, cwd=self._folder
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def restart(self) -> None:
+        """It saves what it has not been told is on disk, and sends it after its start."""
+        self.__exit__()
+        self.__enter__()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def said(self) -> str:
+        return (self._folder / "output").read_text()

@@ -1,0 +1,140 @@
+"""RELP with the real rsyslogd: what it sends is in the log, and on disk before it is told so."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import Certificates
+from tests.network_queries import HOST, network_lines, rows, start_query, to_parquet
+from tests.receivers import ReceiverProcess
+from tests.services.rsyslog import Rsyslog
+from tutorial_pkg.connectors.network_lines import network_status
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.processes.services import rsyslogd
+
+try:
+    rsyslogd()
+except FileNotFoundError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+# <priority>time host tag message, as rsyslog forwards it.
+SYSLOG = re.compile(r"<(\d+)>(\S+) (\S+) app: ?(.*)")
+SECONDS = 120
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    (tmp_path / "certificates").mkdir()
+    return Certificates(tmp_path / "certificates")
+
+
+@contextmanager
+def receiver(folder: Path, port: int, *words: object) -> Iterator[ReceiverProcess]:
+    with ReceiverProcess(folder / "log", port, "--protocol", "relp", *words) as running:
+        yield running
+
+
+def messages(spark, folder: Path, port: int) -> Counter[str]:
+    """How often each message is in the query's output, after one more run."""
+    lines = network_lines(spark, folder, port)
+    query = to_parquet(lines, folder).trigger(availableNow=True).start()
+    assert query.awaitTermination(SECONDS)
+    found = map(SYSLOG.fullmatch, rows(spark, folder))
+    return Counter(match[4] for match in found)
+
+
+def received(folder: Path, port: int) -> int:
+    return network_status(folder / "log").ports[port].lines
+
+
+def test_messages_arrive_as_rsyslog_sends_them(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    query = start_query(spark, tmp_path, port, protocol="relp")
+    with Rsyslog(tmp_path / "rsyslog", port) as sender:
+        sender.write(["first", "größer", "", "a,b  c"])
+        wait_until(lambda: received(tmp_path, port) >= 3, SECONDS, "the messages")
+        query.processAllAvailable()
+    query.stop()
+    found = [SYSLOG.fullmatch(value) for value in rows(spark, tmp_path)]
+    assert {match[4] for match in found} >= {"first", "größer", "a,b  c"}
+    assert {match[1] for match in found} == {str(16 * 8 + 5)}  # local0, notice
+
+
+def test_a_killed_receiver_loses_nothing(spark, tmp_path, free_ports) -> None:
+    """RELP is at least once: what was on disk and not told is there twice, and not more often."""
+    port = free_ports(1)
+    lines = [f"line {number}" for number in range(3_000)]
+    with Rsyslog(tmp_path / "rsyslog", port) as sender:
+        sender.write(lines)
+        for part in (200, 400):
+            with receiver(tmp_path, port) as running:
+                wait_until(lambda: received(tmp_path, port) >= part, SECONDS, "a part")  # noqa: B023
+                running.kill()
+        with receiver(tmp_path, port):
+            wait_until(
+                lambda: set(lines) <= messages(spark, tmp_path, port).keys(), SECONDS, "all lines"
+            )
+    found = messages(spark, tmp_path, port)
+    assert found.keys() == set(lines)
+    assert max(found.values()) <= 3
+    print(f"{found.total() - len(found)} of {len(found)} messages came again")
+
+
+def test_a_restarted_rsyslogd_loses_nothing(spark, tmp_path, free_ports) -> None:
+    port = free_ports(1)
+    lines = [f"line {number}" for number in range(1_013)]
+    with receiver(tmp_path, port), Rsyslog(tmp_path / "rsyslog", port) as sender:
+        sender.write(lines)
+        wait_until(lambda: received(tmp_path, port) >= 100, SECONDS, "a part")
+        sender.restart()
+        wait_until(
+            lambda: set(lines) <= messages(spark, tmp_path, port).keys(), SECONDS, "all lines"
+        )
+
+
+def test_a_killed_rsyslogd_goes_on(spark, tmp_path, free_ports) -> None:
+    """What rsyslogd itself held in memory is lost with it: that is its queue's affair."""
+    port = free_ports(1)
+    with receiver(tmp_path, port):
+        sender = Rsyslog(tmp_path / "rsyslog", port)
+        with sender:
+            sender.write([f"line {number}" for number in range(1_013)])
+            wait_until(lambda: received(tmp_path, port) >= 100, SECONDS, "a part")
+            sender.kill()
+        with sender:
+            sender.write(["after the kill"])
+            wait_until(
+                lambda: "after the kill" in messages(spark, tmp_path, port), SECONDS, "the line"
+            )
+
+
+def test_over_tls_both_sides_are_known(spark, tmp_path, free_ports, certificates) -> None:
+    port = free_ports(1)
+    client = certificates.issue("host-7", "host-7")
+    tls = (
+        f'tls="on" tls.caCert="{certificates.ca}" tls.myCert="{client}" tls.myPrivKey="{client}" '
+        'tls.authMode="name" tls.permittedPeer=["localhost"]'
+    )
+    options = {
+        "protocol": "relp",
+        "includeMetadata": "true",
+        "tlsCertificate": certificates.server,
+        "tlsClientCa": certificates.ca,
+        "allowedClients": "host-7",
+    }
+    query = start_query(spark, tmp_path, port, **options)
+    with Rsyslog(tmp_path / "rsyslog", port, tls) as sender:
+        sender.write(["secret"])
+        wait_until(lambda: received(tmp_path, port) >= 1, SECONDS, sender.said or "the line")
+        query.processAllAvailable()
+    query.stop()
+    [row] = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert SYSLOG.fullmatch(row.value)[4] == "secret"
+    assert (row.client, row.port) == ("host-7", port)
+    assert HOST == "127.0.0.1"
