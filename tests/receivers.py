@@ -36,6 +36,11 @@ class ReceiverProcess:
         command = [sys.executable, "-m", "tutorial_pkg", "receive", *self._words]
         self._process = subprocess.Popen(command, env={**os.environ, "PYTHONUNBUFFERED": "1"})
 
+    def keep_up(self) -> None:
+        """Begin again if it has ended."""
+        if self._process.poll() is not None:
+            self.begin()
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()

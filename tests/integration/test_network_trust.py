@@ -1,0 +1,130 @@
+"""network_lines on real Spark: TLS, senders with a name, and receivers of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import Certificates
+from tests.network_queries import HOST, network_lines, offsets, rows, start_query, to_parquet
+from tests.receivers import ReceiverProcess
+from tutorial_pkg.__main__ import main
+from tutorial_pkg.connectors.network_lines import network_status
+from tutorial_pkg.connectors.network_lines.forward import send_named
+from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
+from tutorial_pkg.processes.query_process import wait_until
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    (tmp_path / "certificates").mkdir()
+    return Certificates(tmp_path / "certificates")
+
+
+def write(file: Path, first: int, count: int) -> list[str]:
+    lines = [f"line {number}" for number in range(first, first + count)]
+    with file.open("a") as opened:
+        opened.writelines(f"{line}\n" for line in lines)
+    return lines
+
+
+def test_tls_and_who_sent_what(spark, tmp_path, free_ports, certificates, capsys) -> None:
+    port = free_ports(1)
+    options = {
+        "tlsCertificate": certificates.server,
+        "tlsClientCa": certificates.ca,
+        "allowedClients": "host-7, host-8",
+        "includeMetadata": "true",
+    }
+    query = start_query(spark, tmp_path, port, **options)
+    send_lines(HOST, port, ["from 7"], tls=certificates.client("host-7"))
+    file = tmp_path / "file"
+    write(file, 0, 3)
+    client = certificates.issue("host-8", "host-8")
+    words = ["--tls-ca", certificates.ca, "--tls-certificate", client, "--name", "file of 8"]
+    assert main(["send", str(file), "--port", str(port), *map(str, words)]) == 0
+    with pytest.raises(SenderRefusedError, match=r"^not in allowedClients: host-9$"):
+        send_lines(HOST, port, ["from 9"], tls=certificates.client("host-9"))
+    query.processAllAvailable()
+    told = "refused: 1 name (last: 127.0.0.1: not in allowedClients: host-9)"
+    wait_until(lambda: told in str(network_status(tmp_path / "log")), 10, told)
+    query.stop()
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.columns == ["value", "port", "received_at", "client"]
+    assert sorted((row.value, row.client) for row in found.collect()) == [
+        ("from 7", "host-7"),
+        *((f"line {number}", "host-8") for number in range(3)),
+    ]
+
+
+def test_a_named_file_goes_on_when_the_query_restarts(spark, tmp_path, free_ports) -> None:
+    port, file, expected = free_ports(1), tmp_path / "file", []
+    for turn in range(3):
+        query = start_query(spark, tmp_path, port)
+        expected += write(file, turn * 1_013, 1_013)
+        assert send_named(file, HOST, port, "host-7") == 1_013
+        query.processAllAvailable()
+        query.stop()
+    assert sorted(rows(spark, tmp_path)) == sorted(expected)
+
+
+def test_queries_restart_behind_a_receiver(spark, tmp_path, free_ports) -> None:
+    port, file, expected = free_ports(1), tmp_path / "file", []
+    with ReceiverProcess(tmp_path / "log", port):
+        for turn in range(3):
+            expected += write(file, turn * 101, 101)
+            send_named(file, HOST, port, "host-7")
+            query = to_parquet(network_lines(spark, tmp_path, 1), tmp_path).start()
+            _wait_for_rows(spark, tmp_path, len(expected))
+            query.stop()
+    assert sorted(rows(spark, tmp_path)) == sorted(expected)
+
+
+def _wait_for_rows(spark, folder: Path, count: int) -> None:
+    """There is nothing to read before the first batch."""
+    first = folder / "out" / "_spark_metadata" / "0"
+    wait_until(lambda: first.exists() and len(rows(spark, folder)) == count, 60, f"{count} rows")
+
+
+def test_one_query_reads_several_receivers_and_discovers_one(spark, tmp_path, free_ports) -> None:
+    port = free_ports(3)
+    first = ReceiverProcess(tmp_path / "log" / "a", port)
+    second = ReceiverProcess(tmp_path / "log" / "b", port + 1)
+    late = ReceiverProcess(tmp_path / "log" / "c", port + 2)
+    with first, second:
+        lines = spark.readStream.format("network_lines").load(str(tmp_path / "log" / "*"))
+        query = to_parquet(lines, tmp_path).start()
+        send_lines(HOST, port, ["a"])
+        send_lines(HOST, port + 1, ["b"])
+        _wait_for_rows(spark, tmp_path, 2)
+        with late:
+            send_lines(HOST, port + 2, ["c"])
+            _wait_for_rows(spark, tmp_path, 3)
+        query.stop()
+    assert sorted(rows(spark, tmp_path)) == ["a", "b", "c"]
+    assert offsets(tmp_path)[-1].keys() == {f"a/{port}", f"b/{port + 1}", f"c/{port + 2}", "log"}
+
+
+def test_the_option_errors_of_tls(tmp_path, certificates) -> None:
+    from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
+
+    text = str(tmp_path / "text")
+    Path(text).write_text("no PEM")
+    for options, expected in (
+        (
+            {"tlsCertificate": "/none"},
+            "option `tlsCertificate` must be a PEM file that can be read",
+        ),
+        ({"tlsClientCa": text}, "option `tlsClientCa` needs `tlsCertificate` as well"),
+        ({"allowedClients": "a"}, "option `allowedClients` needs `tlsClientCa` as well"),
+        ({"allowedClients": "a,"}, "option `allowedClients` must be names with commas between"),
+        ({"tlsCertificate": text}, f"option `tlsCertificate`: {text} cannot be used: "),
+        (
+            {"tlsCertificate": str(certificates.server), "tlsClientCa": text},
+            f"option `tlsClientCa`: {text} cannot be used: ",
+        ),
+    ):
+        with pytest.raises(ValueError) as error:
+            NetworkLinesDataSource({"path": "log", **options}).schema()
+        assert str(error.value).startswith("format `network_lines`: " + expected)
