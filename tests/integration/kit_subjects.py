@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.certificates import Certificates
 from tests.conftest import first_of_free_ports
 from tutorial_pkg import (
     CpuLogDataSource,
@@ -59,20 +61,35 @@ def cpu_log_source(folder: Path) -> StreamSource:
     )
 
 
-def network_lines(folder: Path) -> StreamSource:
+def network_lines(
+    folder: Path, tls: ssl.SSLContext | None = None, **options: object
+) -> StreamSource:
     port = first_of_free_ports(2)
 
     def feed(numbers: Sequence[int]) -> None:
         wait_until(lambda: network_status(folder).listening, 60, "listening")
-        send_lines("127.0.0.1", port, [str(number) for number in numbers])
+        send_lines("127.0.0.1", port, [str(number) for number in numbers], tls=tls)
 
     return StreamSource(
         NetworkLinesDataSource,
-        {"path": folder, "port": port},
+        {"path": folder, "port": port, **options},
         feed=feed,
         feed_when_stopped=False,
         limit={"maxRowsPerTrigger": LIMIT},
         other_parallelism={"parallelism": 2},
+    )
+
+
+def network_lines_tls(folder: Path) -> StreamSource:
+    """With certificates on both sides."""
+    (folder / "certificates").mkdir(parents=True)
+    certificates = Certificates(folder / "certificates")
+    return network_lines(
+        folder,
+        certificates.client("host-7"),
+        tlsCertificate=certificates.server,
+        tlsClientCa=certificates.ca,
+        allowedClients="host-7",
     )
 
 

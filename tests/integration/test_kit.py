@@ -36,6 +36,11 @@ class TestNetworkLines(StreamSourceTests):
         return kit_subjects.network_lines(folder)
 
 
+class TestNetworkLinesWithTls(StreamSourceTests):
+    def describe(self, folder: Path) -> StreamSource:
+        return kit_subjects.network_lines_tls(folder)
+
+
 class TestBuiltStream(StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         return kit_subjects.built_stream(folder)

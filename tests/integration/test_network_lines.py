@@ -136,6 +136,7 @@ def test_metadata_and_event_time(spark, tmp_path, free_ports) -> None:
         ("value", "string"),
         ("port", "int"),
         ("received_at", "timestamp"),
+        ("client", "string"),
         ("event_time", "timestamp"),
     ]
     late = found.selectExpr("value", "port", "cast(event_time as string) as time").collect()

@@ -17,6 +17,7 @@ from tutorial_pkg.durable_log.segments import (
     LogNotVisibleError,
     SegmentWriter,
     frames,
+    newest_frames,
     read_frames,
 )
 
@@ -292,3 +293,18 @@ def test_what_the_disk_refused_once_is_never_called_synced(tmp_path, monkeypatch
     with pytest.raises(OSError, match="no such luck"):
         log.close()
     assert not open_below(tmp_path)
+
+
+def test_the_last_frame_on_disk_outlives_its_segment_being_full(tmp_path) -> None:
+    """After a power failure the new segment may be empty, and a connector needs its last frame."""
+    log = write(tmp_path, PAYLOADS[:1], segment_bytes=1)
+    log.sync()
+    end = log.end
+    log.append(b"not on disk\n", 1, 0)
+    log.delete_below(end)
+    assert len(segments(tmp_path)) == 2
+    log.sync()
+    log.delete_below(end)
+    assert len(segments(tmp_path)) == 1
+    assert [bytes(payload) for _, payload in newest_frames(tmp_path, log.end)] == [b"not on disk\n"]
+    log.close()

