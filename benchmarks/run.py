@@ -35,6 +35,7 @@ SECTIONS = (
     "startup",
     "latency",
     "network_lines",
+    "network_trust",
     "file_lines",
     "growth",
     "cpu_log",

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.disk import make_folder, replace_file
 from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs, Number
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS, WriterLock
 
@@ -34,10 +34,13 @@ _GLOB = "*?["
 
 
 class Published:
-    """What a receiver tells of its logs, and hears of the query."""
+    """What a receiver tells of its logs, and hears of the query. Raises `OSError`."""
 
     def __init__(self, logs: LogGroup) -> None:
         self._logs = logs
+        place = (logs.directory / REPORTED).parent
+        make_folder(place)
+        place.chmod(0o770)  # the query may be another user's, of the same group
         self._told: dict[str, Any] = {}
         self._deleted: Mapping[str, int] = {}
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.network_lines.running import HOST, Running
+from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import forward
 from tutorial_pkg.connectors.network_lines.connection import RefusedError
 from tutorial_pkg.connectors.network_lines.forward import (
@@ -313,6 +314,22 @@ def test_a_sender_that_is_silent_between_lines_keeps_its_connection(start) -> No
     assert running.status.idle_closed == 0
 
 
+def test_a_disk_that_is_full_ends_the_query_and_confirms_nothing(start, monkeypatch) -> None:
+    running = start()
+
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with exchange(running) as sender:
+        monkeypatch.setattr(running.log, "append", no_room)
+        with pytest.raises(ConnectionError):
+            sender.send(b"a\n", 1)
+            sender.finish()
+    wait_until(lambda: running.listener._ports[running.port].failure, 5, "the failure")
+    with pytest.raises(OSError, match="No space left on device"):
+        running.listener.raise_failure()
+
+
 # ---- What is known of names ----------------------------------------------------------------------
 
 
@@ -494,3 +511,22 @@ def test_a_name_is_for_one_kind_of_sending(start, tmp_path) -> None:
     send_named(file, HOST, running.port, "host-7")
     with pytest.raises(ValueError, match="this name was used for another kind of sending"):
         follow(file, HOST, running.port, "host-7")
+
+
+# ---- The command ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "give one of FILE and --follow PATH"),
+        (["x", "--follow", "y"], "give one of FILE and --follow PATH"),
+        (["--follow", "y"], "--follow needs a --name, by which the receiver knows what it has"),
+        (["x", "--name", "n", "--connections", "2"], "a sender with a --name has one connection"),
+        (["x", "--tls-certificate", "c"], "--tls-ca is missing: the authority that the receiver's"),
+        (["x", "--tls-ca", "/none"], "`ca`: /none cannot be used: No such file or directory"),
+    ],
+)
+def test_words_that_do_not_fit(words: list[str], expected: str, capsys) -> None:
+    assert main(["send", *words]) == 1
+    assert f"send: {expected}" in capsys.readouterr().err

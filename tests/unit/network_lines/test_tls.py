@@ -14,6 +14,7 @@ import pytest
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, Running
 from tutorial_pkg.connectors.network_lines import listener as listener_module
+from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
 from tutorial_pkg.connectors.network_lines.notes import split
 from tutorial_pkg.connectors.network_lines.sender import (
     LinesDroppedError,
@@ -22,7 +23,8 @@ from tutorial_pkg.connectors.network_lines.sender import (
 )
 from tutorial_pkg.connectors.network_lines.status import network_status
 from tutorial_pkg.connectors.network_lines.tls import certified_names, client_tls
-from tutorial_pkg.durable_log.segments import read_frames
+from tutorial_pkg.durable_log.group import Backlog
+from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
 from tutorial_pkg.processes.query_process import wait_until
 
 
@@ -293,3 +295,22 @@ def test_records_that_end_where_the_room_ends(start, certificates: Certificates)
         for first in range(0, len(lines), 333):
             client.sendall(b"".join(line + b"\n" for line in lines[first : first + 333]))
         assert running.wait_for_lines(len(lines)) == lines
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_an_address_for_everybody_without_tls_has_one_warning(
+    tmp_path, free_ports, certificates, caplog, secure: bool
+) -> None:
+    limits = Limits(line_bytes=100, connections=1, idle_seconds=1)
+    port = free_ports(2)
+    logs = {each: SegmentWriter(tmp_path / str(each)) for each in (port, port + 1)}
+    tls = certificates.files() if secure else None
+    listener = Listener(tmp_path, "0.0.0.0", list(logs), Backlog(logs, 1), limits, tls=tls)
+    listener.close()
+    for log in logs.values():
+        log.close()
+    warnings = network_status(tmp_path).warnings
+    assert len(warnings) == caplog.text.count("0.0.0.0 is reachable") == (0 if secure else 1)
+    if not secure:
+        for option in ("tlsCertificate", "tlsKey", "tlsClientCa", "allowedClients"):
+            assert f"`{option}`" in warnings[0]

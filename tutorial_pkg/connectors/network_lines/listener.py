@@ -350,14 +350,16 @@ class PortListener(threading.Thread):
         assert dialogue
         try:
             count = connection.socket.recv_into(self._room)
-            for block in dialogue.take(self._room[:count]):
-                self._store(connection, block)
         except BlockingIOError:
             return
-        except RefusedError as refused:
-            self._refuse(connection, refused)
         except OSError:
             self._break(connection)
+            return
+        try:
+            for block in dialogue.take(self._room[:count]):
+                self._store(connection, block)
+        except RefusedError as refused:
+            self._refuse(connection, refused)
         else:
             self._after(connection, count)
 

@@ -1,0 +1,151 @@
+"""What trust costs `network_lines`: TLS beside plain TCP; one, two and four receivers.
+
+    python benchmarks/bench_network_trust.py [--lines 3000000] [--rounds 3] [--conf key=value ...]
+
+A process of its own sends lines of 77 bytes to running queries with the noop sink. What counts is
+the time from the first byte until the last row has passed. Receivers are processes of their own,
+and one query reads all of their logs by a glob.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import trustme
+from lines import BLOCK, BLOCK_LINES, connect_and_send
+from measure import Result, Series, Watch, finish, in_turns, parse, series_of
+from pyspark.sql import SparkSession
+
+from tutorial_pkg import network_status, start_spark
+from tutorial_pkg.connectors.network_lines import client_tls
+from tutorial_pkg.connectors.network_lines.sender import connect, end, receive
+from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.processes.query_process import wait_until
+
+HOST, PORT = "127.0.0.1", 22000
+RECEIVERS = (1, 2, 4)
+
+
+def send_burst(ports: list[int], lines: int, ca: str | None, certificate: str | None) -> float:
+    """Send `lines` to `ports` in equal parts, until all are in the logs; the time it began."""
+    send = partial(send_with_tls, ca, certificate) if ca else connect_and_send
+    parts = [((HOST, port), lines // len(ports)) for port in ports]
+    threads = [threading.Thread(target=send, args=part) for part in parts]
+    started = time.time()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return started
+
+
+def send_with_tls(ca: str, certificate: str, address: tuple[str, int], lines: int) -> None:
+    with connect(address, client_tls(ca, certificate)) as client:
+        for _ in range(lines // BLOCK_LINES):
+            client.sendall(BLOCK)
+        end(client)
+        if receive(client):
+            raise RuntimeError("the lines were not confirmed")
+
+
+class Contestant:
+    """A query on the log at `path`, and whoever sends to `ports`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: Path,
+        ports: list[int],
+        sender: ProcessPoolExecutor,
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
+        self._ports, self._sender, self._tls = ports, sender, tls
+        options = {"tlsCertificate": tls[1], "tlsClientCa": tls[0]} if tls else {}
+        source = spark.readStream.format("network_lines").options(port=ports[0], **options)
+        writer = source.load(str(path)).writeStream.format("noop")
+        checkpoint = path.parent / f"checkpoint-{ports[0]}"
+        self._query = writer.option("checkpointLocation", str(checkpoint)).start()
+
+    def burst(self, lines: int) -> float:
+        files = [str(file) for file in self._tls] if self._tls else [None, None]
+        started: float = self._sender.submit(send_burst, self._ports, lines, *files).result()
+        self._query.processAllAvailable()
+        return time.time() - started
+
+    def close(self) -> None:
+        self._query.stop()
+
+
+def certificates(folder: Path) -> tuple[Path, Path]:
+    """Authority and, for both sides, one certificate."""
+    authority, ca, both = trustme.CA(), folder / "ca.pem", folder / "both.pem"
+    authority.cert_pem.write_to_path(ca)
+    authority.issue_cert(HOST, "sender").private_key_and_cert_chain_pem.write_to_path(both)
+    return ca, both
+
+
+def start_receivers(folder: Path, ports: list[int], opened: ExitStack) -> Path:
+    """Processes, a port each, with logs side by side; the glob for all of them."""
+    for port in ports:
+        log = folder / f"receivers-{len(ports)}" / str(port)
+        command = [sys.executable, "-m", "tutorial_pkg", "receive", log, "--port", port]
+        process = subprocess.Popen([str(word) for word in command])
+        opened.callback(process.wait)
+        opened.callback(process.terminate)
+        wait_until(lambda log=log: network_status(log).listening, 60, "a receiver that listens")
+    return folder / f"receivers-{len(ports)}" / "*"
+
+
+def measure(
+    group: str, contestants: dict[str, Contestant], lines: int, rounds: int, base: str
+) -> list[Series]:
+    runs: dict[str, Callable[[], float]] = {
+        name: partial(each.burst, lines) for name, each in contestants.items()
+    }
+    return series_of(group, lines, in_turns(runs, rounds), base)
+
+
+def main() -> None:
+    given = parse(__doc__)
+    with ExitStack() as opened:
+        watch = opened.enter_context(Watch("network_trust"))
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(dir=work_dir("bench"))))
+        spawn = multiprocessing.get_context("spawn")
+        sender = opened.enter_context(ProcessPoolExecutor(1, mp_context=spawn))
+        spark = start_spark("bench_network_trust", **given.conf)
+        plain = Contestant(spark, folder / "plain", [PORT], sender)
+        tls = Contestant(spark, folder / "tls", [PORT + 1], sender, certificates(folder))
+        for log in (folder / "plain", folder / "tls"):
+            wait_until(lambda log=log: network_status(log).listening, 60, "listening")
+        group = f"burst of {given.lines:,}"
+        both = {"plain TCP": plain, "TLS": tls}
+        series = measure(group, both, given.lines, given.rounds, "plain TCP")
+        plain.close()
+        tls.close()
+        watch.phase = "receivers"
+        many: dict[str, Contestant] = {}
+        for count in RECEIVERS:
+            ports = [PORT + 10 * count + number for number in range(count)]
+            glob = start_receivers(folder, ports, opened)
+            many[f"{count} receivers"] = Contestant(spark, glob, ports, sender)
+        group = f"receivers, {given.lines:,} lines"
+        series += measure(group, many, given.lines, given.rounds, "1 receivers")
+        for contestant in many.values():
+            contestant.close()
+        spark.stop()
+    title = "`network_lines`: TLS, and receivers of their own"
+    finish(given, Result(title, series), watch)
+
+
+if __name__ == "__main__":
+    main()
