@@ -33,7 +33,7 @@ class Certificates:
     def files(self, *clients: str, ask: bool = True) -> TlsFiles:
         """For a listener: with `ask` it wants certificates, of `clients` if there are any."""
         ca = str(self.ca) if ask else None
-        return TlsFiles(str(self.server), None, ca, frozenset(clients))
+        return TlsFiles(str(self.server), None, ca, clients)
 
     def client(self, name: str | None = None, until: datetime | None = None) -> ssl.SSLContext:
         """What a sender needs, with a certificate for `name`, if there is one."""

@@ -27,6 +27,7 @@ from tutorial_pkg.core.options import (
     choice,
     documented,
     integer,
+    names,
     taking,
 )
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
@@ -42,15 +43,6 @@ def pem_file(text: str) -> str:
     if not (path.is_file() and os.access(path, os.R_OK)):
         raise ValueError
     return str(path)
-
-
-@taking("names with commas between them")
-def names(text: str) -> frozenset[str]:
-    """A parser for names with commas between them."""
-    found = frozenset(name.strip() for name in text.split(","))
-    if "" in found:
-        raise ValueError
-    return found
 
 
 METADATA = "port INT, received_at TIMESTAMP, client STRING"
@@ -121,7 +113,7 @@ OPTIONS = Options(
         Option(
             "allowedClients",
             names,
-            frozenset(),
+            None,
             "of those only clients whose certificate has one of these names; all by default",
         ),
         Option(
@@ -286,9 +278,8 @@ def tls_files(options: OptionValues) -> TlsFiles | None:
     """What the ports need for TLS, if they are to speak it."""
     if not options.tlsCertificate:
         return None
-    return TlsFiles(
-        options.tlsCertificate, options.tlsKey, options.tlsClientCa, options.allowedClients
-    )
+    clients = options.allowedClients or ()
+    return TlsFiles(options.tlsCertificate, options.tlsKey, options.tlsClientCa, clients)
 
 
 def _ports(options: OptionValues) -> range:

@@ -112,7 +112,7 @@ class TlsFiles:
     certificate: str
     key: str | None = None
     client_ca: str | None = None
-    clients: frozenset[str] = frozenset()
+    clients: tuple[str, ...] = ()
 
     def context(self) -> ssl.SSLContext:
         """Raises `ValueError` that names a file that cannot be used."""

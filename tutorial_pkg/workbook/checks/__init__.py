@@ -25,4 +25,5 @@ from tutorial_pkg.workbook.checks.notebook_13 import (
 )
 from tutorial_pkg.workbook.checks.notebook_14 import check_14_1, check_14_2
 from tutorial_pkg.workbook.checks.notebook_15 import check_15_1, check_15_2
+from tutorial_pkg.workbook.checks.notebook_16 import check_16_1, check_16_2
 from tutorial_pkg.workbook.checks.verdict import Verdict, the_solution

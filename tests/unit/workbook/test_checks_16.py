@@ -1,0 +1,49 @@
+"""The checks of notebook 16."""
+
+from __future__ import annotations
+
+from tests.unit.workbook.answers import tried
+from tutorial_pkg.workbook.checks import check_16_1, check_16_2
+
+
+def next_block(data: bytes, position: int) -> tuple[bytes, int]:
+    block = data[position : data.rfind(b"\n") + 1]
+    return block, position + len(block)
+
+
+def by_text(data: bytes, position: int) -> tuple[bytes, int]:
+    block, _ = next_block(data, position)
+    return block, position + len(block.decode())
+
+
+def positions(frames: list) -> dict:
+    return {name: position for name, position in frames if name}
+
+
+def highest(frames: list) -> dict:
+    found: dict = {}
+    for name, position in frames:
+        if name:
+            found[name] = max(position, found.get(name, 0))
+    return found
+
+
+test_16_1 = tried(
+    check_16_1,
+    (next_block, "✓ Whole lines, and the position"),
+    (lambda data, position: list(next_block(data, position)), "✓ Whole lines"),
+    ("text", "A function is wanted"),
+    (lambda data, position: data[position:], "It must return two things"),
+    (lambda data, position: (data[position:], len(data)), "may be torn: leave it"),
+    (lambda data, position: next_block(data, 0), "are on the receiver's disk already"),
+    (by_text, "A position counts bytes, not characters"),
+)
+
+test_16_2 = tried(
+    check_16_2,
+    (positions, "✓ The log alone says where"),
+    (dict, "A frame of plain lines has no name"),
+    (highest, "The newest frame is the last one"),
+    (lambda frames: positions(frames[::-1]), "The last frame of a name counts"),
+    (lambda frames: None, "An empty log knows nobody"),
+)

@@ -1,0 +1,62 @@
+"""Checks of notebook 16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
+
+# ---- Exercise 1: a block of whole lines ----------------------------------------------------------
+
+_TORN = "The rest behind the last newline may be torn: leave it for the next block."
+_BLOCKS = [
+    Case((b"a\nb\n", 0), (b"a\nb\n", 4), "Both lines are whole, so all four bytes are sent."),
+    Case((b"a\nb\n", 2), (b"b\n", 4), "The first two bytes are on the receiver's disk already."),
+    Case((b"a\nbcd", 0), (b"a\n", 2), _TORN),
+    Case((b"a\nbcd", 2), (b"", 2), _TORN),
+    Case((b"a\n", 2), (b"", 2), "All of it is there: an empty block, and the same position."),
+    Case(
+        ("ä\nb\n".encode(), 0), ("ä\nb\n".encode(), 5), "A position counts bytes, not characters."
+    ),
+]
+
+
+@exercise("def next_block(data, position)")
+def check_16_1(answer: Callable[[bytes, int], Any]) -> str:
+    """Does `answer` give the whole lines from a position on, and the position behind them?"""
+    compare(answer, _BLOCKS, key=_pair)
+    return "Whole lines, and the position behind them: a crash between two blocks costs nothing."
+
+
+def _pair(found: Any) -> Any:
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise Wrong("It must return two things: the bytes to send, and the position behind them.")
+    return bytes(found[0]) if isinstance(found[0], bytearray) else found[0], found[1]
+
+
+# ---- Exercise 2: where to go on ------------------------------------------------------------------
+
+_KNOWN = [
+    Case(([],), {}, "An empty log knows nobody."),
+    Case(([("a", 5), ("b", 7)],), {"a": 5, "b": 7}, "Each name has a position of its own."),
+    Case(([("a", 5), ("b", 7), ("a", 9)],), {"a": 9, "b": 7}, "The last frame of a name counts."),
+    Case(
+        ([("a", 5), (None, None), ("b", 7)],),
+        {"a": 5, "b": 7},
+        "A frame of plain lines has no name: it says nothing about positions.",
+    ),
+    Case(
+        ([("a", 9), ("a", 2)],),
+        {"a": 2},
+        "The newest frame is the last one. It need not have the highest position: after the "
+        "receiver had forgotten a name, its next file began at 0.",
+    ),
+]
+
+
+@exercise("def positions(frames)")
+def check_16_2(answer: Callable[[list[tuple[str | None, int | None]]], Any]) -> str:
+    """Does `answer` find in a log's frames where each sender has to go on?"""
+    compare(answer, _KNOWN)
+    return "The log alone says where each sender goes on, because lines and position are one frame."

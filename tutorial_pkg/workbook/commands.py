@@ -1,0 +1,32 @@
+"""Commands of the package in processes that a lesson may kill."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import tutorial_pkg
+from tutorial_pkg.processes.query_process import QueryProcess
+from tutorial_pkg.processes.services import Guard
+
+SCRIPT = Path(tutorial_pkg.__file__).with_name("__main__.py")
+
+
+class Command(QueryProcess):
+    """`python -m tutorial_pkg WORDS`; `output` collects what it prints. It ends with this process.
+
+    `again()` starts it once more, after it was killed.
+    """
+
+    def __init__(self, *words: object, output: Path) -> None:
+        super().__init__(SCRIPT, *words, output=output)
+        self._words = words
+        self._guard = Guard(self.pid, signal.SIGKILL)
+
+    def again(self) -> Command:
+        self.close()
+        return Command(*self._words, output=self.output)
+
+    def close(self) -> None:
+        self._guard.release()
+        super().close()
