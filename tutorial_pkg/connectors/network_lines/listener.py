@@ -279,7 +279,8 @@ class PortListener(threading.Thread):
 
     def _refuse(self, connection: Connection, why: RefusedError) -> None:
         """Count it, keep one line of why for the status, and say it if there is a way to."""
-        self.status.refused[why.reason] = self.status.refused.get(why.reason, 0) + 1
+        refused = self.status.refused  # replaced, as another thread may be copying it
+        self.status.refused = {**refused, why.reason: refused.get(why.reason, 0) + 1}
         self.status.last_refused = f"{connection.peer}: {why}"
         if connection.dialogue:
             connection.tell(connection.dialogue.refusal(why))
