@@ -41,10 +41,7 @@ class CuttingProxy:
         time.sleep(0.02)
         opened, self._open = self._open, []
         for each in opened:
-            with contextlib.suppress(OSError):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                each.shutdown(socket.SHUT_RDWR)
-                each.close()
+            _reset(each)
         self._cutting.clear()
 
     def _accept(self) -> None:
@@ -63,10 +60,20 @@ class CuttingProxy:
                     thread.start()
 
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
+        try:
             while data := source.recv(65536):
                 if self._cutting.is_set():
                     target.sendall(data[: self._chance.randrange(len(data))])
                     return
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
+        except OSError:  # one side is gone: so is the connection
+            _reset(source)
+            _reset(target)
+
+
+def _reset(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        end.shutdown(socket.SHUT_RDWR)
+        end.close()

@@ -330,6 +330,17 @@ def test_a_disk_that_is_full_ends_the_query_and_confirms_nothing(start, monkeypa
         running.listener.raise_failure()
 
 
+def test_a_receiver_that_does_not_answer_any_more_is_away(start) -> None:
+    """Something in between may keep up a connection whose other end is gone."""
+    running = start(idle_seconds=0.3)
+    with exchange(running) as sender:
+        running.listener._ports[running.port]._wait_for_room = lambda: None
+        running.backlog._max_bytes = -1  # it reads nothing from now on
+        with pytest.raises(ConnectionResetError, match="does not answer any more"):
+            while True:
+                sender.rest(0.05)
+
+
 # ---- What is known of names ----------------------------------------------------------------------
 
 

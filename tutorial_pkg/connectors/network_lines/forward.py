@@ -69,6 +69,7 @@ class Exchange:
         try:
             self._send(greeting_of(name))
             self.welcome = self._welcome()
+            self._heard_at = time.monotonic()
         except BaseException:
             self.close()
             raise
@@ -91,7 +92,7 @@ class Exchange:
 
     def rest(self, seconds: float) -> None:
         """Nothing to send: hear what the receiver says, and let it know now and then."""
-        self._hear(seconds)
+        self._hear_soon(seconds)
         if time.monotonic() - self._told_at > self.welcome["idle_seconds"] / 3:
             self._told_at = time.monotonic()
             self._send(_json({"bytes": 0}))
@@ -108,7 +109,14 @@ class Exchange:
         while not enough():
             if self._ended:
                 raise ConnectionResetError(f"{self._address} has ended the connection")
-            self._hear(SILENCE_SECONDS)
+            self._hear_soon(min(SILENCE_SECONDS, self.welcome["idle_seconds"] / 3))
+
+    def _hear_soon(self, seconds: float) -> None:
+        """A receiver that answers nothing for so long is away, whatever the connection says."""
+        if self._hear(seconds):
+            self._heard_at = time.monotonic()
+        if time.monotonic() - self._heard_at > self.welcome["idle_seconds"]:
+            raise ConnectionResetError(f"{self._address} does not answer any more")
 
     def _welcome(self) -> dict[str, Any]:
         told = False
