@@ -1,9 +1,12 @@
-"""Commands of the package in processes that a lesson may kill."""
+"""Commands of the package in processes that a lesson may kill, and workers of a query."""
 
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 import tutorial_pkg
 from tutorial_pkg.processes.query_process import QueryProcess
@@ -30,3 +33,12 @@ class Command(QueryProcess):
     def close(self) -> None:
         self._guard.release()
         super().close()
+
+
+def kill_a_worker(driver: QueryProcess) -> None:
+    """`kill -9` a Python worker of the query that `driver` runs, if there is one now."""
+    for process in psutil.Process(driver.pid).children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            if "pyspark.daemon" in process.cmdline() and not process.children():
+                process.kill()
+                return
