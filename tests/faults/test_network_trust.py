@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from tests.faults.cutting_proxy import CuttingProxy
+from tests.faults.log_account import items_in
 from tests.faults.spare_driver import SECONDS
 from tests.faults.test_family_kills import Service
 from tests.receivers import ReceiverProcess
@@ -62,6 +63,7 @@ class Line:
 
     def __init__(self, folder: Path, port: int, cleanup: ExitStack) -> None:
         self.file, self._written = folder / "sent.log", 0
+        self._log = folder / "out"
         self.file.touch()
         self.receiver = cleanup.enter_context(ReceiverProcess(folder / "log", port))
         self.proxy = cleanup.enter_context(CuttingProxy(port))
@@ -102,7 +104,7 @@ class Line:
         return self.lines().total() >= self._written
 
     def lines(self) -> Counter[str]:
-        return self.service.lines()
+        return items_in(self._log)
 
     def check(self) -> None:
         found = self.lines()
