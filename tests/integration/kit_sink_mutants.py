@@ -5,18 +5,27 @@ Spark's workers import this module for each query, so it imports no more than it
 
 from __future__ import annotations
 
-import json
+import pickle
 import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import Row, StructType
+
+DOWN, AWAY, RESTARTED, SLOW = ".down", ".away", ".restarted", ".slow"  # a server, in files
+
+Rows = list[tuple[Any, ...]]
 
 
 @dataclass
@@ -26,22 +35,29 @@ class Staged(WriterCommitMessage):
 
 
 class Writer(DataSourceStreamWriter):
-    """A JSON file for each batch; its name says which batch of which query it holds."""
+    """A file for each batch; its name says which batch of which query it holds."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
 
     def write(self, iterator: Iterator[Row]) -> Staged:
         query = TaskContext.get().getLocalProperty("sql.streaming.queryId")
-        values = [row.value for row in iterator]
         file = self.path / f".{uuid.uuid4()}.staged"
-        file.write_text(json.dumps(values))
+        file.write_bytes(pickle.dumps(self.taken(iterator)))
         return Staged(query, file)
 
+    def taken(self, iterator: Iterator[Row]) -> Rows:
+        return [tuple(row) for row in iterator]
+
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        self.publish(self.name_of(messages, batchId), self.values_of(messages))
+        self.connect()
+        self.publish(self.name_of(messages, batchId), self.rows_of(messages))
         for message in messages:
             message.file.unlink()
+
+    def connect(self) -> None:
+        if (self.path / DOWN).exists():
+            raise ConnectionRefusedError("the server is away")
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         for message in filter(None, messages):
@@ -50,20 +66,37 @@ class Writer(DataSourceStreamWriter):
     def name_of(self, messages: Sequence[Any], batch: int) -> str:
         return f"{messages[0].query}-{batch}"
 
-    def values_of(self, messages: Sequence[Any]) -> list[str | None]:
-        return [value for staged in messages for value in json.loads(staged.file.read_text())]
+    def rows_of(self, messages: Sequence[Any]) -> Rows:
+        return [row for staged in messages for row in pickle.loads(staged.file.read_bytes())]
 
-    def publish(self, name: str, values: list[str | None]) -> None:
+    def publish(self, name: str, rows: Rows) -> None:
         """A batch that is repeated replaces itself, in one step."""
         draft = self.path / f".{name}.draft"
-        draft.write_text(json.dumps(values))
-        draft.replace(self.path / f"{name}.json")
+        draft.write_bytes(pickle.dumps(rows))
+        draft.replace(self.path / f"{name}.rows")
+
+
+class Table(DataSourceWriter):
+    """A batch that is no part of a stream."""
+
+    def __init__(self, path: str) -> None:
+        self.stream = Writer(path)
+
+    def write(self, iterator: Iterator[Row]) -> Staged:
+        file = self.stream.path / f".{uuid.uuid4()}.staged"
+        file.write_bytes(pickle.dumps(self.stream.taken(iterator)))
+        return Staged("", file)
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        self.stream.publish(str(uuid.uuid4()), self.stream.rows_of(messages))
 
 
 class Files(DataSource):
     """All promises kept; each sink below has another writer, or lacks a check."""
 
     stream_writer: type[Writer] = Writer
+    table: type[Table] = Table
+    breaks: ClassVar[str] = ""  # the promise, if the class is not called like it
 
     @classmethod
     def name(cls) -> str:
@@ -73,6 +106,9 @@ class Files(DataSource):
         self.check_mode(overwrite)
         self.check_options()
         return self.stream_writer(self.options["path"])
+
+    def writer(self, schema: StructType, overwrite: bool) -> Table:
+        return self.table(self.options["path"])
 
     def check_mode(self, overwrite: bool) -> None:
         if overwrite:
@@ -86,10 +122,48 @@ class Files(DataSource):
 
 class every_row_once(Files):
     class stream_writer(Writer):
-        """Its buffer takes 200 rows."""
+        """Its buffer takes 500 rows."""
 
-        def write(self, iterator: Iterator[Row]) -> Staged:
-            return super().write(iter(list(iterator)[:200]))
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            return super().taken(iterator)[:500]
+
+
+class last_buffer(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Empties its buffer of 100 rows when it is full."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            rows = super().taken(iterator)
+            return rows[: len(rows) // 100 * 100] if len(rows) > 100 else rows
+
+
+class after_empty(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Takes a task without rows for the end."""
+
+        def rows_of(self, messages: Sequence[Any]) -> Rows:
+            found: Rows = []
+            for message in messages:
+                rows = pickle.loads(message.file.read_bytes())
+                if not rows and any(message.query for message in messages):
+                    break
+                found += rows
+            return found
+
+
+class floats(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Has one type for numbers."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            rows = super().taken(iterator)
+            return [tuple(int(float(v)) if type(v) is int else v for v in row) for row in rows]
 
 
 class whole_batches(Files):
@@ -99,7 +173,7 @@ class whole_batches(Files):
         def commit(self, messages: Sequence[Any], batchId: int) -> None:
             for part, message in enumerate(messages):
                 name = f"{self.name_of(messages, batchId)}-{part}"
-                self.publish(name, self.values_of([message]))
+                self.publish(name, self.rows_of([message]))
                 time.sleep(0.2)
 
 
@@ -107,11 +181,11 @@ class never_taken_back(Files):
     class stream_writer(Writer):
         """Takes the earlier batches away while it publishes one."""
 
-        def publish(self, name: str, values: list[str | None]) -> None:
-            earlier = list(self.path.glob("*.json"))
+        def publish(self, name: str, rows: Rows) -> None:
+            earlier = list(self.path.glob("*.rows"))
             for file in earlier:
                 file.rename(file.with_suffix(".aside"))
-            super().publish(name, values)
+            super().publish(name, rows)
             time.sleep(0.2)
             for file in earlier:
                 if file.stem != name:
@@ -122,26 +196,51 @@ class empty_batch(Files):
     class stream_writer(Writer):
         """Looks at the first row before it asks whether there is one."""
 
-        def publish(self, name: str, values: list[str | None]) -> None:
-            first = values[0]
-            super().publish(name, [first, *values[1:]])
+        def publish(self, name: str, rows: Rows) -> None:
+            first = rows[0]
+            super().publish(name, [first, *rows[1:]])
+
+
+class Changing(Writer):
+    """Makes something else of each text."""
+
+    def taken(self, iterator: Iterator[Row]) -> Rows:
+        return [(self.changed(text), *rest) for text, *rest in super().taken(iterator)]
+
+    def changed(self, text: str | None) -> str | None:
+        raise NotImplementedError
 
 
 class awkward_text(Files):
-    class stream_writer(Writer):
+    class stream_writer(Changing):
         """One row is one line, so line ends in text must go."""
 
-        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
-            values = super().values_of(messages)
-            return [value and value.replace("\n", " ") for value in values]
+        def changed(self, text: str | None) -> str | None:
+            return text and text.replace("\n", " ")
 
 
 class nulls(Files):
-    class stream_writer(Writer):
+    class stream_writer(Changing):
         """Makes text of whatever comes."""
 
-        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
-            return [str(value) for value in super().values_of(messages)]
+        def changed(self, text: str | None) -> str:
+            return str(text)
+
+
+class empty_text(Files):
+    class stream_writer(Changing):
+        """Asks whether there is something."""
+
+        def changed(self, text: str | None) -> str | None:
+            return text or None
+
+
+class equal_rows(Files):
+    class stream_writer(Writer):
+        """Wants to be sure that no text comes twice."""
+
+        def rows_of(self, messages: Sequence[Any]) -> Rows:
+            return list({row[0]: row for row in super().rows_of(messages)}.values())
 
 
 class repeated_batch(Files):
@@ -156,12 +255,53 @@ class failed_batch(Files):
     class stream_writer(Writer):
         """Publishes all that is staged, whoever has staged it."""
 
-        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
-            staged = list(self.path.glob(".*.staged"))
-            return [value for file in staged for value in json.loads(file.read_text())]
+        def rows_of(self, messages: Sequence[Any]) -> Rows:
+            staged = [Staged("", file) for file in self.path.glob(".*.staged")]
+            return super().rows_of(staged)
 
         def abort(self, messages: Sequence[Any], batchId: int) -> None:
             """Leaves clearing up to the next commit."""
+
+
+class clears_all(Files):
+    breaks = "failed_batch"
+
+    class stream_writer(Writer):
+        """Clears up thoroughly."""
+
+        def abort(self, messages: Sequence[Any], batchId: int) -> None:
+            for file in self.path.iterdir():
+                file.unlink()
+
+
+class no_rubbish(Files):
+    class stream_writer(Writer):
+        """Takes what a task has written for harmless."""
+
+        def abort(self, messages: Sequence[Any], batchId: int) -> None:
+            """Nothing was published."""
+
+
+class dies_in_commit(Files):
+    class stream_writer(Writer):
+        """Notes that the batch is done, and then publishes it."""
+
+        def commit(self, messages: Sequence[Any], batchId: int) -> None:
+            note = self.path / f".done-{self.name_of(messages, batchId)}"
+            if not note.exists():
+                note.touch()
+                self.publish(self.name_of(messages, batchId), self.rows_of(messages))
+
+
+class errors_told(Files):
+    class stream_writer(Writer):
+        """Does what it can."""
+
+        def publish(self, name: str, rows: Rows) -> None:
+            try:
+                super().publish(name, rows)
+            except OSError:
+                """There will be another batch."""
 
 
 class new_query(Files):
@@ -176,24 +316,44 @@ class two_queries(Files):
     class stream_writer(Writer):
         """One name for the drafts of all."""
 
-        def publish(self, name: str, values: list[str | None]) -> None:
+        def publish(self, name: str, rows: Rows) -> None:
             draft = self.path / ".draft"
-            draft.write_text(json.dumps(values))
+            draft.write_bytes(pickle.dumps(rows))
             time.sleep(0.5)
-            draft.replace(self.path / f"{name}.json")
+            draft.replace(self.path / f"{name}.rows")
 
 
 class other_writers(Files):
     class stream_writer(Writer):
-        """Has room for the messages of three tasks."""
+        """Has room for the messages of four tasks."""
 
-        def values_of(self, messages: Sequence[Any]) -> list[str | None]:
-            return super().values_of(messages[:3])
+        def rows_of(self, messages: Sequence[Any]) -> Rows:
+            return super().rows_of(messages[:4])
 
 
 class complete_mode(Files):
     def check_mode(self, overwrite: bool) -> None:
         """Appends, whatever is wanted."""
+
+
+class batch_write(Files):
+    class table(Table):
+        """Thinks that `write` has published."""
+
+        def commit(self, messages: Sequence[Any]) -> None:
+            """Nothing is left to do."""
+
+
+HELD: list[Any] = []
+
+
+class steady(Files):
+    class stream_writer(Writer):
+        """Opens what it needs for each batch, and closes nothing."""
+
+        def write(self, iterator: Iterator[Row]) -> Staged:
+            HELD.extend(open("/dev/null") for _ in range(20))
+            return super().write(iterator)
 
 
 class unknown_option(Files):
@@ -230,26 +390,40 @@ class killed(Files):
         def commit(self, messages: Sequence[Any], batchId: int) -> None:
             note = self.path / f".done-{self.name_of(messages, batchId)}"
             if not note.exists():
-                self.publish(str(uuid.uuid4()), self.values_of(messages))
+                self.publish(str(uuid.uuid4()), self.rows_of(messages))
                 time.sleep(0.5)
                 note.touch()
 
 
+class Passing(Writer):
+    """After something has happened to the server, it takes the next batch for done."""
+
+    event = SLOW
+
+    def publish(self, name: str, rows: Rows) -> None:
+        happened = self.path / self.event
+        if happened.exists():
+            happened.unlink()
+        else:
+            super().publish(name, rows)
+
+
+class server_slow(Files):
+    stream_writer = Passing
+
+
+class server_away(Files):
+    class stream_writer(Passing):
+        event = AWAY
+
+
+class server_restarted(Files):
+    class stream_writer(Passing):
+        event = RESTARTED
+
+
 MUTANTS = [
-    every_row_once,
-    whole_batches,
-    never_taken_back,
-    empty_batch,
-    awkward_text,
-    nulls,
-    repeated_batch,
-    failed_batch,
-    new_query,
-    two_queries,
-    other_writers,
-    complete_mode,
-    unknown_option,
-    nothing_left,
-    nothing_open,
-    killed,
+    kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Files) and kind is not Files
 ]

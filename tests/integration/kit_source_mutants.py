@@ -1,4 +1,4 @@
-"""A source that keeps all promises, and for each promise one that breaks just this one.
+"""A source that keeps all promises, and for each promise one or more that break just this one.
 
 Spark's workers import this module for each query, so it imports no more than it must.
 """
@@ -6,16 +6,24 @@ Spark's workers import this module for each query, so it imports no more than it
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -24,12 +32,18 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+TIME = pa.timestamp("us", "UTC")
 KNOWN = {"path", "maxrows", "parallelism"}
+DOWN, AWAY, RESTARTED, SLOW = ".down", ".away", ".restarted", ".slow"  # a server, in files
 
 
 def numbers_in(folder: str) -> list[int]:
     texts = [file.read_text() for file in sorted(Path(folder).glob("*.txt"))]
-    return [int(line) for text in texts for line in text.split()]
+    return [int(line) for text in texts for line in text.split("\n")[:-1]]
+
+
+def row(number: int) -> tuple[int, datetime, str]:
+    return number, datetime.fromtimestamp(number, UTC), f"the text of row {number}"
 
 
 @dataclass
@@ -46,15 +60,22 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.rows = int(options.get("maxrows", 0))
         self.parallelism = int(options.get("parallelism", 2))
         self.until: int | None = None
-        self.counted: dict[str, int] = {}
+        self.counted: dict[tuple[str, int], int] = {}
+
+    def numbers(self) -> list[int]:
+        self.connect()
+        return numbers_in(self.path)
+
+    def connect(self) -> None:
+        if (Path(self.path) / DOWN).exists():
+            raise ConnectionRefusedError("the server is away")
 
     def count(self) -> int:
-        if self.until is not None:
-            return self.until
-        for file in Path(self.path).glob("*.txt"):
-            if file.name not in self.counted:
-                self.counted[file.name] = file.read_text().count("\n")
-        return sum(self.counted.values())
+        self.connect()
+        files = {(file.name, file.stat().st_size): file for file in Path(self.path).glob("*.txt")}
+        for key in files.keys() - self.counted.keys():
+            self.counted[key] = files[key].read_text().count("\n")
+        return sum(self.counted[key] for key in files)
 
     def initialOffset(self) -> dict[str, Any]:
         return {"next": 0}
@@ -66,7 +87,7 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.until = self.count()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        end = max(self.count(), start["next"])
+        end = max(self.count() if self.until is None else self.until, start["next"])
         return {"next": min(end, start["next"] + self.rows) if self.rows else end}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -75,14 +96,25 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Lines(cuts[part], cuts[part + 1]) for part in range(parts)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        for number in numbers_in(self.path)[partition.start : partition.end]:
-            yield (number,)
+        yield from map(row, self.numbers()[partition.start : partition.end])
+
+
+class Table(DataSourceReader):
+    """All rows at once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
+        yield from map(row, numbers_in(self.path))
 
 
 class Numbers(DataSource):
     """All promises kept; each source below has another reader, or overrides `check`."""
 
     stream_reader: type[Reader] = Reader
+    table: type[Table] = Table
+    breaks: ClassVar[str] = ""  # the promise, if the class is not called like it
 
     @classmethod
     def name(cls) -> str:
@@ -90,10 +122,13 @@ class Numbers(DataSource):
 
     def schema(self) -> str:
         self.check()
-        return "value LONG"
+        return "value LONG, at TIMESTAMP, text STRING"
 
     def streamReader(self, schema: StructType) -> Reader:
         return self.stream_reader({name.lower(): value for name, value in self.options.items()})
+
+    def reader(self, schema: StructType) -> Table:
+        return self.table(self.options["path"])
 
     def check(self) -> None:
         for name in {name.lower() for name in self.options} - KNOWN:
@@ -109,6 +144,78 @@ class every_row_once(Numbers):
             return super().read(Lines(partition.start, end))
 
 
+class remainder(Numbers):
+    breaks = "every_row_once"
+
+    class stream_reader(Reader):
+        """Gives each of four tasks a quarter, and nobody the rest."""
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            first, size = start["next"], (end["next"] - start["next"]) // 4
+            return [Lines(first + size * part, first + size * (part + 1)) for part in range(4)]
+
+
+class hangs(Numbers):
+    breaks = "every_row_once"
+
+    class stream_reader(Reader):
+        """Waits for a row that does not come."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            while partition.start < partition.end:
+                time.sleep(0.1)
+            return super().read(partition)
+
+
+class null_in_not_null(Numbers):
+    breaks = "every_row_once"
+
+    def schema(self) -> str:
+        return "value LONG NOT NULL, at TIMESTAMP, text STRING"
+
+    class stream_reader(Reader):
+        """Has a null where it promises none; the batches of Arrow reach the JVM as they are."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for _, at, text in super().read(partition):
+                columns = [pa.array([None], pa.int64()), pa.array([at], TIME), pa.array([text])]
+                yield pa.RecordBatch.from_arrays(columns, ["value", "at", "text"])
+
+
+class at_rest(Numbers):
+    class stream_reader(Reader):
+        """Its offset rises with each look, whether or not anything came."""
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            return super().latestOffset(start, limit) | {"look": start.get("look", 0) + 1}
+
+
+class values(Numbers):
+    class stream_reader(Reader):
+        """Has room for ten letters."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for number, at, text in super().read(partition):
+                yield number, at, text[:10]
+
+
+class from_the_first_row(Numbers):
+    class stream_reader(Reader):
+        """Begins with what comes next, without a word."""
+
+        def initialOffset(self) -> dict[str, Any]:
+            return {"next": self.count()}
+
+
+class any_zone(Numbers):
+    class stream_reader(Reader):
+        """Takes Greenwich's time for the local one."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for number, at, text in super().read(partition):
+                yield number, at.replace(tzinfo=None), text
+
+
 class same_rows_again(Numbers):
     class stream_reader(Reader):
         """Its cache hands out each row once to a run of the query."""
@@ -119,6 +226,17 @@ class same_rows_again(Numbers):
             if not used.exists():
                 yield from super().read(partition)
                 used.touch()
+
+
+class shuffled(Numbers):
+    breaks = "same_rows_again"
+
+    class stream_reader(Reader):
+        """Threads, as it were, hand over the rows."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            rows = list(super().read(partition))
+            return iter(random.sample(rows, len(rows)))
 
 
 class flaky(Numbers):
@@ -134,20 +252,12 @@ class flaky(Numbers):
             return super().read(partition)
 
 
-class restless(Numbers):
-    class stream_reader(Reader):
-        """Its offset rises with each look, whether or not anything came."""
-
-        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-            return super().latestOffset(start, limit) | {"look": start.get("look", 0) + 1}
-
-
 class forking(Numbers):
     class stream_reader(Reader):
         """A task forks a helper, which is called like Spark's own, and forgets it."""
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
-            if partition.start == 0 and os.fork() == 0:
+            if partition.start == 0 < partition.end and os.fork() == 0:
                 time.sleep(600)
                 os._exit(0)
             return super().read(partition)
@@ -161,8 +271,8 @@ class rows_fit_schema(Numbers):
         """Has halves, and has promised whole numbers: Spark cuts them off without a word."""
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
-            for (number,) in super().read(partition):
-                yield number, number + 0.5
+            for values in super().read(partition):
+                yield *values, values[0] + 0.5
 
 
 class half_read(Numbers):
@@ -214,6 +324,63 @@ class repeated_batch(Numbers):
             return super().partitions(start, end if self.planned else {"next": self.count()})
 
 
+class late_rows(Numbers):
+    class stream_reader(Reader):
+        """Its offset is the largest number so far."""
+
+        def count(self) -> int:
+            return max(numbers_in(self.path), default=-1) + 1
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            wanted = range(partition.start, partition.end)
+            yield from (row(number) for number in self.numbers() if number in wanted)
+
+
+class unfinished_row(Numbers):
+    class stream_reader(Reader):
+        """Takes the last line as it is."""
+
+        def numbers(self) -> list[int]:
+            texts = [file.read_text() for file in sorted(Path(self.path).glob("*.txt"))]
+            return [int(line) for text in texts for line in text.split()]
+
+        def count(self) -> int:
+            return len(self.numbers())
+
+
+class every_split(Numbers):
+    class stream_reader(Reader):
+        """Looks for splits when a query starts, and not again; a file's name ends with its own."""
+
+        known: set[str] | None = None
+
+        def files(self) -> list[Path]:
+            return sorted(Path(self.path).glob("*.txt"))
+
+        def count(self) -> int:
+            splits = {file.stem.split("-")[1] for file in self.files()}
+            self.known = self.known or {"0", *splits}
+            return sum(
+                file.read_text().count("\n")
+                for file in self.files()
+                if file.stem.split("-")[1] in self.known
+            )
+
+
+class two_queries(Numbers):
+    class stream_reader(Reader):
+        """A row is for the query that asks first; and beside one that came earlier it gets none."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            query = TaskContext.get().getLocalProperty("sql.streaming.queryId")
+            for values in super().read(partition):
+                owner = Path(self.path) / f"owner-{values[0] // 1000}"
+                if not owner.exists():
+                    owner.write_text(query)
+                if owner.read_text() == query or values[0] < 1000:
+                    yield values
+
+
 class offset_never_back(Numbers):
     class stream_reader(Reader):
         """Once, when nothing is new, the offset goes one back; the row is not read again."""
@@ -253,13 +420,36 @@ class idle(Numbers):
             return {**self.__dict__, "watcher": None}
 
 
+class steady(Numbers):
+    class stream_reader(Reader):
+        """Each look starts a thread that stays."""
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+            return super().latestOffset(start, limit)
+
+
+KEPT: list[bytes] = []
+
+
+class grows(Numbers):
+    breaks = "steady"
+
+    class stream_reader(Reader):
+        """Keeps what has passed: with these rows it would take long to show, so each is large."""
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            KEPT.append(random.randbytes(16 * 2**20))
+            return super().partitions(start, end)
+
+
 class linear(Numbers):
     class stream_reader(Reader):
         """Looks for doubles: for each row it goes through all rows of the batch."""
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
             rows = list(super().read(partition))
-            yield from (row for row in rows if rows.count(row) == 1)
+            yield from (row for row in rows if len([one for one in rows if one == row]) == 1)
 
 
 class limit(Numbers):
@@ -270,12 +460,42 @@ class limit(Numbers):
             return {"next": max(self.count(), start["next"])}
 
 
+class cut(Numbers):
+    breaks = "limit"
+
+    class stream_reader(Reader):
+        """Loses the last row of a batch that its limit has cut."""
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            full = self.until is None and end["next"] - start["next"] == self.rows
+            return super().partitions(start, {"next": end["next"] - full})
+
+
 class available_now(Numbers):
     class stream_reader(Reader):
-        """Thinks that the last row is still being written."""
+        """Asks for one page of a thousand rows."""
 
         def prepareForTriggerAvailableNow(self) -> None:
-            self.until = self.count() - 1
+            self.until = self.count() if self.rows else self.count() // 1000 * 1000
+
+
+class limited_available_now(Numbers):
+    class stream_reader(Reader):
+        """Has its one batch, and thinks that this was all."""
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            end = super().latestOffset(start, limit)
+            if self.until and self.rows:
+                self.until = end["next"]
+            return end
+
+
+class batch_read(Numbers):
+    class table(Table):
+        """Reads one page."""
+
+        def read(self, partition: InputPartition | None) -> Iterator[Any]:
+            yield from map(row, numbers_in(self.path)[:1000])
 
 
 class other_parallelism(Numbers):
@@ -291,6 +511,18 @@ class other_parallelism(Numbers):
         def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
             same = start["tasks"] == self.parallelism
             return super().partitions(start if same else {"next": 0}, end)
+
+
+class errors_told(Numbers):
+    class stream_reader(Reader):
+        """Thinks that what cannot be read is not there."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            try:
+                numbers = self.numbers()
+            except OSError:
+                numbers = []
+            yield from map(row, numbers[partition.start : partition.end])
 
 
 class unknown_option(Numbers):
@@ -350,25 +582,39 @@ class killed(Numbers):
             return [Moved(part.start, part.end, self.path) for part in parts]
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
-            for number in numbers_in(partition.folder)[partition.start : partition.end]:
-                yield (number,)
+            yield from map(row, numbers_in(partition.folder)[partition.start : partition.end])
+
+
+class Passing(Reader):
+    """After something has happened to the server, it takes no notice of the next rows."""
+
+    event = RESTARTED
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        happened = Path(self.path) / self.event
+        if happened.exists() and partition.start < partition.end:
+            happened.unlink(missing_ok=True)
+            return iter(())
+        return super().read(partition)
+
+
+class server_restarted(Numbers):
+    stream_reader = Passing
+
+
+class server_slow(Numbers):
+    class stream_reader(Passing):
+        event = SLOW
+
+
+class server_away(Numbers):
+    class stream_reader(Passing):
+        event = AWAY
 
 
 MUTANTS = [
-    every_row_once,
-    same_rows_again,
-    rows_fit_schema,
-    half_read,
-    restart,
-    repeated_batch,
-    offset_never_back,
-    idle,
-    linear,
-    limit,
-    available_now,
-    other_parallelism,
-    unknown_option,
-    nothing_left,
-    nothing_open,
-    killed,
+    kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Numbers)
+    if kind not in (Numbers, flaky, forking, hangs)
 ]

@@ -6,6 +6,7 @@ import sqlite3
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,25 @@ SPLIT_BY_SIZE = "no option of its own: files are split by size"
 
 
 def file_lines(folder: Path) -> StreamSource:
-    file = folder / "in.txt"
-    file.touch()
-
-    def feed(numbers: Sequence[int]) -> None:
-        with file.open("a") as lines:
+    def feed(numbers: Sequence[int], file: int = 0) -> None:
+        with (folder / f"{file}.txt").open("a") as lines:
             lines.write("".join(f"{number}\n" for number in numbers))
 
+    def halves(number: int) -> Iterator[None]:
+        with (folder / "0.txt").open("a") as lines:
+            lines.write(str(number)[:-1])
+            lines.flush()
+            yield
+            lines.write(f"{str(number)[-1]}\n")
+
+    feed([])
     return StreamSource(
         FileLinesDataSource,
-        {"path": file},
+        {"path": folder / "*.txt"},
         feed=feed,
+        feed_halves=halves,
+        feed_split=lambda file, numbers: feed(numbers, file),
+        row=lambda number: {"value": str(number)},
         limit={"maxRowsPerTrigger": LIMIT},
         not_claimed={"other_parallelism": SPLIT_BY_SIZE},
     )
@@ -51,11 +60,15 @@ def cpu_log_source(folder: Path) -> StreamSource:
         with (folder / "data.0.csv").open("a") as lines:
             lines.write("".join(f"1700000000000,0.500000,{number}\n" for number in numbers))
 
+    def row(number: int) -> dict[str, object]:
+        return {"timestamp": datetime.fromtimestamp(1_700_000_000, UTC), "cpu_usage": 0.5}
+
     return StreamSource(
         CpuLogDataSource,
         {"path": folder},
         number="item",
         feed=feed,
+        row=row,
         limit={"maxRowsPerTrigger": LIMIT},
         not_claimed={"other_parallelism": SPLIT_BY_SIZE},
     )
@@ -138,9 +151,10 @@ class Inbox:
 
 
 def post(folder: Path, numbers: Sequence[int]) -> None:
+    """A letter; its name sorts behind those before it, whatever its numbers."""
     draft = folder / ".draft"
     draft.write_text("".join(f"{number}\n" for number in numbers))
-    draft.rename(folder / f"{numbers[0]:09}.txt")
+    draft.rename(folder / f"{len(list(folder.glob('*.txt'))):09}.txt")
 
 
 def built_stream(folder: Path) -> StreamSource:
@@ -154,10 +168,6 @@ def built_stream(folder: Path) -> StreamSource:
         {"path": folder / "log", "letters": letters},
         feed=lambda numbers: post(letters, numbers),
         other_parallelism={"parallelism": 2},
-        not_claimed={
-            "limit": "what one `fill` added stays together, here a whole letter",
-            "available_now": "it reads what is in the log, and calls no function",
-        },
     )
 
 
@@ -173,12 +183,18 @@ def built_replayable(folder: Path) -> StreamSource:
     def letters(context: Any) -> list[str]:
         return [letter.name for letter in Path(context.options.letters).glob("*.txt")]
 
+    def write(letter: int, numbers: Sequence[int]) -> None:
+        with (folder / f"split {letter}.txt").open("a") as lines:
+            lines.write("".join(f"{number}\n" for number in numbers))
+
     builder = SourceBuilder.replayable("letters", "value LONG", letters, count_of, lines_of)
     builder = builder.option("letters", not_empty, REQUIRED, "the folder of letters")
     return StreamSource(
         builder.build(),
         {"letters": folder},
         feed=lambda numbers: post(folder, numbers),
+        feed_split=write,
+        row=lambda number: {"value": number},
         limit={"maxRowsPerTrigger": LIMIT},
         not_claimed={"other_parallelism": "no option of its own: each split is a task"},
     )

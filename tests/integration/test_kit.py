@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tests.integration import kit_subjects
+from tests.integration import kit_sink_mutants, kit_source_mutants, kit_subjects
+from tests.integration.test_kit_mutants import fed_by_files, read_from_files
 from tutorial_pkg.testing import (
     Broken,
     StreamSink,
@@ -23,42 +25,36 @@ from tutorial_pkg.testing import (
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 from tutorial_pkg.testing.command import describe_named, report_on
 from tutorial_pkg.testing.inside import check_rows
-from tutorial_pkg.testing.queries import Ledger, SourceQuery
+from tutorial_pkg.testing.queries import Ledger, Seen, SourceQuery
 
 
-class TestFileLines(StreamSourceTests):
+class TestSource(StreamSourceTests):
+    """A right source is called right in everything; the finished connectors follow in the soak."""
+
     def describe(self, folder: Path) -> StreamSource:
-        return kit_subjects.file_lines(folder)
+        return fed_by_files(kit_source_mutants.Numbers)(folder)
 
 
-class TestNetworkLines(StreamSourceTests):
-    def describe(self, folder: Path) -> StreamSource:
-        return kit_subjects.network_lines(folder)
-
-
-class TestNetworkLinesWithTls(StreamSourceTests):
-    def describe(self, folder: Path) -> StreamSource:
-        return kit_subjects.network_lines_tls(folder)
-
-
-class TestBuiltStream(StreamSourceTests):
-    def describe(self, folder: Path) -> StreamSource:
-        return kit_subjects.built_stream(folder)
-
-
-class TestBuiltReplayable(StreamSourceTests):
-    def describe(self, folder: Path) -> StreamSource:
-        return kit_subjects.built_replayable(folder)
-
-
-class TestBuiltSink(StreamSinkTests):
+class TestSink(StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
-        return kit_subjects.built_sink(folder)
+        return read_from_files(kit_sink_mutants.Files)(folder)
 
 
-class TestCpuLogSink(StreamSinkTests):
-    def describe(self, folder: Path) -> StreamSink:
-        return kit_subjects.cpu_log_sink(folder)
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "name",
+    ["file_lines", "network_lines", "network_lines_tls", "built_stream", "built_replayable"],
+)
+def test_a_source_of_ours_keeps_what_it_claims(spark: SparkSession, name: str) -> None:
+    report = examine_source(getattr(kit_subjects, name), spark)
+    assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, report
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["built_sink", "cpu_log_sink"])
+def test_a_sink_of_ours_keeps_what_it_claims(spark: SparkSession, name: str) -> None:
+    report = examine_sink(getattr(kit_subjects, name), spark)
+    assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, report
 
 
 # ---- fed through a port ----------------------------------------------------------------------
@@ -68,17 +64,17 @@ def test_the_batch_that_fails_has_rows(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A port is open only while a query runs, which has an empty batch before anything comes."""
-    noted: list[list[int]] = []
+    noted: list[Sequence[Seen]] = []
     add = Ledger.add
 
-    def noting(ledger: Ledger, batch: int, numbers: list[int]) -> None:
-        noted.append(numbers)
-        add(ledger, batch, numbers)
+    def noting(ledger: Ledger, batch: int, rows: Sequence[Seen]) -> None:
+        noted.append(rows)
+        add(ledger, batch, rows)
 
     monkeypatch.setattr(Ledger, "add", noting)
     report = examine_source(kit_subjects.network_lines, spark, only=["repeated_batch"])
     assert report.broken == [], report
-    with_rows = [sorted(numbers) for numbers in noted if numbers]
+    with_rows = [sorted(rows) for rows in noted if rows]
     assert with_rows[0] == with_rows[1]
 
 
@@ -134,11 +130,27 @@ def test_the_command_prints_the_report(spark: SparkSession, capsys) -> None:
 
 
 def test_a_broken_promise_makes_the_command_fail(spark: SparkSession, capsys) -> None:
+    describe = fed_by_files(kit_source_mutants.remainder)
+    assert report_on(describe, spark, only=["every_row_once"]) == 1
+    assert "23 rows 3 (" in capsys.readouterr().out
+
+
+def test_advice_does_not(spark: SparkSession, capsys) -> None:
     def rate(folder: Path) -> StreamSource:
         return StreamSource("rate", {"rowsPerSecond": 100})
 
-    assert report_on(rate, spark, only=ONE) == 1
-    assert "a query with the option `noSuchOption` ran" in capsys.readouterr().out
+    assert report_on(rate, spark, only=ONE) == 0
+    assert "! unknown_option" in capsys.readouterr().out
+
+
+def test_what_read_raises_is_in_the_report(spark: SparkSession, capsys) -> None:
+    """A shared temporary name, for instance: half a file is no JSON, and no mistake in the call."""
+
+    def sink(folder: Path) -> StreamSink:
+        return StreamSink("text", lambda: json.loads('"half'), {"path": folder})
+
+    assert report_on(sink, spark, only=["every_row_once"]) == 1
+    assert "`read` raised JSONDecodeError" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

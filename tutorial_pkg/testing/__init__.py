@@ -15,8 +15,9 @@ or how to see what is in a sink. Then
 
     print(examine_source(my_source, start_spark()))
 
-tries each promise on a real query, some of them in drivers that are killed, and prints a line for
-each: ✓ kept, ✗ broken, with what was seen and what to do, – not claimed, with the reason. In a
+tries each promise on a real query, some of them in drivers that are killed, and prints what it
+found, what is broken first: ✗ broken, with what was seen, what to do, and what else is broken for
+the same reason; ! advice that is not followed; ✓ kept; – not claimed, with the reason. In a
 notebook the report is a table. A sink, here Spark's own parquet:
 
     from tutorial_pkg import start_spark
@@ -36,9 +37,11 @@ notebook the report is a table. A sink, here Spark's own parquet:
 
     print(examine_sink(parquet, spark))
 
-`help(StreamSource)` and `help(StreamSink)` say what else can be told: options for a limit or for
-another parallelism, what is not claimed. `examine_source(…, only=["restart"])` tries one promise;
-`for promise in SOURCE_PROMISES: print(promise.name, promise.how)` shows all of them.
+`help(StreamSource)` and `help(StreamSink)` say what else can be told, and the more is told, the
+more is tried: options for a limit or another parallelism, the values of a row, columns of other
+types, splits, a `Server` that can be stopped and started; and what is not claimed.
+`examine_source(…, only=["restart"])` tries one promise; `for promise in SOURCE_PROMISES:
+print(promise.name, promise.how)` shows all of them.
 
 From a shell: `python -m tutorial_pkg examine my_module:my_source`; it prints each verdict as soon
 as there is one, and takes a minute or two. Under pytest, where a fixture
@@ -50,17 +53,18 @@ as there is one, and takes a minute or two. Under pytest, where a fixture
         def describe(self, folder):
             return my_source(folder)
 
-All of it works from outside: with Spark's own formats and other people's, of Python or the JVM;
-one promise (`rows_fit_schema`) takes a look inside, and is tried on classes in Python only. The kit
-runs on one machine, for it kills drivers and looks at processes, in a session in which no other
-query runs. What it cannot know: what a power failure takes that `kill -9` does not, what happens
-under loads that it does not make, and whether a promise that held in these trials holds in the
-next one.
+Most of it works from outside: with Spark's own formats and other people's, of Python or the JVM.
+Some promises take a look inside, and are tried on classes in Python only: what rows a reader hands
+on, and what becomes of an error or a crash at any line of `read` or `commit`. The kit runs on one
+machine, for it kills drivers and looks at processes, in a session in which no other query runs.
+What it cannot know: what a power failure takes that `kill -9` does not, what a second attempt of a
+task does beside the first one (a local Spark has no speculation), what happens under loads that it
+does not make, and whether a promise that held in these trials holds in the next one.
 """
 
-from tutorial_pkg.testing.described import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing.described import LIMIT, Server, StreamSink, StreamSource
 from tutorial_pkg.testing.examination import examine_sink, examine_source
-from tutorial_pkg.testing.promise import Broken, Promise
+from tutorial_pkg.testing.promise import Broken, Mistake, Promise
 from tutorial_pkg.testing.report import Report, Verdict
 from tutorial_pkg.testing.sink_promises import SINK_PROMISES
 from tutorial_pkg.testing.source_promises import SOURCE_PROMISES
@@ -70,8 +74,10 @@ __all__ = [
     "SINK_PROMISES",
     "SOURCE_PROMISES",
     "Broken",
+    "Mistake",
     "Promise",
     "Report",
+    "Server",
     "StreamSink",
     "StreamSource",
     "Verdict",

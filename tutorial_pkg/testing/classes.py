@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 from tutorial_pkg.testing.described import StreamSink, StreamSource
 from tutorial_pkg.testing.examination import Examination, sink_examination, source_examination
 from tutorial_pkg.testing.promise import Promise
-from tutorial_pkg.testing.report import BROKEN, NOT_CLAIMED
+from tutorial_pkg.testing.report import ADVICE, BROKEN, NOT_CLAIMED
 from tutorial_pkg.testing.sink_promises import SINK_PROMISES
 from tutorial_pkg.testing.source_promises import SOURCE_PROMISES
 
@@ -41,9 +42,11 @@ class _Tests:
         verdict = examination.verdict(promise)
         if verdict.mark == NOT_CLAIMED:
             pytest.skip(f"not claimed: {verdict.seen}")
+        told = f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}"
         if verdict.mark == BROKEN:
-            told = f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}"
             pytest.fail(told, pytrace=False)
+        if verdict.mark == ADVICE:
+            warnings.warn(told, stacklevel=1)
 
 
 class StreamSourceTests(_Tests):

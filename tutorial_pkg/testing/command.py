@@ -18,6 +18,7 @@ from tutorial_pkg.testing.described import (
     StreamSource,
 )
 from tutorial_pkg.testing.examination import examine_sink, examine_source
+from tutorial_pkg.testing.promise import Mistake
 from tutorial_pkg.testing.report import Report, Verdict
 
 Describe = Callable[[Path], StreamSource | StreamSink]
@@ -26,17 +27,17 @@ Describe = Callable[[Path], StreamSource | StreamSink]
 def describe_named(what: str) -> Describe:
     """The function that `module:function` names.
 
-    Raises `ValueError` that says which part of the name leads nowhere.
+    Raises `Mistake` that says which part of the name leads nowhere.
     """
     module, _, name = what.partition(":")
     if not name:
-        raise ValueError(f"name a module and a function in it, as my_module:my_source, not {what}")
+        raise Mistake(f"name a module and a function in it, as my_module:my_source, not {what}")
     try:
         found: Describe = getattr(importlib.import_module(module), name)
     except ImportError as error:
-        raise ValueError(f"cannot import {module}: {error}") from error
+        raise Mistake(f"cannot import {module}: {error}") from error
     except AttributeError:
-        raise ValueError(f"{module} has no {name}") from None
+        raise Mistake(f"{module} has no {name}") from None
     return found
 
 
@@ -55,7 +56,7 @@ def report_on(
     except KeyboardInterrupt:
         print("examine: interrupted; the rest was not tried", file=sys.stderr)
         return 130
-    except (TypeError, ValueError) as error:
+    except Mistake as error:
         print(f"examine: {error}", file=sys.stderr)
         return 2
     print(f"{report.summary()} ({report.seconds:.0f} s)")
@@ -69,7 +70,7 @@ def _examined(
     with tempfile.TemporaryDirectory() as folder:
         described = describe(Path(folder))
         if not isinstance(described, StreamSource | StreamSink):
-            raise TypeError(f"it must return a StreamSource or a StreamSink, not {described!r}")
+            raise Mistake(f"it must return a StreamSource or a StreamSink, not {described!r}")
         described.close()
     if isinstance(described, StreamSource):
         return examine_source(cast(DescribeSource, describe), spark, without, only, _print)

@@ -13,14 +13,26 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg.testing.described import DescribeSink, DescribeSource, StreamSink, StreamSource
 from tutorial_pkg.testing.driver import Drivers
-from tutorial_pkg.testing.promise import Broken, MachineTooSlow, Promise, check_names
-from tutorial_pkg.testing.report import BROKEN, KEPT, NOT_CLAIMED, Report, Verdict
+from tutorial_pkg.testing.promise import (
+    HANG,
+    Broken,
+    MachineTooSlow,
+    Mistake,
+    NothingWorks,
+    NotTried,
+    Promise,
+    check_names,
+)
+from tutorial_pkg.testing.report import ADVICE, BROKEN, KEPT, NOT_CLAIMED, Report, Verdict
 from tutorial_pkg.testing.sink_promises import SINK_PROMISES
 from tutorial_pkg.testing.sink_trial import SinkTrial
 from tutorial_pkg.testing.source_promises import SOURCE_PROMISES
 from tutorial_pkg.testing.source_trial import SourceTrial
+from tutorial_pkg.testing.trial import SECONDS
 
 KILL = "killed"  # the promise that needs drivers of its own
+# What hangs once is likely to hang again; it is no use to wait as long each time.
+IMPATIENT = 15  # seconds
 
 T = TypeVar("T", SourceTrial, SinkTrial)
 
@@ -39,6 +51,9 @@ class Examination(Generic[T]):
         self._folder = Path(tempfile.mkdtemp(prefix="examination-"))
         self.drivers = Drivers(spark, self._folder)
         self._trial: T | None = None
+        self._seconds = SECONDS
+        self._causes: dict[str, str] = {}  # each with the promise that it was first seen at
+        self._unusable = ""
 
     def begin(self, wanted: Sequence[Promise[T]]) -> None:
         """Check what is described, and start what will be needed later, meanwhile."""
@@ -49,47 +64,67 @@ class Examination(Generic[T]):
     def described(self) -> StreamSource | StreamSink:
         """What the user said about the source or sink.
 
-        Raises `ValueError` for a name in `not_claimed` that no promise has.
+        Raises `Mistake` for a name in `not_claimed` that no promise has.
         """
-        trial = self._life()
-        found = trial.source if isinstance(trial, SourceTrial) else trial.sink
+        found = self._life().described
         check_names(found.not_claimed, self.promises, "`not_claimed`")
         return found
 
     def verdict(self, promise: Promise[T]) -> Verdict:
         """Try one promise."""
         described = self.described()
-        reason = promise.why_not(described, described.not_claimed)
+        reason = promise.why_not(described) or self._unusable
         if reason:
             return Verdict(promise.name, promise.sentence, NOT_CLAIMED, reason)
-        broken = self._broken(promise)
+        try:
+            broken = self._broken(promise)
+        except NotTried as why:
+            return Verdict(promise.name, promise.sentence, NOT_CLAIMED, str(why))
         if not described.restarts:
             self._end_life()
         if broken is None:
             return Verdict(promise.name, promise.sentence, KEPT)
-        remedy = broken.remedy or promise.remedy
-        return Verdict(promise.name, promise.sentence, BROKEN, str(broken), remedy)
+        because = self._because(broken, promise)
+        mark = ADVICE if promise.advice else BROKEN
+        remedy = broken.remedy or (described.built and promise.built) or promise.remedy
+        return Verdict(promise.name, promise.sentence, mark, str(broken), remedy, because)
+
+    def _because(self, broken: Broken, promise: Promise[T]) -> str:
+        """The promise that was broken before, for the same cause; empty when this is the first."""
+        if isinstance(broken, NothingWorks):
+            self._unusable = f"not tried: `{promise.name}` comes first"
+        if broken.cause == HANG:
+            self._seconds = IMPATIENT
+        first = self._causes.setdefault(broken.cause or promise.name, promise.name)
+        return "" if first == promise.name else first
 
     def _broken(self, promise: Promise[T], again: int = 2) -> Broken | None:
         """What breaks it; None when it is kept. A machine too slow for Spark is tried again."""
         try:
             promise.try_it(self._life())
-        except (Broken, TimeoutError) as broken:
-            self._end_life()
-            return broken if isinstance(broken, Broken) else Broken(str(broken))
         except MachineTooSlow:
             self._end_life()
             if not again:
                 raise
             return self._broken(promise, again - 1)
-        except Exception:  # an error of whoever describes, perhaps; the next promise begins anew
+        except TimeoutError as late:
             self._end_life()
+            return Broken(str(late), cause=HANG)
+        except Broken as broken:
+            self._end_life()
+            return broken
+        except (Mistake, NotTried):
             raise
+        except Exception as error:  # of whatever kind: the report on the other promises is worth it
+            self._end_life()
+            text = f"the trial ended with {type(error).__name__}: {error}"
+            return Broken(text, "Look at what you described, and at what the query did.", text)
         return None
 
     def _life(self) -> T:
         if self._trial is None:
             self._trial = self._begin(self.drivers)
+            self._trial.seconds = self._seconds
         return self._trial
 
     def _end_life(self) -> None:
@@ -141,7 +176,7 @@ def examine_source(
     soon as there is one (`told=print`): all of them take a minute or more. `SOURCE_PROMISES` has
     the promises, each with its name and sentence, `how` it is tried, and the `remedy`.
 
-    Raises `ValueError` without a session, and for a name that no promise has.
+    Raises `ValueError` (`Mistake`) without a session, and for a name that no promise has.
     """
     return _examine(source_examination(_session(spark), describe), without, only, told)
 
@@ -164,7 +199,7 @@ def examine_sink(
 def _session(spark: SparkSession | None) -> SparkSession:
     session = spark or SparkSession.getActiveSession()
     if session is None:
-        raise ValueError("no Spark session is active: start one, or give `spark=`")
+        raise Mistake("no Spark session is active: start one, or give `spark=`")
     return session
 
 
@@ -186,10 +221,10 @@ def _examine(
 def chosen(
     promises: Sequence[Promise[T]], without: Collection[str], only: Collection[str]
 ) -> list[Promise[T]]:
-    """Those in `only`, or all, but for those in `without`; `ValueError` for a name of none."""
+    """Those in `only`, or all, but for those in `without`; `Mistake` for a name of none."""
     for names, where in ((without, "`without`"), (only, "`only`")):
         if isinstance(names, str):
-            raise ValueError(f"{where} takes a list of names, not {names!r}")
+            raise Mistake(f"{where} takes a list of names, not {names!r}")
         check_names(names, promises, where)
     wanted = only or [promise.name for promise in promises]
     return [promise for promise in promises if promise.name in set(wanted) - set(without)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psutil
 from pyspark.sql import SparkSession
@@ -66,12 +66,17 @@ class SparkProcesses:
         return dict(self._of_each(lambda process: [sum(process.cpu_times()[:2])]))
 
     def ports(self) -> set[str]:
-        """Where somebody listens."""
+        """Where somebody listens, but for Spark's own: the JVM, and the daemons of its workers."""
+        own = {self._java.pid, *(daemon.pid for daemon in self._daemons())}
         return {
             f"port {at.laddr.port} of process {pid}"
             for pid, at in self._of_each(lambda process: process.net_connections())
-            if at.status == psutil.CONN_LISTEN
+            if at.status == psutil.CONN_LISTEN and pid not in own
         }
+
+    def sizes(self) -> dict[int, Size]:
+        """Of each process in Python, what a leak would let grow."""
+        return dict(self._of_each(_size))
 
     def files(self, folder: Path) -> set[str]:
         """Those below `folder` that are open."""
@@ -101,6 +106,21 @@ def open_paths(process: psutil.Process) -> list[Path]:
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
                 paths.append(Path(str(descriptor.readlink()).removesuffix(" (deleted)")))
     return paths
+
+
+class Size(NamedTuple):
+    """What a process holds."""
+
+    threads: float
+    descriptors: float
+    megabytes: float
+
+
+def _size(process: psutil.Process) -> list[Size]:
+    if not _is_of(process, "pyspark."):  # the JVM has "pyspark-shell" in its command
+        return []
+    memory = process.memory_info().rss / 2**20
+    return [Size(process.num_threads(), len(open_paths(process)), memory)]
 
 
 DAEMON = "pyspark.daemon"  # which forks the workers of tasks, and keeps them for the next task

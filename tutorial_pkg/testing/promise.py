@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-Trial = TypeVar("Trial")
+Trial = TypeVar("Trial", contravariant=True)
 
 _SHOWN = 5
+HANG = "it hangs"  # what did not happen in time explains what does not happen later
+
+
+class Mistake(ValueError):
+    """What the kit was told, or asked, is wrong: a name, an expression, a value."""
 
 
 class Broken(Exception):
     """A promise is broken; the message is what was seen.
 
-    `remedy` says what to do, where that is not what the promise says about itself.
+    `remedy` says what to do, where that is not what the promise says about itself. `cause` is what
+    explains it wholly: an error's text. Of several promises with one cause the first one is told.
     """
 
-    def __init__(self, seen: str, remedy: str = "") -> None:
+    def __init__(self, seen: str, remedy: str = "", cause: str = "") -> None:
         super().__init__(seen)
-        self.remedy = remedy
+        self.remedy, self.cause = remedy, cause
+
+
+class NothingWorks(Broken):
+    """Not even the first rows come through; so nothing else is worth a trial."""
+
+
+class NotTried(Exception):
+    """There is nothing to try a promise on; the message says why."""
 
 
 class MachineTooSlow(Exception):
@@ -34,13 +48,21 @@ _WORKER_LATE = re.compile("Python worker (failed )?to connect back")
 
 def failure(text: str, error: object = "") -> Broken | MachineTooSlow:
     """What a query's end means, told in `text`; the `error` may tell more, or less."""
-    return MachineTooSlow(text) if _WORKER_LATE.search(f"{text} {error}") else Broken(text)
+    if _WORKER_LATE.search(f"{text} {error}"):
+        return MachineTooSlow(text)
+    return Broken(text, cause=re.sub(r"\d+", "#", text))
 
 
 _WITHOUT = {
     "restarts": "it cannot be restarted",
     "python": "no class in Python: nobody can look inside",
     "unread": "it cannot be restarted, nor fed while no query runs: no row can wait",
+    "waiting": "it cannot be fed while no query runs",
+    "slow_server": "`processes` of its `server` are not described",
+    "from_start": "it begins with what comes after a query's start",
+    "once": "it says that a row may come more than once",
+    "seen": "its rows have no number, or it makes them itself",
+    "batch": "it has no batches beside streams",
 }
 
 
@@ -49,7 +71,9 @@ class Promise(Generic[Trial]):
     """One promise of a source or a sink.
 
     `try_it` raises `Broken` when the promise is not kept. `needs` names the fields of the
-    description without which it cannot be tried, as in `"number restarts"`.
+    description without which it cannot be tried, as in `"number restarts"`. `remedy` is for who
+    writes a class, `built` for who gives functions to a builder, where that is something else.
+    An `advice` is no promise: who does not follow it breaks nothing.
     """
 
     name: str
@@ -58,11 +82,13 @@ class Promise(Generic[Trial]):
     remedy: str
     try_it: Callable[[Trial], None]
     needs: str = ""
+    built: str = ""
+    advice: bool = False
 
-    def why_not(self, description: object, not_claimed: Mapping[str, str]) -> str | None:
+    def why_not(self, description: Any) -> str | None:
         """Why this promise is not to be tried; None when it is."""
-        if self.name in not_claimed:
-            return not_claimed[self.name]
+        if self.name in description.not_claimed:
+            return str(description.not_claimed[self.name])
         for field in self.needs.split():
             if not getattr(description, field):
                 return _WITHOUT.get(field, f"`{field}` is not described")
@@ -70,25 +96,23 @@ class Promise(Generic[Trial]):
 
 
 def promise(
-    sentence: str, remedy: str, needs: str = ""
+    sentence: str, remedy: str, needs: str = "", built: str = "", advice: bool = False
 ) -> Callable[[Callable[[Trial], None]], Promise[Trial]]:
     """Make a `Promise` of a function: its name, and its docstring on how it is tried, stay."""
 
     def make(function: Callable[[Trial], None]) -> Promise[Trial]:
         how = " ".join((function.__doc__ or "").split())
-        return Promise(function.__name__, sentence, how, remedy, function, needs)
+        return Promise(function.__name__, sentence, how, remedy, function, needs, built, advice)
 
     return make
 
 
 def check_names(names: Iterable[str], promises: Iterable[Promise[Any]], where: str) -> None:
-    """Raise `ValueError` for a name that no promise has; a typing error would go unnoticed."""
+    """Raise `Mistake` for a name that no promise has; a typing error would go unnoticed."""
     known = [promise.name for promise in promises]
     for name in names:
         if name not in known:
-            raise ValueError(
-                f"{where}: no promise is called {name!r}; there are {', '.join(known)}"
-            )
+            raise Mistake(f"{where}: no promise is called {name!r}; there are {', '.join(known)}")
 
 
 def check_once(expected: Iterable[object], seen: Iterable[object], when: str) -> None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from tutorial_pkg.testing.described import as_options, format_name
 from tutorial_pkg.testing.processes import SparkProcesses
+from tutorial_pkg.testing.promise import Mistake
 
 REREADS = 3
+PART = "_part"  # the column that says which task writes a row
+WRITERS = 3  # tasks; in each batch one of them has nothing to write
 WORKER_LOST = "Python worker exited unexpectedly"  # as Spark says it
 
 
@@ -26,33 +29,38 @@ class ToldToFail(Exception):
     """The kit makes a batch or a task fail, to see what becomes of its rows."""
 
 
+# A row's number, and a number that stands for all its values.
+Seen = tuple[int, int]
+PRINT = "xxhash64(CAST(struct(*) AS STRING))"  # of a map there is no hash, but its text has one
+
+
 class Ledger:
-    """An idempotent sink: a file for each attempt at each batch, with its rows' numbers."""
+    """An idempotent sink: a file for each attempt at each batch, with what was seen of its rows."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._folder.mkdir(exist_ok=True)
-        self._known: dict[str, list[int]] = {}  # files never change
+        self._known: dict[str, list[Seen]] = {}  # files never change
 
-    def add(self, batch: int, numbers: list[int]) -> None:
+    def add(self, batch: int, rows: Sequence[Seen]) -> None:
         name = f"{batch:06}-{time.time_ns()}"
         draft = self._folder / f".{name}"
-        draft.write_text(json.dumps(numbers))
+        draft.write_text(json.dumps(rows))
         draft.rename(self._folder / name)
 
-    def attempts(self) -> dict[int, list[list[int]]]:
+    def attempts(self) -> dict[int, list[list[Seen]]]:
         """For each batch the rows of its attempts, in the order of time."""
         for file in self._folder.glob("[0-9]*"):
             if file.name not in self._known:
-                self._known[file.name] = json.loads(file.read_text())
-        found: dict[int, list[list[int]]] = {}
+                self._known[file.name] = [(n, p) for n, p in json.loads(file.read_text())]
+        found: dict[int, list[list[Seen]]] = {}
         for name in sorted(self._known):
             found.setdefault(int(name[:6]), []).append(self._known[name])
         return found
 
     def rows(self) -> list[int]:
-        """What a table would hold in which a batch's last attempt replaces earlier ones."""
-        return [number for tries in self.attempts().values() for number in tries[-1]]
+        """The numbers in a table in which a batch's last attempt replaces earlier ones."""
+        return [number for tries in self.attempts().values() for number, _ in tries[-1]]
 
 
 @dataclass
@@ -61,7 +69,7 @@ class SourceQuery:
 
     What is done with a batch, beside noting its rows: the next one with rows `fails`, after they
     were noted; its beginning is read first (`begins`); it is read again (`rereads`: both times are
-    in `reread`).
+    in `reread`); its rows are `kept`, as they are.
     """
 
     format: str | type[DataSource]
@@ -73,9 +81,11 @@ class SourceQuery:
     fails: bool = False
     begins: bool = False
     rereads: bool = False
+    keeps: bool = False
 
     def __post_init__(self) -> None:
-        self.reread: list[tuple[list[int], list[int]]] = []
+        self.reread: list[tuple[list[Seen], list[Seen]]] = []
+        self.kept: list[tuple[int, Row]] = []
 
     def start(
         self, spark: SparkSession, more: Mapping[str, object] | None = None, drain: bool = False
@@ -84,28 +94,40 @@ class SourceQuery:
         source = spark.readStream.format(format_name(spark, self.format))
         source = source.schema(self.schema) if self.schema else source
         rows = source.options(**as_options(self.options, more)).load()
-        number = self.number or "xxhash64(struct(*))"  # at least as good to compare rows by
-        numbers = _selected(rows, "number", f"CAST({number} AS BIGINT) AS number")
-        writer = numbers.writeStream.foreachBatch(self._note)
-        return _start(writer, self.checkpoint, drain)
+        return _start(
+            self._numbered(rows).writeStream.foreachBatch(self._note), self.checkpoint, drain
+        )
+
+    def batch(self, spark: SparkSession) -> list[Seen]:
+        """The rows that `spark.read` gives now."""
+        source = spark.read.format(format_name(spark, self.format)).options(**self.options)
+        source = source.schema(self.schema) if self.schema else source
+        return _collected(self._numbered(source.load()))
+
+    def _numbered(self, rows: DataFrame) -> DataFrame:
+        number = f"CAST({self.number} AS BIGINT)" if self.number else PRINT
+        _selected(rows, "number", f"{number} AS number")
+        return rows.selectExpr(f"{number} AS number", f"{PRINT} AS print", "struct(*) AS row")
 
     def _note(self, batch: DataFrame, number: int) -> None:
         if self.begins:
             batch.limit(1).collect()
-        numbers = _collected(batch)
+        seen = _collected(batch)
         if self.rereads:
-            self.reread.append((numbers, collected_elsewhere(batch)))
-        Ledger(self.ledger).add(number, numbers)
-        if self.fails and numbers:  # an empty batch shows nothing, and a new query begins with one
+            self.reread.append((seen, collected_elsewhere(batch)))
+        if self.keeps:
+            self.kept += [(row.number, row.row) for row in batch.select("number", "row").collect()]
+        Ledger(self.ledger).add(number, seen)
+        if self.fails and seen:  # an empty batch shows nothing, and a new query begins with one
             self.fails = False
             raise ToldToFail
 
 
-def _collected(batch: DataFrame) -> list[int]:
-    return [row.number for row in batch.collect()]
+def _collected(batch: DataFrame) -> list[Seen]:
+    return [(row.number, row.print) for row in batch.select("number", "print").collect()]
 
 
-def collected_elsewhere(batch: DataFrame) -> list[int]:
+def collected_elsewhere(batch: DataFrame) -> list[Seen]:
     """In new processes; an error is raised at once, unless it is that a worker was lost.
 
     A cluster would try such a task again, a local Spark does not. A worker that is lost each time
@@ -125,29 +147,46 @@ def collected_elsewhere(batch: DataFrame) -> list[int]:
 class SinkQuery:
     """Writes the files of a folder, each of which is one batch, to the sink under trial.
 
-    The last task fails, when it has handed on its rows, while the file `fails` exists. In the
-    output mode `complete` each batch has the distinct rows of all batches so far.
+    A row's column `_part` says which task writes it. The last task fails, when it has handed on its
+    rows, while the file `fails` exists. In the output mode `complete` each batch has the distinct
+    rows of all batches so far.
     """
 
     format: str | type[DataSource]
     options: dict[str, str]
     columns: list[str]
+    types: dict[str, str]
     checkpoint: Path
     batches: Path
     fails: Path | None = None
     mode: str = "append"
 
-    def start(self, spark: SparkSession, writers: int = 2, drain: bool = False) -> StreamingQuery:
+    def start(
+        self, spark: SparkSession, writers: int = WRITERS, drain: bool = False
+    ) -> StreamingQuery:
         """Start it with so many tasks that write; with `drain` it ends when all is written."""
-        files = spark.readStream.schema("value STRING").option("maxFilesPerTrigger", 1)
-        rows = files.json(str(self.batches)).repartition(writers)
+        files = spark.readStream.schema(self._schema()).option("maxFilesPerTrigger", 1)
+        rows = files.json(str(self.batches)).repartition(writers, PART).drop(PART)
         if self.fails:
-            rows = rows.mapInArrow(_failing(writers - 1, str(self.fails)), "value STRING")
+            rows = rows.mapInArrow(_failing(writers - 1, str(self.fails)), rows.schema)
         if self.mode == "complete":
-            rows = rows.groupBy("value").count()
-        writer = _selected(rows, "columns", *self.columns).writeStream.outputMode(self.mode)
+            rows = rows.groupBy(*rows.columns).count().drop("count")
+        writer = self._selected(rows).writeStream.outputMode(self.mode)
         writer = writer.format(format_name(spark, self.format)).options(**self.options)
         return _start(writer, self.checkpoint, drain)
+
+    def batch(self, spark: SparkSession, file: Path) -> None:
+        """Write a file's rows with `df.write`."""
+        rows = self._selected(spark.read.schema(self._schema()).json(str(file)).drop(PART))
+        writer = rows.write.format(format_name(spark, self.format)).options(**self.options)
+        writer.mode("append").save()
+
+    def _schema(self) -> str:
+        columns = {"value": "STRING", **self.types, PART: "LONG"}
+        return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
+    def _selected(self, rows: DataFrame) -> DataFrame:
+        return _selected(rows, "columns", *(self.columns or ["*"]))
 
 
 Batches = Iterator[pa.RecordBatch]
@@ -164,13 +203,13 @@ def _failing(partition: int, while_exists: str) -> Callable[[Batches], Batches]:
 
 
 def _selected(rows: DataFrame, field: str, *expressions: str) -> DataFrame:
-    """What a field of the description selects; `ValueError` if there are no such columns."""
+    """What a field of the description selects; `Mistake` if there are no such columns."""
     try:
         return rows.selectExpr(*expressions)
     except (AnalysisException, ParseException) as error:
         columns = ", ".join(f"`{name}`" for name in rows.columns)
         told = f"{', '.join(expressions)}: {str(error).splitlines()[0]}"
-        raise ValueError(f"`{field}` must fit the columns {columns}; {told}") from error
+        raise Mistake(f"`{field}` must fit the columns {columns}; {told}") from error
 
 
 def _start(writer: DataStreamWriter, checkpoint: Path, drain: bool) -> StreamingQuery:
@@ -191,3 +230,10 @@ def forget_last_commit(checkpoint: Path) -> None:
     last = max(int(file.name) for file in commits.glob("*") if file.name.isdigit())
     for file in [*commits.glob(f"{last}*"), *commits.glob(f".{last}.*")]:
         file.unlink()
+
+
+def keys_of_parts(spark: SparkSession, parts: int) -> list[int]:
+    """For each of so many tasks a value of the column `_part` that leads there."""
+    place = f"CAST(pmod(hash(id), {parts}) AS INT) AS place"
+    found = {row.place: row.id for row in spark.range(32 * parts).selectExpr("id", place).collect()}
+    return [found[place] for place in range(parts)]

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
     UNKNOWN,
     must_leave_no_process,
-    must_leave_nothing_open,
     must_refuse_unknown,
+    must_survive,
+    nothing_open,
+    server_away,
+    server_restarted,
+    server_slow,
+    steady,
 )
 from tutorial_pkg.testing.driver import Driver
-from tutorial_pkg.testing.promise import Broken, Promise, check_once, promise
-from tutorial_pkg.testing.queries import forget_last_commit
-from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, SinkTrial
-from tutorial_pkg.testing.trial import SECONDS
+from tutorial_pkg.testing.promise import Broken, NothingWorks, Promise, check_once, promise
+from tutorial_pkg.testing.queries import WRITERS, forget_last_commit
+from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, Row, SinkTrial
 
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
+CRASHES = 6  # lines of `commit` before which its process ends
+ERRORS = 5  # and before which an error is raised
 
 
 @promise(
     "Every row is there once, also those written after a restart.",
-    "`write` must consume its whole iterator, and `commit` publish what every message names.",
+    "`write` must consume its whole iterator and write the last buffer, too; `commit` must publish "
+    "what every message names, whether or not the one before it has rows.",
+    built="`flush` must write what `receive` still holds; `commit` must take all handles, whether "
+    "or not the one before has rows.",
 )
 def every_row_once(trial: SinkTrial) -> None:
-    """A small batch, one of 1,000 rows, and another small one after a restart are written."""
-    trial.run()
-    trial.add()
-    trial.works(MANY)
+    """Small batches, some of 1,013 rows, and one after a restart; one task of three has no row."""
+    try:
+        trial.works()
+    except Broken as broken:
+        raise NothingWorks(str(broken), broken.remedy, broken.cause) from broken
+    for count in (MANY, MANY, BATCH, MANY):
+        trial.add(count)
+    trial.arrive("while the query ran")
     if trial.sink.restarts:
         trial.stop()
         trial.works(when="after a restart")
@@ -39,13 +55,15 @@ def every_row_once(trial: SinkTrial) -> None:
     "A reader sees a batch whole or not at all.",
     "Publish in one step that cannot be seen half done: one transaction, one rename, one line in "
     "an index that readers go by.",
+    needs="once",
+    built="Give `commit`, and publish there, in one transaction or one rename.",
 )
 def whole_batches(trial: SinkTrial) -> None:
     """A reader looks again and again while three batches are written."""
     trial.run()
     with Onlooker(trial) as onlooker:
         batches = [frozenset(trial.add()) for _ in range(3)]
-        trial.settle(trial.complete)
+        trial.settle(trial.done)
     _raise_error_of(onlooker)
     for view in onlooker.views:
         for batch in batches:
@@ -64,7 +82,7 @@ def never_taken_back(trial: SinkTrial) -> None:
     with Onlooker(trial) as onlooker:
         for _ in range(3):
             trial.add()
-        trial.settle(trial.complete)
+        trial.settle(trial.done)
     _raise_error_of(onlooker)
     for before, after in pairwise(onlooker.views):
         if before - after:
@@ -103,10 +121,33 @@ def awkward_text(trial: SinkTrial) -> None:
     "`None` is no text: `str(None)` makes it one. Write it so that it cannot be taken for a word.",
 )
 def nulls(trial: SinkTrial) -> None:
-    """A batch of three nulls is written."""
+    """A null is written between texts that look like one."""
     trial.run()
-    trial.write([None] * 3)
-    trial.arrive("with nulls")
+    trial.write(["None", None, "null"])
+    trial.arrive("with a null")
+
+
+@promise(
+    "An empty text is an empty text, and no null.",
+    "Ask `is None`, not `if not value`; where a format has one sign for both, choose another one.",
+)
+def empty_text(trial: SinkTrial) -> None:
+    """An empty text is written between others."""
+    trial.run()
+    trial.write(["before", "", "after"])
+    trial.arrive("with an empty text")
+
+
+@promise(
+    "Equal rows are as many rows as were written.",
+    "A row is no key: do not collect rows in a set, and recognise what was repeated by its batch.",
+)
+def equal_rows(trial: SinkTrial) -> None:
+    """The same text is written three times in a batch, and once more in the next one."""
+    trial.run()
+    for count in (3, 1):
+        trial.write(["equal"] * count)
+    trial.arrive("with equal rows")
 
 
 @promise(
@@ -115,6 +156,8 @@ def nulls(trial: SinkTrial) -> None:
     "the rows, which batch of which query is done, and skip it; or write where a repetition "
     "replaces.",
     needs="restarts",
+    built="Give `commit`, and note `context.query` and `context.batch` in the same transaction as "
+    "the rows; a batch that is noted is done.",
 )
 def repeated_batch(trial: SinkTrial) -> None:
     """Spark's note of the last batch is removed, as if the driver had died before it."""
@@ -126,29 +169,72 @@ def repeated_batch(trial: SinkTrial) -> None:
 
 
 @promise(
-    "A batch that fails leaves nothing behind.",
+    "Of a batch that failed a reader sees nothing.",
     "Stage in `write` what only `commit` publishes, and let `commit` publish just what its "
     "messages name. `abort` clears up, but does not always come.",
-    needs="restarts",
+    needs="restarts once",
+    built="Give `commit`, and let `flush` only prepare: what it returns is published there.",
 )
 def failed_batch(trial: SinkTrial) -> None:
     """A task dies after it handed on its rows, and others are done; the batch is repeated."""
-    # One more than run at once: when the last one begins, another one has ended.
-    writers = trial.spark.sparkContext.defaultParallelism + 1
-    trial.works()
+    with _failing(trial) as before:
+        check_once(before.rows, trial.read(), "after a failed batch")
+    trial.compare("after the failed batch was repeated")
+
+
+@promise(
+    "Of a batch that failed nothing stays for ever: no file that nobody will use.",
+    "`abort` removes what the messages name; what it does not hear of, a later `commit` may.",
+    needs="restarts",
+    built="Give `abort`: it gets the handles of the tasks that were done.",
+)
+def no_rubbish(trial: SinkTrial) -> None:
+    """A batch fails and is repeated, two others follow; files of the failed attempt are looked for.
+
+    They lie in the folder that the description was given, have not changed since, and were not
+    there before. Of tasks that still ran when another one failed `abort` may hear nothing.
+    """
+    with _failing(trial) as before:
+        after = trial.files()
+    for _ in range(2):
+        trial.works(when="after the failed batch was repeated", writers=_failing_writers(trial))
+    stayed = (after.items() - before.files.items()) & trial.files().items()
+    left = sorted(file.name for file, _ in stayed if file not in before.files)
+    if len(left) > _failing_writers(trial) - 2:  # one has failed, and another one had ended
+        raise Broken(f"{len(left)} files of a failed batch stay: {', '.join(left[:3])}")
+
+
+@dataclass
+class Before:
+    """What was there before a batch failed."""
+
+    rows: list[Row]
+    files: dict[Path, float]
+
+
+@contextlib.contextmanager
+def _failing(trial: SinkTrial) -> Iterator[Before]:
+    """Within it a batch has failed, and what was there before is told; it is repeated then."""
+    writers = _failing_writers(trial)
+    trial.works(writers=writers)
     trial.stop()
     told = trial.plan.fails = trial.folder / "fails"
     told.touch()
-    before = list(trial.read())
-    trial.add()
+    before = Before(trial.read(), trial.files())
+    trial.add(evenly=True)  # the task that has ended by then has written something
     trial.run(writers)
     trial.failed()
-    check_once(before, trial.read(), "after a failed batch")
+    yield before
     told.unlink()
     trial.run(writers)
-    trial.arrive("after the failed batch was repeated")
+    trial.settle(trial.done)
     trial.stop()
     trial.plan.fails = None
+
+
+def _failing_writers(trial: SinkTrial) -> int:
+    """One more than run at once: when the last one begins, another one has ended."""
+    return max(WRITERS, int(trial.spark.sparkContext.defaultParallelism) + 1)
 
 
 @promise(
@@ -213,10 +299,48 @@ def complete_mode(trial: SinkTrial) -> None:
 
 
 @promise(
+    "df.write adds the rows that df.writeStream would add.",
+    "The writer of batches writes all rows of all tasks, and publishes them in `commit`.",
+    needs="batch",
+)
+def batch_write(trial: SinkTrial) -> None:
+    """A batch of 1,013 rows is written without a stream, in the mode `append`."""
+    trial.stop()
+    other = trial.aside("batch")
+    with trial.blamed("df.write"):
+        trial.written += other.add("batch", MANY)
+        other.plan.batch(trial.spark, other.feed.folder)
+    trial.compare("after df.write")
+
+
+@promise(
+    "A crash at any line of `commit` neither loses nor doubles a row.",
+    "The rows and the note that this batch is done must appear in one step; or the note must say "
+    "beforehand what is going to be published, so that the repeated commit can finish it.",
+    needs="restarts python",
+)
+def dies_in_commit(trial: SinkTrial) -> None:
+    """Its process ends before one line of `commit` after the other; the batch is repeated."""
+    must_survive(trial, "commit", "dies", CRASHES)
+
+
+@promise(
+    "An error in `commit` ends the query: a batch is not done because it failed.",
+    "Raise what you catch in `commit`, or do it again until it is done: Spark takes a commit that "
+    "returns for one that has worked, and the batch does not come again.",
+    needs="restarts python",
+)
+def errors_told(trial: SinkTrial) -> None:
+    """An `OSError` is raised inside `commit`, before some of its lines; all rows must be there."""
+    must_survive(trial, "commit", "raises", ERRORS)
+
+
+@promise(
     "An unknown option is refused, with its name.",
     "Compare the names of `self.options` with those that you know (Spark makes them small "
     "letters), and raise `ValueError` in `streamWriter`: a typing error in an option otherwise "
     "becomes a silent default.",
+    advice=True,
 )
 def unknown_option(trial: SinkTrial) -> None:
     """A query is started with an option that nobody can know."""
@@ -235,17 +359,6 @@ def nothing_left(trial: SinkTrial) -> None:
     """The processes under Spark's JVM before all queries and after them are compared."""
     trial.ensure_worked()
     must_leave_no_process(trial)
-
-
-@promise(
-    "No port and no file stays open when the query has stopped.",
-    "The workers of tasks live on, and with them what `write` opened: close it there, with `with` "
-    "or `finally`.",
-)
-def nothing_open(trial: SinkTrial) -> None:
-    """Ports of Spark's processes, and open files in the sink's folder, are looked for."""
-    trial.ensure_worked()
-    must_leave_nothing_open(trial)
 
 
 @promise(
@@ -269,7 +382,7 @@ def _write_some(trial: SinkTrial, driver: Driver) -> None:
 
     for _ in range(6):
         trial.add()
-    wait_until(more, SECONDS, "the first batch in a driver of its own")
+    wait_until(more, trial.seconds, "the first batch in a driver of its own")
 
 
 SINK_PROMISES: list[Promise[SinkTrial]] = [
@@ -279,14 +392,24 @@ SINK_PROMISES: list[Promise[SinkTrial]] = [
     empty_batch,
     awkward_text,
     nulls,
+    empty_text,
+    equal_rows,
     repeated_batch,
     failed_batch,
+    no_rubbish,
+    dies_in_commit,
+    errors_told,
     new_query,
     two_queries,
     other_writers,
     complete_mode,
+    batch_write,
+    steady,
     unknown_option,
     nothing_left,
     nothing_open,
     killed,
+    server_restarted,
+    server_away,
+    server_slow,
 ]

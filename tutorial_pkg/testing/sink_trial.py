@@ -4,36 +4,87 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64encode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+from zlib import crc32
 
 from pyspark.sql import SparkSession
 
 from tutorial_pkg.testing.described import DescribeSink, as_options
 from tutorial_pkg.testing.driver import Drivers
-from tutorial_pkg.testing.promise import check_once
-from tutorial_pkg.testing.queries import SinkQuery
+from tutorial_pkg.testing.promise import Broken, Mistake, check_once
+from tutorial_pkg.testing.queries import PART, WRITERS, SinkQuery, keys_of_parts
 from tutorial_pkg.testing.trial import Trial
+from tutorial_pkg.testing.values import comparable
 
-BATCH = 40  # rows
-MANY = 1_000
+# Rows. Odd numbers: what loses a last buffer, or what does not fit one, is to be seen.
+BATCH = 37
+MANY = 1_013
+
+Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
+
+# Of each type a value for each number: extreme ones among them, and none that a float can hold.
+SAMPLES: dict[str, Callable[[int], object]] = {
+    "BOOLEAN": lambda number: number % 3 == 0,
+    "INT": lambda number: (-1) ** number * (2**31 - 1 - number),
+    "LONG": lambda number: (-1) ** number * (2**63 - 1 - number),
+    "DOUBLE": lambda number: number / 7,
+    "DECIMAL(12,3)": lambda number: Decimal(999_999_999_999 - number).scaleb(-3),
+    "STRING": lambda number: f"{number} é 😀",
+    "BINARY": lambda number: bytes([0, number % 256, 255]),
+    "DATE": lambda number: date(1969, 12, 1) + timedelta(number),
+    "TIMESTAMP": lambda number: datetime(1969, 12, 1, 1, 2, 3, 4005, UTC) + timedelta(0, number),
+}
 
 
 class Feed:
-    """A folder in which each file is a batch, the same one however often it is read."""
+    """A folder in which each file is a batch, the same one however often it is read.
 
-    def __init__(self, folder: Path) -> None:
+    `parts` are the values of the column `_part`, one for each task that writes. In each batch one
+    task has no row (the first, then the next), and another one most of them; or it is told that
+    all have rows.
+    """
+
+    def __init__(self, folder: Path, types: Mapping[str, str]) -> None:
         self.folder, self.count = folder, 0
+        self._names = ["value", *types]
         self.folder.mkdir()
 
-    def add(self, values: Sequence[str | None]) -> None:
+    def add(self, rows: Sequence[Row], parts: Sequence[int], evenly: bool = False) -> Path:
+        if evenly:
+            places = [parts[number % len(parts)] for number in range(len(rows))]
+        else:
+            places = spread(len(rows), parts, self.count)
+        lines = [
+            json.dumps({**self._columns(row), PART: part}, default=_as_json)
+            for row, part in zip(rows, places, strict=True)
+        ]
         draft = self.folder / ".draft"
-        draft.write_text("".join(json.dumps({"value": value}) + "\n" for value in values))
+        draft.write_text("".join(f"{line}\n" for line in lines))
         self.count += 1
-        draft.rename(self.folder / f"{self.count:06}.json")
+        return draft.rename(self.folder / f"{self.count:06}.json")
+
+    def _columns(self, row: Row) -> dict[str, object]:
+        return dict(zip(self._names, row if isinstance(row, tuple) else [row], strict=True))
+
+
+def _as_json(value: Any) -> str:
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return str(value.isoformat() if isinstance(value, date) else value)
+
+
+def spread(rows: int, parts: Sequence[int], batch: int) -> list[int]:
+    """Which part each row goes to: none to one of them, and to another one every seventh row."""
+    used = [part for place, part in enumerate(parts) if place != batch % len(parts)] or [*parts]
+    return [used[-1 if number % 7 == 0 else 0] for number in range(rows)]
 
 
 @dataclass
@@ -42,32 +93,63 @@ class Aside:
 
     plan: SinkQuery
     feed: Feed
+    parts: Sequence[int]
+    trial: SinkTrial
 
-    def add(self, text: str, count: int) -> list[str]:
+    def add(self, text: str, count: int) -> list[Row]:
         """A batch of so many rows: `text` with a number behind it."""
-        values = [f"{text} {number}" for number in range(count)]
-        self.feed.add(values)
-        return values
+        rows = [self.trial.row(f"{text} {number}") for number in range(count)]
+        self.feed.add(rows, self.parts)
+        return [self.trial.known(row) for row in rows]
 
 
 class SinkTrial(Trial):
     """Each promise writes some batches more, and compares what is new in the sink."""
 
+    plan: SinkQuery
+
     def __init__(self, spark: SparkSession, describe: DescribeSink, drivers: Drivers) -> None:
         super().__init__(spark, drivers, "sink")
-        self.sink = describe(self.place)
-        self.written: list[str | None] = []
+        self.sink = self.described = describe(self.place)
+        if unknown := set(self.sink.types.values()) - SAMPLES.keys():
+            raise Mistake(f"`types`: no values of {unknown}; there are {', '.join(SAMPLES)}")
+        self.written: list[Row] = []
         self.number = 0
-        self._writers = 0
+        self._writers = WRITERS
+        self._parts: dict[int, list[int]] = {}
         self._queries = 0
         self.new_query()
 
+    def parts(self) -> list[int]:
+        """What leads to each of the tasks that write."""
+        if self._writers not in self._parts:
+            self._parts[self._writers] = keys_of_parts(self.spark, self._writers)
+        return self._parts[self._writers]
+
     def aside(self, name: str) -> Aside:
         """A query with a checkpoint of its own, which does not run yet."""
-        feed = Feed(self.folder / f"batches-{name}")
-        options, columns = as_options(self.sink.options), list(self.sink.columns)
-        checkpoint = self.folder / f"checkpoint-{name}"
-        return Aside(SinkQuery(self.sink.format, options, columns, checkpoint, feed.folder), feed)
+        feed = Feed(self.folder / f"batches-{name}", self.sink.types)
+        plan = SinkQuery(
+            self.sink.format,
+            as_options(self.sink.options),
+            list(self.sink.columns),
+            dict(self.sink.types),
+            self.folder / f"checkpoint-{name}",
+            feed.folder,
+        )
+        return Aside(plan, feed, self.parts(), self)
+
+    def row(self, value: str | None) -> Row:
+        """What is written: the value, or with `types` a tuple, in which there are some nulls."""
+        if not self.sink.types:
+            return value
+        number = crc32((value or "").encode()) % 9_973  # so equal values make equal rows
+        samples = [SAMPLES[kind](number) for kind in self.sink.types.values()]
+        return value, *(None if number % 11 == at else sample for at, sample in enumerate(samples))
+
+    def known(self, row: Row) -> Row:
+        """A row in the form in which those written and those read are compared."""
+        return (row[0], *map(comparable, row[1:])) if self.sink.types else row
 
     def new_query(self) -> None:
         """From now on another query, whose batches begin at 0 again."""
@@ -76,7 +158,7 @@ class SinkTrial(Trial):
         new = self.aside(str(self._queries))
         self.plan, self.feed = new.plan, new.feed
 
-    def run(self, writers: int = 2) -> None:
+    def run(self, writers: int = WRITERS) -> None:
         """See that the query runs, with so many tasks that write."""
         if self._writers != writers:
             self.stop()
@@ -84,7 +166,7 @@ class SinkTrial(Trial):
         self.running(lambda: self.plan.start(self.spark, writers))
 
     def works(
-        self, count: int = BATCH, when: str = "while the query ran", writers: int = 2
+        self, count: int = BATCH, when: str = "while the query ran", writers: int = WRITERS
     ) -> None:
         """See that the query runs, write a batch, and compare what is in the sink."""
         self.run(writers)
@@ -92,48 +174,65 @@ class SinkTrial(Trial):
         self.arrive(when)
 
     def ensure_worked(self) -> None:
-        """See that a query has written something; it need not run any more."""
         if not self.written:
             self.works()
 
-    def add(self, count: int = BATCH, text: str = "") -> list[str]:
+    def add(self, count: int = BATCH, text: str = "", evenly: bool = False) -> list[Row]:
         """The next batch: so many rows, each with a number, and `text` behind it."""
-        values = [f"{number}{text}" for number in range(self.number, self.number + count)]
-        self.number += count
-        self.write(values)
-        return values
+        return self.write([f"{self.number + place}{text}" for place in range(count)], evenly)
 
-    def write(self, values: Sequence[str | None]) -> None:
-        """The next batch, with these values."""
-        self.written += values
-        self.feed.add(values)
+    def write(self, values: Sequence[str | None], evenly: bool = False) -> list[Row]:
+        """The next batch, with these values; `evenly` when each task is to have some."""
+        rows = [self.row(value) for value in values]
+        self.number += len(rows)
+        self.feed.add(rows, self.parts(), evenly)
+        written = [self.known(row) for row in rows]
+        self.written += written
+        return written
 
-    def read(self) -> list[str | None]:
+    def read(self) -> list[Row]:
         """What a reader sees, without repeated rows where they are allowed."""
-        rows = list(self.sink.read())
+        with self.blamed("read"):
+            rows = [self.known(row) for row in self.sink.read()]
         return without_repeats(rows, self.written) if self.sink.at_least_once else rows
 
-    def complete(self) -> bool:
-        """Whether a reader sees as many rows as were written."""
+    def more(self) -> None:
+        self.add()
+
+    def more_unread(self) -> None:
+        self.add()
+
+    def done(self) -> bool:
         return len(self.read()) >= len(self.written)
 
     def arrive(self, when: str) -> None:
-        """Wait until all is written, and compare."""
-        self.settle(self.complete)
+        self.settle(self.done)
         self.compare(when)
 
     def compare(self, when: str) -> None:
         """Raise `Broken` unless a reader sees what was written, each row once."""
-        check_once(self.written, self.read(), when)
+        rows = self.read()
+        if self.sink.types:
+            self._compare_columns({row[0]: row for row in rows}, when)
+        check_once(self.written, rows, when)
 
-    def close(self) -> None:
-        try:
-            super().close()
-        finally:
-            self.sink.close()
+    def _compare_columns(self, rows: Mapping[str, Row], when: str) -> None:
+        """Raise `Broken` for the first row of which a column is another one than was written."""
+        for row in self.written:
+            for name, was, came in zip(
+                self.sink.types, row[1:], rows.get(row[0], row)[1:], strict=True
+            ):
+                if was != came:
+                    raise Broken(
+                        f"{when}: row {row[0]} has {name} = {came}, and was written with {was}"
+                    )
+
+    def files(self) -> dict[Path, float]:
+        """What lies in the sink's folder, with the time of its last change."""
+        return {file: file.stat().st_mtime_ns for file in self.place.rglob("*") if file.is_file()}
 
 
-def without_repeats(rows: Sequence[str | None], written: Sequence[str | None]) -> list[str | None]:
+def without_repeats(rows: Sequence[Row], written: Sequence[Row]) -> list[Row]:
     """Each row at most as often as it was written; what nobody wrote stays."""
     found, wanted = Counter(rows), Counter(written)
     strange = Counter({row: times for row, times in found.items() if row not in wanted})
@@ -144,10 +243,10 @@ class Onlooker:
     """Reads the sink again and again while the query writes; `views` is what it saw, in order."""
 
     def __init__(self, trial: SinkTrial) -> None:
-        self._read = trial.sink.read
+        self._read = trial.read
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
-        self.views: list[frozenset[str | None]] = []
+        self.views: list[frozenset[Row]] = []
         self.error: Exception | None = None
 
     def _look(self) -> None:

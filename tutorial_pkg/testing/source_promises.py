@@ -12,24 +12,36 @@ from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
     UNKNOWN,
     must_leave_no_process,
-    must_leave_nothing_open,
     must_refuse_unknown,
+    must_survive,
+    nothing_open,
+    server_away,
+    server_restarted,
+    server_slow,
+    steady,
 )
 from tutorial_pkg.testing.described import LIMIT
 from tutorial_pkg.testing.driver import Driver
 from tutorial_pkg.testing.inside import check_rows
-from tutorial_pkg.testing.promise import Broken, Promise, promise
-from tutorial_pkg.testing.queries import offsets
+from tutorial_pkg.testing.promise import Broken, NothingWorks, Promise, check_once, promise
+from tutorial_pkg.testing.queries import Seen, forget_last_commit, offsets
 from tutorial_pkg.testing.source_trial import MANY, PORTION, SourceTrial
-from tutorial_pkg.testing.trial import SECONDS
+from tutorial_pkg.testing.values import comparable
 
 MOST_IDLE = 0.5  # of one core: to ask a source again and again is work, too
-BURSTS = (5_000, 20_000)  # rows
+BURSTS = (5_003, 20_011)  # rows
 MOST_GROWTH = 6.0  # times the cost, for four times the rows; were it quadratic, it would be 16
 WORTH_A_LOOK = 2.0  # seconds on a processor; what costs less does not matter
+PAGES = 3_079  # rows: several pages of most services
+ERRORS = 4  # lines of `read` that fail
 # Spark hands on a task's rows in bundles; with small ones a task can be ended in its middle.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 5)
-BUNDLES = 2_000  # more than the pipe between two processes holds
+BUNDLES = 2_003  # more than the pipe between two processes holds
+
+AS_OFTEN = (
+    "The function that gives rows must give the same ones as often as it is asked, in the same "
+    "order. Forget, delete or acknowledge in `commit` or `acknowledge` only."
+)
 
 
 @promise(
@@ -37,29 +49,62 @@ BUNDLES = 2_000  # more than the pipe between two processes holds
     "`read` yields what is from `start` on and before `end`; the next batch begins where this one "
     "ended. Look at how `latestOffset` and `partitions` treat the last row.",
     needs="number",
+    built="Give each row once, and a snapshot, an end or a next position that is right behind the "
+    "last one given.",
 )
 def every_row_once(trial: SourceTrial) -> None:
-    """A small portion of rows, 1,000 at once, and another small one are fed to a running query."""
-    for count in (PORTION, MANY, PORTION):
+    """A small portion of rows, 1,013 at once, and another small one are fed to a running query."""
+    try:
+        trial.works()
+    except Broken as broken:
+        raise NothingWorks(str(broken), broken.remedy, broken.cause) from broken
+    for count in (MANY, PORTION):
         trial.works(count)
 
 
 @promise(
-    "A batch can be read several times, also by another process: it has the same rows.",
+    "As long as no row comes, no batch begins.",
+    "Without news `latestOffset` returns what it returned before: nothing in an offset may count "
+    "looks, or tell the time.",
+    built="Without news `latest` returns its `start`, and `fill` adds nothing.",
+    needs="feed",
+)
+def at_rest(trial: SourceTrial) -> None:
+    """All is read; then no more than 20 batches may begin until the query has nothing to do."""
+    trial.works()
+    if trial.restless:
+        raise Broken("no row was missing, yet the query went on for 20 batches")
+
+
+@promise(
+    "A batch can be read several times, also by another process: the same rows in the same order.",
     "`read` takes all it needs from its partition and changes nothing: no position in the reader, "
-    "no cache that is used up, nothing deleted or acknowledged before `commit`.",
+    "no cache that is used up, nothing deleted or acknowledged before `commit`. What lists files "
+    "or keys sorts them.",
+    built=AS_OFTEN,
 )
 def same_rows_again(trial: SourceTrial) -> None:
-    """Each batch is read twice; in between the processes that have read it are killed."""
+    """Each batch is read twice, every value; in between the processes that read it are killed."""
     trial.run()
     trial.plan.rereads = True
-    trial.feed()
+    trial.feed(MANY)
     trial.read_on()
     trial.plan.rereads = False
     for first, second in trial.plan.reread:
-        if Counter(first) != Counter(second):
-            raise Broken(f"a batch had {len(first)} rows, and {len(second)} when read again")
+        check_same(first, second, "when read again")
+        if first != second:
+            raise Broken("a batch had the same rows when read again, in another order")
     trial.compare("while batches were read twice")
+
+
+def check_same(first: list[Seen], second: list[Seen], when: str) -> None:
+    """Raise `Broken` unless a batch has had the same rows twice, in any order."""
+    numbers, again = ([number for number, _ in rows] for rows in (first, second))
+    if Counter(numbers) != Counter(again):
+        raise Broken(f"a batch had {len(first)} rows, and {len(second)} {when}")
+    if Counter(first) != Counter(second):
+        other = (Counter(first) - Counter(second)).total()
+        raise Broken(f"of a batch of {len(first)} rows {other} had other values {when}")
 
 
 @promise(
@@ -78,6 +123,42 @@ def rows_fit_schema(trial: SourceTrial) -> None:
 
 
 @promise(
+    "A row has the values that were fed: whole, of the same type, at the same time.",
+    "Compare what you read with what you yield, value by value: a text cut to a column's width, a "
+    "number that went through a float, a time without its zone.",
+    needs="number row feed",
+)
+def values(trial: SourceTrial) -> None:
+    """Rows are fed, and every value that comes is compared with what `row` says."""
+    trial.plan.keeps = True
+    trial.works()
+    trial.plan.keeps = False
+    assert trial.source.row
+    for number, came in trial.plan.kept:
+        for name, value in trial.source.row(number).items():
+            if comparable(came[name]) != comparable(value):
+                seen = f"row {number} came with {name} = {came[name]!r}, and was fed with {value!r}"
+                raise Broken(seen)
+
+
+@promise(
+    "What a row holds does not depend on the time zone of the machine that reads it.",
+    "Give `datetime`s a zone (`tz=UTC`): one without is taken for the local time of whatever "
+    "process reads it. Parse and print times with theirs.",
+    needs="restarts python",
+)
+def any_zone(trial: SourceTrial) -> None:
+    """The last batch is repeated by processes that believe to be in Nepal; values are compared."""
+    trial.works()
+    trial.stop()
+    forget_last_commit(trial.plan.checkpoint)
+    with trial.far_zone():
+        trial.restart()
+        first, *_, last = list(trial.ledger.attempts().values())[-1]
+        check_same(first, last, "in another time zone")
+
+
+@promise(
     "A task that ends half-way leaves no trace.",
     "A task may be killed at any row, and no `finally` runs then. Note nothing in `read`: what a "
     "task has reached is no offset.",
@@ -88,7 +169,7 @@ def half_read(trial: SourceTrial) -> None:
     with trial.setting(*BUNDLE):
         trial.plan.begins = True
         trial.restart()
-        trial.feed(BUNDLE[1] * BUNDLES)
+        trial.feed(BUNDLE[1] * BUNDLES + 2)
         trial.arrive("after tasks that ended half-way")
         trial.plan.begins = False
 
@@ -98,6 +179,8 @@ def half_read(trial: SourceTrial) -> None:
     "Spark keeps the offset: `latestOffset` and `partitions` must begin at the `start` they are "
     "given. After a restart `initialOffset` is not called, and `self` is new.",
     needs="number restarts",
+    built="`snapshot` must tell how far the rows given so far go, and `restore` go there; a "
+    "function that is asked for a range keeps no position.",
 )
 def restart(trial: SourceTrial) -> None:
     """The query is stopped and started twice; rows are fed before, while it is down, and after."""
@@ -114,6 +197,7 @@ def restart(trial: SourceTrial) -> None:
     "Plan only what you can give again: `read` must stop at `end`, even if there is more by then, "
     "and nothing may be forgotten before `commit` says so.",
     needs="restarts",
+    built=AS_OFTEN,
 )
 def repeated_batch(trial: SourceTrial) -> None:
     """A batch's sink fails; more rows are fed; the query is started again."""
@@ -123,8 +207,106 @@ def repeated_batch(trial: SourceTrial) -> None:
         trial.feed()
     trial.works(when="after a batch was repeated")
     first, *_, last = trial.ledger.attempts()[failed]
-    if Counter(first) != Counter(last):
-        raise Broken(f"batch {failed} had {len(first)} rows, and {len(last)} when repeated")
+    check_same(first, last, "when repeated")
+
+
+@promise(
+    "Rows with smaller numbers that come later are read, too.",
+    "Know what is new by its place, not by the largest number, name or time so far: one writer "
+    "may be slower than another one. Or say which order you rely on, in `not_claimed`.",
+    needs="number feed",
+)
+def late_rows(trial: SourceTrial) -> None:
+    """A portion of rows is fed, then one with the numbers before them."""
+    trial.run()
+    next_ones, late = (
+        range(trial.fed + start, trial.fed + start + PORTION) for start in (PORTION, 0)
+    )
+    for numbers in (next_ones, late):
+        trial.give(numbers)
+        trial.read_on()
+    trial.compare("after smaller numbers had come later")
+
+
+@promise(
+    "A row that is half written waits until it is whole.",
+    "Take a line with its end only, a file under its last name only. Of what is being written, "
+    "the offset is in front.",
+    needs="number feed_halves",
+)
+def unfinished_row(trial: SourceTrial) -> None:
+    """Half of a row is fed, and the query looks; then the other half."""
+    trial.ensure_worked()
+    trial.run()
+    assert trial.source.feed_halves
+    halves = trial.source.feed_halves(trial.fed)
+    next(halves)
+    trial.settle(lambda: True)
+    trial.compare("with half a row to read")
+    next(halves, None)
+    trial.fed += 1
+    trial.arrive("after a row came in two halves")
+
+
+@promise(
+    "Rows come from every split: an empty one beside a full one, and one that appears later.",
+    "Look for new splits at each look, begin them at their first row, and keep a position for each "
+    "in the offset.",
+    needs="number feed_split",
+)
+def every_split(trial: SourceTrial) -> None:
+    """Three splits are fed, one of them nothing; one is new while the query runs, one after it."""
+    trial.run()
+    for split, count in ((1, MANY), (2, 0), (3, 1)):
+        trial.give(range(trial.fed, trial.fed + count), split)
+    trial.arrive("with a full split, an empty one, and one with a row")
+    trial.give(range(trial.fed, trial.fed + PORTION), 4)
+    trial.arrive("with a split that appeared later")
+    if trial.source.restarts and trial.source.waiting:
+        trial.stop()
+        for split in (5, 2):
+            trial.give(range(trial.fed, trial.fed + PORTION), split)
+        trial.run()
+        trial.arrive("with a split that appeared while no query ran")
+
+
+@promise(
+    "A new query reads what was there before it.",
+    "`initialOffset` is where the first row is, not what comes next. If a query is to begin with "
+    "what comes from then on, describe the source with `from_now=True`.",
+    needs="number waiting restarts from_start",
+    built="Without a `start` begin with the first row there is; or describe the source with "
+    "`from_now=True`.",
+)
+def from_the_first_row(trial: SourceTrial) -> None:
+    """A query with a new checkpoint reads rows that were fed before, and were read by another."""
+    trial.ensure_worked()
+    trial.stop()
+    with trial.another("new"):
+        trial.run()
+        trial.arrive("with a new query on what was there")
+        trial.stop()
+
+
+@promise(
+    "Two queries read all rows each, or the second one is refused.",
+    "Share nothing between queries: no consumer group, no note of what is done, no row that "
+    "is gone when it was read. Or let the second one fail, with an error.",
+    needs="number feed restarts",
+)
+def two_queries(trial: SourceTrial) -> None:
+    """A second query begins beside the first one; rows are fed to both."""
+    trial.ensure_worked()
+    trial.run()
+    fed = trial.fed
+    with trial.another("second") as plan:
+        second = trial.started(lambda: plan.start(trial.spark))
+        runs = trial.outlives(second, lambda: True)
+    trial.works(MANY, "while a second query ran")
+    with trial.another("second"):
+        if runs and trial.outlives(second, trial.done):
+            trial.compare("with the second one of two queries", fed)
+    trial.end_beside()
 
 
 @promise(
@@ -187,8 +369,8 @@ def idle(trial: SourceTrial) -> None:
     needs="feed number",
 )
 def linear(trial: SourceTrial) -> None:
-    """5,000 rows are fed at once, then 20,000; the time on processors is compared."""
-    trial.run()
+    """5,003 rows are fed at once, then 20,011; the time on processors is compared."""
+    trial.works()
     small, large = (trial.processor_seconds(partial(_burst, trial, rows)) for rows in BURSTS)
     if large > max(MOST_GROWTH * small, WORTH_A_LOOK):
         times = BURSTS[1] // BURSTS[0]
@@ -201,15 +383,16 @@ def _burst(trial: SourceTrial, rows: int) -> None:
 
 
 @promise(
-    "A batch is not larger than its limit.",
-    "Apply the limit in `latestOffset(start, limit)`; return it in `getDefaultReadLimit`.",
+    "A batch is not larger than its limit, and the next one begins where it was cut.",
+    "Apply the limit in `latestOffset(start, limit)`, and return it in `getDefaultReadLimit`: "
+    "`end` is the first row of the next batch, whether or not the limit has cut this one.",
     needs="limit",
 )
 def limit(trial: SourceTrial) -> None:
     """Rows for several batches of 10 are fed at once."""
     trial.run(trial.source.limit)
     first = len(trial.ledger.attempts())
-    trial.feed(3 * LIMIT + LIMIT // 2)
+    trial.feed(3 * LIMIT + 3)
     trial.arrive(f"under {trial.source.limit}")
     sizes = [len(tries[-1]) for tries in list(trial.ledger.attempts().values())[first:]]
     if max(sizes) > LIMIT:
@@ -219,27 +402,66 @@ def limit(trial: SourceTrial) -> None:
 @promise(
     "availableNow reads all there is, and ends.",
     "Mix in `SupportsTriggerAvailableNow`, note in `prepareForTriggerAvailableNow` how far there "
-    "is something to read, and return that from `latestOffset`, never more.",
+    "is something to read, to the last page, and return that from `latestOffset`, never more.",
     needs="number unread",
+    built="`latest` must tell how far a split goes now, to its last page.",
 )
 def available_now(trial: SourceTrial) -> None:
-    """Rows wait unread; a query with this trigger must read them, and end by itself."""
-    trial.feed_unread()
-    trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True))
+    """3,079 rows wait unread; a query with this trigger must read them, and end by itself."""
+    trial.feed_unread(PAGES)
+    trial.drain(lambda: trial.plan.start(trial.spark, drain=True))
     trial.compare("after availableNow")
 
 
 @promise(
-    "The parallelism may change with a restart.",
+    "availableNow reads all there is in several batches, too, where there is a limit.",
+    "With `SupportsTriggerAvailableNow` Spark asks `latestOffset` again until it returns what was "
+    "there at the beginning. Without it there is one batch only.",
+    needs="number unread limit",
+)
+def limited_available_now(trial: SourceTrial) -> None:
+    """Rows for several batches of 10 wait unread, for a query with this trigger and the limit."""
+    trial.feed_unread(3 * LIMIT + 3)
+    trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True))
+    trial.compare("after availableNow with a limit")
+
+
+@promise(
+    "spark.read gives the rows that spark.readStream gives.",
+    "The reader of batches goes to the last page, and takes the rows of every split once.",
+    needs="number feed batch",
+)
+def batch_read(trial: SourceTrial) -> None:
+    """3,079 rows are fed, and all are read at once, without a stream."""
+    trial.works(PAGES)
+    with trial.blamed("spark.read"):
+        rows = trial.plan.batch(trial.spark)
+    check_once(trial.ledger.rows(), [number for number, _ in rows], "with spark.read")
+
+
+@promise(
+    "The parallelism may change with a restart, up and down.",
     "Keep what an offset means apart from how many tasks read: an entry for each file, port or "
     "table, not for each task. Read old entries to their end.",
     needs="number restarts other_parallelism",
 )
 def other_parallelism(trial: SourceTrial) -> None:
-    """The query runs, is restarted with another parallelism, and goes back to the first one."""
+    """The query is restarted with another parallelism, then with the first; rows are waiting."""
     trial.ensure_worked()
     for more in (trial.source.other_parallelism, None):
+        trial.feed_unread()
         trial.works(when=f"with {more or 'the first parallelism'}", more=more)
+
+
+@promise(
+    "An error while a task reads is told: it is never taken for the end of the rows.",
+    "Catch what you can mend, such as one error a thousand rows further on, and raise all else: "
+    "Spark repeats the batch.",
+    needs="number feed restarts python",
+)
+def errors_told(trial: SourceTrial) -> None:
+    """An `OSError` is raised inside `read`, before one line after the other; all rows must come."""
+    must_survive(trial, "read", "raises", ERRORS)
 
 
 @promise(
@@ -247,6 +469,7 @@ def other_parallelism(trial: SourceTrial) -> None:
     "Compare the names of `self.options` with those that you know (Spark makes them small "
     "letters), and raise `ValueError` in `schema`, for Spark 4.3 hides what `streamReader` raises "
     "behind an UnboundLocalError. A typing error in an option otherwise becomes a silent default.",
+    advice=True,
 )
 def unknown_option(trial: SourceTrial) -> None:
     """A query is started with an option that nobody can know."""
@@ -271,17 +494,6 @@ def nothing_left(trial: SourceTrial) -> None:
 
 
 @promise(
-    "No port and no file stays open when the query has stopped.",
-    "The workers of tasks live on, and with them what `read` opened: close it there, with `with` "
-    "or `finally`.",
-)
-def nothing_open(trial: SourceTrial) -> None:
-    """Ports of Spark's processes, and open files in the source's folder, are looked for."""
-    trial.ensure_worked()
-    must_leave_nothing_open(trial)
-
-
-@promise(
     "Nothing is lost or doubled by `kill -9` of the driver.",
     "An offset that Spark has seen must be readable by a process that knows nothing else: write to "
     "disk, and sync, before you return it. Memory, temporary folders and `stop` do not survive.",
@@ -289,6 +501,7 @@ def nothing_open(trial: SourceTrial) -> None:
 )
 def killed(trial: SourceTrial) -> None:
     """The query runs in drivers of its own, which die while rows come; the last one reads on."""
+    trial.begun()
     trial.killed(trial.plan, lambda driver: _feed_some(trial, driver))
     trial.works(when="after `kill -9`")
 
@@ -298,29 +511,44 @@ def _feed_some(trial: SourceTrial, driver: Driver) -> None:
 
     def arrived() -> bool:
         driver.check()
-        return trial.arrived()
+        return trial.done()
 
     trial.feed()
-    wait_until(arrived, SECONDS, "the first rows in a driver of its own")
+    wait_until(arrived, trial.seconds, "the first rows in a driver of its own")
     for _ in range(3):
         trial.feed(PORTION // 4)
 
 
 SOURCE_PROMISES: list[Promise[SourceTrial]] = [
     every_row_once,
+    at_rest,
+    values,
+    from_the_first_row,
     same_rows_again,
+    any_zone,
     rows_fit_schema,
     half_read,
     restart,
     repeated_batch,
+    late_rows,
+    unfinished_row,
+    every_split,
+    two_queries,
     offset_never_back,
     idle,
+    steady,
     linear,
     limit,
     available_now,
+    limited_available_now,
+    batch_read,
     other_parallelism,
+    errors_told,
     unknown_option,
     nothing_left,
     nothing_open,
     killed,
+    server_restarted,
+    server_away,
+    server_slow,
 ]

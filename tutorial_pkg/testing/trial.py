@@ -11,28 +11,40 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
+import psutil
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.core.errors import last_error
+from tutorial_pkg.testing.described import StreamSink, StreamSource
 from tutorial_pkg.testing.driver import Driver, Drivers
 from tutorial_pkg.testing.processes import ENDING, SparkProcesses
-from tutorial_pkg.testing.promise import Broken, MachineTooSlow, failure
+from tutorial_pkg.testing.promise import HANG, Broken, MachineTooSlow, Mistake, failure
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
+from tutorial_pkg.testing.trap import Trap
 
 SECONDS = 120  # until something that must happen counts as not happening
 RESTLESS = 20  # batches that begin though all rows are there
 QUIET = 2.0  # when Spark has nothing to do for so long, what has not come will not come
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "2"))
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
+HELD = 3.0  # seconds that a slow server does not answer
+FAR_ZONE = "Asia/Kathmandu"  # 5:45 before Greenwich: no zone of a test machine
 
 
 class Trial:
     """One life of a source or a sink, with its checkpoint; the promises are tried one by one.
 
-    What is under trial has the folder `place` for itself.
+    What is under trial has the folder `place` for itself. Nobody waits longer than `seconds` for
+    what must happen.
     """
+
+    described: StreamSource | StreamSink
+    plan: SourceQuery | SinkQuery
+    seconds: int = SECONDS
 
     def __init__(
         self, spark: SparkSession, drivers: Drivers, place: str, seed: int = 20261121
@@ -45,9 +57,65 @@ class Trial:
         self.query: StreamingQuery | None = None
         self._beside: StreamingQuery | None = None
         self.left_behind: list[str] = []
+        self.restless = False
         self.processes = SparkProcesses(spark)
         self._processes_before = self.processes.started()
         self._ports_before = self.processes.ports()
+
+    # ---- What a source and a sink have each in its way -----------------------------------------
+
+    def run(self) -> None:
+        """See that the query runs."""
+        raise NotImplementedError
+
+    def ensure_worked(self) -> None:
+        """See that rows have gone through a query, which need not run any more."""
+        raise NotImplementedError
+
+    def more(self) -> None:
+        """Have more rows come, and do not wait for them."""
+        raise NotImplementedError
+
+    def more_unread(self) -> None:
+        """The same while no query runs, if that is possible."""
+        raise NotImplementedError
+
+    def done(self) -> bool:
+        """Whether as many rows are there as should be."""
+        raise NotImplementedError
+
+    def arrive(self, when: str) -> None:
+        """Wait until all is there, and compare."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def blamed(self, function: str) -> Iterator[None]:
+        """An error of a function that describes the connector breaks the promise under trial."""
+        try:
+            yield
+        except TimeoutError:
+            self.raise_failure()  # it waited for a query that has failed
+            raise
+        except (Broken, Mistake, MachineTooSlow):
+            raise
+        except Exception as error:
+            plain = f"{type(error).__name__}: {error}"
+            text = last_error(error) if isinstance(error, PySparkException) else plain
+            told = "If it is right, the connector has made, or taken away, what it stumbled over."
+            raise Broken(
+                f"`{function}` raised {text}", told, cause=f"{function}: {type(error).__name__}"
+            ) from error
+
+    def endure(self) -> None:
+        """Let the query read all there is, or fail, as it may."""
+        with contextlib.suppress(Broken):
+            self.settle(self.done)
+
+    def recover(self, when: str) -> None:
+        """See that the query runs, after it may have failed, and compare."""
+        self.endure()
+        self.run()
+        self.arrive(when)
 
     # ---- Queries in this session ---------------------------------------------------------------
 
@@ -77,7 +145,7 @@ class Trial:
 
         A batch that begins in that moment gets another one: a source may have threads of its own.
         """
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + self.seconds
         batch = None
         while True:
             self._rest(deadline, done)
@@ -88,7 +156,7 @@ class Trial:
         self.raise_failure()
 
     def _rest(self, deadline: float, done: Callable[[], bool]) -> None:
-        """Wait until the query has nothing to do."""
+        """Wait until the query has nothing to do; or that, when all is done, it does not rest."""
         idle = threading.Thread(target=_until_idle, args=(self.query,), daemon=True)
         idle.start()
         asked, was_done = self._last_batch(), False
@@ -96,11 +164,11 @@ class Trial:
             batch = self._last_batch()
             if batch >= asked + RESTLESS:
                 if was_done:
-                    seen = f"no row was missing, yet the query went on for {RESTLESS} batches"
-                    raise Broken(seen, "As long as nothing comes, `latestOffset` returns the same.")
+                    self.restless = True
+                    return
                 asked, was_done = batch, done()
             if time.monotonic() > deadline:
-                raise Broken(f"the query had not come to rest after {SECONDS} s")
+                raise hanging(f"the query had not come to rest after {self.seconds} s")
             idle.join(0.05)
 
     def _last_batch(self) -> int:
@@ -120,8 +188,8 @@ class Trial:
         """Start a query with the trigger `availableNow`, and wait for its end."""
         query = self._begin(start)
         with contextlib.suppress(StreamingQueryException):
-            if not query.awaitTermination(SECONDS):
-                raise Broken(f"with availableNow the query had not ended after {SECONDS} s")
+            if not query.awaitTermination(self.seconds):
+                raise hanging(f"with availableNow the query had not ended after {self.seconds} s")
         if query.exception():
             self.raise_failure()
         self.stop()
@@ -130,8 +198,8 @@ class Trial:
         """Wait for the query to fail, as it was told to."""
         assert self.query is not None
         with contextlib.suppress(StreamingQueryException):
-            if not self.query.awaitTermination(SECONDS):
-                raise Broken(f"the batch that was made to fail had not come after {SECONDS} s")
+            if not self.query.awaitTermination(self.seconds):
+                raise hanging(f"the batch that was to fail had not come after {self.seconds} s")
         if "ToldToFail" not in (last_error(self.query) or ""):
             self.raise_failure()
         self.stop()
@@ -144,13 +212,29 @@ class Trial:
             self._beside = None
         return self._beside
 
+    def outlives(self, query: StreamingQuery | None, done: Callable[[], bool]) -> bool:
+        """Let a query beside the trial's own read all there is; False when it is refused."""
+        own, self.query = self.query, query
+        try:
+            if query is not None:
+                self.settle(done)
+            return query is not None
+        except Broken:
+            return False
+        finally:
+            self.query = own
+
+    def end_beside(self) -> None:
+        if self._beside:
+            self._beside.stop()
+
     def refused(self, query: StreamingQuery | None) -> bool:
         """Whether it was refused, or has failed; else wait for its end."""
         if query is None:
             return True
         with contextlib.suppress(StreamingQueryException):
-            if not query.awaitTermination(SECONDS):
-                raise Broken(f"a query beside another one had not ended after {SECONDS} s")
+            if not query.awaitTermination(self.seconds):
+                raise hanging(f"a second query had not ended after {self.seconds} s")
         error = query.exception()
         if isinstance(late := failure(last_error(query) or "", error), MachineTooSlow):
             raise late
@@ -173,6 +257,58 @@ class Trial:
             self.stop()
         finally:
             self.spark.conf.set(name, str(before))
+
+    @contextlib.contextmanager
+    def far_zone(self) -> Iterator[None]:
+        """Within it, what queries run in Python believes that it is in Nepal."""
+        self.stop()
+        environment = self.spark.sparkContext.environment
+        environment["TZ"] = FAR_ZONE
+        try:
+            yield
+            self.stop()
+        finally:
+            del environment["TZ"]
+
+    @contextlib.contextmanager
+    def trapped(self, method: str) -> Iterator[Trap]:
+        """Within it this method of the connector has a trap in it."""
+        self.stop()
+        whole = cast(type[DataSource], self.plan.format)
+        folder = self.folder / f"trap-{method}"
+        folder.mkdir(exist_ok=True)
+        trap = Trap(method, folder)
+        self.plan.format = trap.into(whole)
+        try:
+            yield trap
+            self.stop()
+        finally:
+            self.plan.format = whole
+
+    # ---- Its server ----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """Within it the server is away."""
+        assert self.described.server
+        self.described.server.stop()
+        try:
+            yield
+        finally:
+            self.described.server.start()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it the server's processes do nothing, and their connections stay open."""
+        assert self.described.server and self.described.server.processes
+        processes = [psutil.Process(pid) for pid in self.described.server.processes()]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in reversed(processes):
+                process.resume()
 
     # ---- Queries in drivers of their own -------------------------------------------------------
 
@@ -218,17 +354,25 @@ class Trial:
         return ports | self.processes.files(self.place)
 
     def close(self) -> None:
-        """Leave nothing: no query, no process, no file."""
+        """Leave nothing: no query, no process, no file, nothing that the description holds."""
         try:
-            if self._beside:
-                self._beside.stop()
+            self.end_beside()
             self.stop()
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
+            self.described.close()
+
+
+def hanging(seen: str) -> Broken:
+    """What did not happen in time."""
+    return Broken(seen, cause=HANG)
 
 
 def _until_idle(query: StreamingQuery) -> None:
     """Twice: the first call may return for a look that was taken before the rows were there."""
-    with contextlib.suppress(PySparkException):  # the trial asks the query itself
+    try:
         query.processAllAvailable()
         query.processAllAvailable()
+    except PySparkException:  # the trial asks the query itself, as soon as it has ended
+        with contextlib.suppress(PySparkException):
+            query.awaitTermination(int(ENDING))

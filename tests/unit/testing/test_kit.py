@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from unittest.mock import Mock
 
 import psutil
 import pytest
 from pyspark.sql import Row
+from pyspark.sql.datasource import DataSource
 
+from tutorial_pkg import SourceBuilder
 from tutorial_pkg.processes.query_process import wait_for_end
 from tutorial_pkg.testing import (
     SINK_PROMISES,
     SOURCE_PROMISES,
     Broken,
+    Mistake,
+    Promise,
     Report,
+    StreamSink,
     StreamSource,
     Verdict,
     queries,
 )
 from tutorial_pkg.testing import processes as processes_module
-from tutorial_pkg.testing.examination import chosen
+from tutorial_pkg.testing.examination import Examination, chosen
 from tutorial_pkg.testing.processes import DAEMON, SparkProcesses, open_paths
-from tutorial_pkg.testing.promise import MachineTooSlow, check_names, check_once, failure
+from tutorial_pkg.testing.promise import (
+    MachineTooSlow,
+    NothingWorks,
+    NotTried,
+    check_names,
+    check_once,
+    failure,
+)
 from tutorial_pkg.testing.queries import (
     Ledger,
     SourceQuery,
@@ -35,9 +51,11 @@ from tutorial_pkg.testing.queries import (
     forget_last_commit,
     offsets,
 )
-from tutorial_pkg.testing.sink_trial import without_repeats
+from tutorial_pkg.testing.sink_trial import spread, without_repeats
 from tutorial_pkg.testing.source_promises import went_back
+from tutorial_pkg.testing.trap import ToldToRaise, Trap, some_of
 from tutorial_pkg.testing.trial import Trial
+from tutorial_pkg.testing.values import comparable
 
 PROMISES = [*SOURCE_PROMISES, *SINK_PROMISES]
 
@@ -86,10 +104,11 @@ def test_what_going_back_means(before, after, back: bool) -> None:
 
 def test_a_ledger_keeps_attempts_and_counts_the_last_one(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
-    ledger.add(0, [1, 2])
-    ledger.add(1, [3])
-    ledger.add(1, [3, 4])
-    assert ledger.attempts() == {0: [[1, 2]], 1: [[3], [3, 4]]}
+    one, two, three, four = ((number, 10 * number) for number in range(1, 5))
+    ledger.add(0, [one, two])
+    ledger.add(1, [three])
+    ledger.add(1, [three, four])
+    assert ledger.attempts() == {0: [[one, two]], 1: [[three], [three, four]]}
     assert ledger.rows() == [1, 2, 3, 4]
 
 
@@ -117,10 +136,13 @@ class Batch:
     def __init__(self, *errors: str) -> None:
         self.errors = list(errors)
 
+    def select(self, *columns: str) -> Batch:
+        return self
+
     def collect(self) -> list[Row]:
         if self.errors:
             raise RuntimeError(self.errors.pop(0))
-        return [Row(number=1)]
+        return [Row(number=1, print=10)]
 
 
 @pytest.fixture
@@ -133,7 +155,7 @@ LOST = "SparkException: Python worker exited unexpectedly (crashed)"
 
 @pytest.mark.usefixtures("no_workers")
 def test_a_batch_is_read_again_when_a_worker_was_lost() -> None:
-    assert collected_elsewhere(Batch(LOST, LOST)) == [1]
+    assert collected_elsewhere(Batch(LOST, LOST)) == [(1, 10)]
 
 
 @pytest.mark.usefixtures("no_workers")
@@ -150,7 +172,7 @@ class Rows(Batch):
         self.numbers = numbers
 
     def collect(self) -> list[Row]:
-        return [Row(number=number) for number in self.numbers]
+        return [Row(number=number, print=10) for number in self.numbers]
 
 
 def test_a_batch_without_rows_is_not_the_one_that_fails(tmp_path: Path) -> None:
@@ -160,12 +182,12 @@ def test_a_batch_without_rows_is_not_the_one_that_fails(tmp_path: Path) -> None:
     with pytest.raises(queries.ToldToFail):
         query._note(Rows(1), 1)
     query._note(Rows(1), 1)
-    assert Ledger(query.ledger).attempts() == {0: [[]], 1: [[1], [1]]}
+    assert Ledger(query.ledger).attempts() == {0: [[]], 1: [[(1, 10)], [(1, 10)]]}
 
 
 def test_a_batch_that_was_to_fail_and_never_came_is_told() -> None:
-    trial = Mock(query=Mock(awaitTermination=lambda seconds: False))
-    with pytest.raises(Broken, match=r"^the batch that was made to fail had not come after 120 s$"):
+    trial = Mock(query=Mock(awaitTermination=lambda seconds: False), seconds=7)
+    with pytest.raises(Broken, match=r"^the batch that was to fail had not come after 7 s$"):
         Trial.failed(trial)
 
 
@@ -173,17 +195,15 @@ def test_rows_must_wait_for_available_now() -> None:
     [promise] = [promise for promise in SOURCE_PROMISES if promise.name == "available_now"]
     port = StreamSource("socket", feed=print, feed_when_stopped=False)
     reason = "it cannot be restarted, nor fed while no query runs: no row can wait"
-    assert promise.why_not(port, {}) is None
-    assert promise.why_not(replace(port, restarts=False), {}) == reason
-    assert promise.why_not(replace(port, restarts=False, feed=None), {}) == reason
-    assert promise.why_not(replace(port, restarts=False, feed_when_stopped=True), {}) is None
+    assert promise.why_not(port) is None
+    assert promise.why_not(replace(port, restarts=False)) == reason
+    assert promise.why_not(replace(port, restarts=False, feed=None)) == reason
+    assert promise.why_not(replace(port, restarts=False, feed_when_stopped=True)) is None
 
 
 def test_what_is_not_claimed_and_what_is_not_described_is_not_tried() -> None:
     source = StreamSource("rate", not_claimed={"restart": "it is not said to"})
-    reasons = {
-        promise.name: promise.why_not(source, source.not_claimed) for promise in SOURCE_PROMISES
-    }
+    reasons = {promise.name: promise.why_not(source) for promise in SOURCE_PROMISES}
     assert reasons["restart"] == "it is not said to"
     assert reasons["limit"] == "`limit` is not described"
     assert reasons["idle"] == "`feed` is not described"
@@ -239,22 +259,28 @@ def test_at_least_once_overlooks_repeated_rows_and_nothing_else() -> None:
 REPORT = Report(
     "some<format>",
     [
-        Verdict("restart", "It goes on.", "✗", "3 rows < 4", "Mend it."),
         Verdict("killed", "Nothing is lost.", "–", "it does not say so"),
+        Verdict("restart", "It goes on.", "✗", "3 rows < 4", "Mend it."),
+        Verdict("unknown_option", "It is refused.", "!", "it ran", "Refuse it."),
         Verdict("every_row_once", "All come.", "✓"),
+        Verdict("limit", "It is cut.", "✗", "3 rows < 4", "Cut it.", because="restart"),
     ],
     12.3,
 )
 
 
-def test_a_report_in_a_terminal() -> None:
+def test_a_report_in_a_terminal_begins_with_what_is_broken() -> None:
     assert str(REPORT).splitlines() == [
-        "some<format>: 1 kept, 1 broken, 1 not claimed",
+        "some<format>: 1 kept, 1 broken (and 1 with it), 1 not claimed, 1 advised",
         "  ✗ restart: It goes on.",
         "      3 rows < 4",
         "      → Mend it.",
+        "      with it: limit",
         "  – killed: Nothing is lost.",
         "      it does not say so",
+        "  ! unknown_option: It is refused.",
+        "      it ran",
+        "      → Refuse it.",
         "  ✓ every_row_once: All come.",
     ]
     assert REPORT.broken == ["restart"]
@@ -262,9 +288,189 @@ def test_a_report_in_a_terminal() -> None:
 
 def test_a_report_in_a_notebook() -> None:
     page = REPORT._repr_html_()
-    assert page.count("<tr>") == 3
+    assert page.count("<tr>") == 4
     assert "some&lt;format&gt;" in page
-    assert "<td>3 rows &lt; 4<br>→ Mend it.</td>" in page
+    assert "<td>3 rows &lt; 4<br>→ Mend it.<br>with it: limit</td>" in page
+
+
+# ---- One cause, and what follows from it ---------------------------------------------------------
+
+
+class Life:
+    """Of a source that is `described`; a promise is a function that raises what it is told to."""
+
+    def __init__(self, **said: object) -> None:
+        self.described = StreamSource(**{"format": "rate", **said})
+
+    def close(self) -> None:
+        pass
+
+
+def examined(*broken: Exception | None, **said: object) -> list[Verdict]:
+    """The verdicts when the promises `p0`, `p1` … end with these errors."""
+
+    def trying(error: Exception | None) -> Callable[[object], None]:
+        def try_it(life: object) -> None:
+            if error:
+                raise error
+
+        return try_it
+
+    promises = [
+        Promise(f"p{place}", "It is.", "So.", "Write it.", trying(error), built="Give it.")
+        for place, error in enumerate(broken)
+    ]
+    with Examination(Mock(), lambda drivers: Life(**said), promises) as examination:
+        return [examination.verdict(promise) for promise in promises]
+
+
+def test_the_same_error_is_told_once() -> None:
+    first, other, again = examined(failure("no 1"), failure("yes"), failure("no 2"))
+    assert (first.because, other.because, again.because) == ("", "", "p0")
+    assert str(again) == "  ✗ p2: for the same reason as p0"
+
+
+def test_rows_that_are_missing_twice_are_two_mistakes() -> None:
+    assert [verdict.because for verdict in examined(Broken("2 rows"), Broken("2 rows"))] == ["", ""]
+
+
+def test_when_nothing_works_nothing_else_is_tried() -> None:
+    broken, untried = examined(NothingWorks("no row"), AssertionError("tried"))
+    assert (broken.mark, untried.mark) == ("✗", "–")
+    assert untried.seen == "not tried: `p0` comes first"
+
+
+def test_what_there_is_nothing_to_try_on_is_not_called_kept() -> None:
+    [verdict] = examined(NotTried("no line of Python"))
+    assert (verdict.mark, verdict.seen) == ("–", "no line of Python")
+
+
+def test_an_error_of_the_trial_itself_is_in_the_report() -> None:
+    """A JSONDecodeError is a ValueError, and no mistake in the call."""
+    wrong, right = examined(json.JSONDecodeError("Unterminated string", "{", 1), None)
+    assert wrong.seen.startswith("the trial ended with JSONDecodeError: Unterminated string")
+    assert right.mark == "✓"
+
+
+def test_a_mistake_in_the_call_is_raised() -> None:
+    with pytest.raises(Mistake, match="no column"):
+        examined(Mistake("no column"))
+
+
+def test_an_error_of_what_describes_names_the_function() -> None:
+    with pytest.raises(Broken) as broken, Trial.blamed(Mock(), "read"):
+        raise FileNotFoundError("rows.json")
+    told = "`read` raised FileNotFoundError: rows.json"
+    assert str(broken.value) == told
+
+
+def test_the_remedy_is_for_who_wrote_it() -> None:
+    built = SourceBuilder.batch("built", "value LONG", lambda context: 0).fill(print).build()
+    for kind, remedy in (
+        ("rate", "Write it."),
+        (SimpleDataSource, "Write it."),
+        (built, "Give it."),
+    ):
+        [verdict] = examined(Broken("no"), format=kind)
+        assert verdict.remedy == remedy
+
+
+class SimpleDataSource(DataSource):
+    """Nobody has built it."""
+
+
+def test_what_is_said_to_repeat_is_not_asked_for_whole_batches() -> None:
+    sink = StreamSink("any", list, at_least_once=True)
+    reasons = {promise.name: promise.why_not(sink) for promise in SINK_PROMISES}
+    for name in ("whole_batches", "failed_batch"):
+        assert reasons[name] == "it says that a row may come more than once"
+
+
+def test_a_source_from_now_on_need_not_read_what_was_there() -> None:
+    source = StreamSource("rate", feed=print, from_now=True)
+    reasons = {promise.name: promise.why_not(source) for promise in SOURCE_PROMISES}
+    told = "it begins with what comes after a query's start"
+    assert [name for name, reason in reasons.items() if reason == told] == ["from_the_first_row"]
+
+
+# ---- Values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1, 1, True),
+        (1, 1.0, False),
+        (1, True, False),
+        (b"x", bytearray(b"x"), True),
+        (b"x", "x", False),
+        (datetime(2026, 1, 1, 12, tzinfo=UTC), datetime.fromisoformat("2026-01-01T13+01:00"), True),
+        (Decimal("1.0"), Decimal("1.00"), True),
+        ([1, {"a": 2}], [1, {"a": 2}], True),
+        ([1, {"a": 2}], [1, {"a": 2.0}], False),
+        (float("nan"), float("nan"), True),
+        (None, "None", False),
+    ],
+)
+def test_values_are_the_same_in_type_and_content(one: object, other: object, same: bool) -> None:
+    assert (comparable(one) == comparable(other)) is same
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_one_task_has_no_row_and_another_one_most(batch: int) -> None:
+    """More than 500, no multiple of 100, and the rest in the third task."""
+    sizes = Counter(spread(1_013, [7, 8, 9], batch))
+    assert len(sizes) == 2 and sizes[[7, 8, 9][batch % 3]] == 0
+    assert sorted(sizes.values()) == [145, 868]
+
+
+def test_one_task_alone_has_all() -> None:
+    assert set(spread(37, [5], 0)) == {5}
+
+
+# ---- A trap ------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Its commit has four lines that run, the loop's once however often."""
+
+    def commit(self, messages: list[int], batchId: int) -> None:
+        self.done: list[int] = []
+        for message in messages:
+            self.done.append(message)
+        self.last = batchId
+
+
+def test_a_method_ends_before_each_of_its_lines(tmp_path: Path) -> None:
+    trap, expected = Trap("commit", tmp_path), [None, [], [], [1, 2]]
+    trap.over(Writer()).commit([1, 2], 3)
+    assert trap.lines() == 4 and not trap.sprung()
+    for line, done in enumerate(expected):
+        writer = trap.over(Writer())
+        trap.lay(line, "raises")
+        with pytest.raises(ToldToRaise):
+            writer.commit([1, 2], 3)
+        assert getattr(writer, "done", None) == done
+        assert trap.sprung().startswith("test_kit.py:")
+    writer.commit([1, 2], 3)  # once is enough
+    assert writer.last == 3
+
+
+def test_a_process_can_die_behind_the_last_line(tmp_path: Path) -> None:
+    trap = Trap("commit", tmp_path)
+    trap.lay(4, "dies")
+    child = os.fork()
+    if child == 0:
+        trap.over(Writer()).commit([1], 1)
+        os._exit(0)  # it should not come here
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert trap.sprung() == "its end"
+
+
+def test_the_lines_that_are_tried() -> None:
+    assert some_of(3, 9) == [0, 1, 2]
+    assert some_of(100, 4) == [0, 33, 66, 99]
+    assert some_of(1, 4) == [0]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="psutil leaves them out")
@@ -338,3 +544,15 @@ def test_what_a_task_has_forked_is_left_also_when_its_worker_has_ended(
     assert told.startswith(f"process {helper.pid} (")
     assert wait_for_end([helper], 5) == []
     assert wait_for_end([daemon], 0) == [daemon]
+
+
+def test_the_ports_of_sparks_own_processes_are_no_bodys_fault(
+    family: list[psutil.Process], processes: SparkProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a plain session the JVM and the daemon listen; what a task has opened counts."""
+    listening = Mock(status=psutil.CONN_LISTEN, laddr=Mock(port=7))
+    monkeypatch.setattr(psutil.Process, "net_connections", lambda process: [listening])
+    daemon, worker, helper = family
+    found = processes.ports()
+    assert {f"port 7 of process {process.pid}" for process in (worker, helper)} <= found
+    assert not {f"port 7 of process {pid}" for pid in (os.getpid(), daemon.pid)} & found

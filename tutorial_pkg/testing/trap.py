@@ -1,0 +1,151 @@
+"""A look inside a connector in Python: one of its methods ends before any line of its code.
+
+That a crash or an error inside `commit` or `read` comes at the one bad moment is unlikely, however
+often a driver is killed at random. Here it comes at each line in turn.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from pyspark.sql.datasource import DataSource
+
+How = Literal["dies", "raises"]
+
+_KIT = str(Path(__file__).parent)
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+
+
+class ToldToRaise(OSError):
+    """An error as a disk or a network has them, raised by the kit."""
+
+
+@dataclass(frozen=True)
+class Trap:
+    """Counts the lines that `method` runs, and ends it once before the one that `lay` names.
+
+    A line counts when it runs for the first time in a call, in code that is no library's. Those
+    who set the trap, and those who walk into it, are different processes: `folder` is theirs.
+    """
+
+    method: str
+    folder: Path
+
+    def into(self, source: type[DataSource]) -> type[DataSource]:
+        """The same source or sink, with a trap in it."""
+
+        def reader(made: Any, schema: Any) -> Any:
+            return self.over(source.streamReader(made, schema))
+
+        def writer(made: Any, schema: Any, overwrite: bool) -> Any:
+            return self.over(source.streamWriter(made, schema=schema, overwrite=overwrite))
+
+        name = classmethod(lambda _: source.name())
+        methods = {"name": name, "streamReader": reader, "streamWriter": writer}
+        return type(source.__name__, (source,), methods)
+
+    def over(self, made: Any) -> Any:
+        """A reader or a writer with the trap in its method."""
+        kind = type(made)
+        plain, home = getattr(kind, self.method), _home(kind)
+
+        def read(self_: Any, partition: Any) -> Iterator[Any]:
+            with self.watching(home):
+                yield from plain(self_, partition)
+
+        def commit(self_: Any, messages: Any, batchId: int) -> None:
+            with self.watching(home):
+                plain(self_, messages, batchId)
+
+        made.__class__ = type(kind.__name__, (kind,), {self.method: locals()[self.method]})
+        return made
+
+    @contextmanager
+    def watching(self, home: str = "") -> Iterator[None]:
+        """Within it the lines are counted; the one behind the last is the method's end."""
+        walk = _Walk(self, home)
+        before = sys.gettrace()
+        sys.settrace(walk.enter)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+            walk.note()
+        walk.reach("its end", 0)
+
+    # ---- Who sets it ---------------------------------------------------------------------------
+
+    def lines(self) -> int:
+        """How many lines there were, in the longest call so far."""
+        return max((int(note.suffix[1:]) for note in self.folder.glob("lines.*")), default=0)
+
+    def lay(self, line: int, how: How) -> None:
+        """The next call ends before its line of this number, counted from 0."""
+        for note in (*self.folder.glob("sprung"), *self.folder.glob("set.*")):
+            note.unlink()
+        (self.folder / f"set.{line}.{how}").touch()
+
+    def sprung(self) -> str:
+        """The line that it ended before, as `file.py:57`; empty as long as it has not."""
+        note = self.folder / "sprung"
+        return note.read_text() if note.exists() else ""
+
+
+class _Walk:
+    """One call of the method, line by line."""
+
+    def __init__(self, trap: Trap, home: str) -> None:
+        self._trap, self._home = trap, home
+        self._lines: set[tuple[str, int]] = set()
+
+    def enter(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._step if _is_ours(frame.f_code.co_filename, self._home) else None
+
+    def _step(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            self.reach(frame.f_code.co_filename, frame.f_lineno)
+        return self._step
+
+    def reach(self, file: str, line: int) -> None:
+        if (file, line) not in self._lines:
+            for how in ("dies", "raises"):
+                self._end(self._trap.folder / f"set.{len(self._lines)}.{how}", how, file, line)
+            self._lines.add((file, line))
+
+    def _end(self, told: Path, how: str, file: str, line: int) -> None:
+        try:
+            told.unlink()  # of several tasks, one gets it
+        except FileNotFoundError:
+            return
+        (self._trap.folder / "sprung").write_text(f"{Path(file).name}:{line}" if line else file)
+        if how == "dies":
+            os._exit(9)
+        raise ToldToRaise(f"told to fail before line {line} of {file}")
+
+    def note(self) -> None:
+        (self._trap.folder / f"lines.{len(self._lines)}").touch()
+
+
+def _is_ours(file: str, home: str) -> bool:
+    """Whether it is the connector's code: in its own folder `home`, or in no library."""
+    return bool(home and file.startswith(home)) or not file.startswith((_KIT, *_LIBRARIES, "<"))
+
+
+def _home(kind: type) -> str:
+    """The folder of the class's module; empty when it has none, or shares it with libraries."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    folder = str(Path(file).parent) if file else ""
+    return "" if folder in _LIBRARIES else folder
+
+
+def some_of(lines: int, most: int) -> list[int]:
+    """At most so many of the numbers below `lines`: the first, the last, and some in between."""
+    return sorted({place * (lines - 1) // max(1, most - 1) for place in range(most)})
