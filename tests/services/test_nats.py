@@ -23,7 +23,7 @@ from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import ServerProcess, start_nats
-from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 
 ALL = ReadAllAvailable()
@@ -55,11 +55,13 @@ def name(streams: Streams) -> str:
 
 class OnServer:
     streams: Streams
+    server: Server
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def use(cls, streams: Streams) -> None:
+    def use(cls, streams: Streams, server: ServerProcess) -> None:
         cls.streams = streams
+        cls.server = Server(server.kill, server.restart, lambda: [server.pid])
 
     def new(self, queue: bool = False) -> str:
         made = next(NAMES)
@@ -81,6 +83,7 @@ class TestStream(OnServer, StreamSourceTests):
             feed=feed,
             limit={"maxRowsPerTrigger": LIMIT},
             other_parallelism={"parallelism": 3},
+            server=self.server,
         )
 
 
@@ -100,7 +103,14 @@ class TestQueue(OnServer, StreamSourceTests):
             number="CAST(data AS STRING)",
             feed=feed,
             feed_when_stopped=False,  # with availableNow it reads its log, not the queue
-            not_claimed={"limit": "in whole frames", "other_parallelism": "always 1"},
+            not_claimed={
+                "limit": "in whole frames",
+                "limited_available_now": "in whole frames",
+                "other_parallelism": "always 1",
+                "batch_read": "a queue is read by a stream only",
+                "two_queries": "a queue: a message is for one of those that read it",
+            },
+            server=self.server,
         )
 
 
@@ -118,6 +128,7 @@ class TestSink(OnServer, StreamSinkTests):
                 "whole_batches": reason,
                 "nulls": "a message has data, if only of no bytes",
             },
+            server=self.server,
         )
 
 

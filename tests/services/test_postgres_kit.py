@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -12,10 +13,21 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.services.databases import new_database
 from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.processes.services import Postgres
-from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 
 FEW = 1_000  # rows
+# Of Spark, and of the table.
+TYPES = {
+    "yes": ("BOOLEAN", "boolean"),
+    "small": ("INT", "integer"),
+    "large": ("LONG", "bigint"),
+    "share": ("DOUBLE", "double precision"),
+    "price": ("DECIMAL(12,3)", "numeric(12,3)"),
+    "raw": ("BINARY", "bytea"),
+    "day": ("DATE", "date"),
+    "at": ("TIMESTAMP", "timestamptz"),
+}
 ONE_TASK = {"other_parallelism": "a batch is read by one task"}
 
 
@@ -23,41 +35,78 @@ class OnServer:
     """`describe` is called for each trial, by the kit, so the server comes by way of the class."""
 
     server: Postgres
+    as_server: Server
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def use_server(cls, postgres: Postgres) -> None:
         cls.server = postgres
+        cls.as_server = Server(postgres.kill, postgres.restart, lambda: family(postgres))
+
+
+def family(server: Postgres) -> list[int]:
+    """The numbers of all its processes."""
+    parent = psutil.Process(server.pid)
+    return [process.pid for process in (parent, *parent.children(recursive=True))]
+
+
+class Client:
+    """A connection that commits each statement, and is made anew when the server was away."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.connect()
+
+    def connect(self) -> None:
+        self.connection = psycopg.connect(self._url, autocommit=True)
+
+    def alive(self) -> psycopg.Connection:
+        try:
+            self.connection.execute("SELECT")
+        except psycopg.OperationalError:
+            self.connect()
+        return self.connection
+
+    def close(self) -> None:
+        self.connection.close()
 
 
 class TestAppend(OnServer, StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         url = new_database(self.server)
-        database = psycopg.connect(url, autocommit=True)
-        database.execute("CREATE TABLE t (value text)")
+        database = Client(url)
+        columns = ", ".join(f"{name} {kind}" for name, (_, kind) in TYPES.items())
+        database.connection.execute(f"CREATE TABLE t (value text, {columns})".encode())
 
-        def read() -> list[str]:
-            return [value for (value,) in database.execute("SELECT value FROM t")]
+        def read() -> list[tuple[object, ...]]:
+            return list(database.alive().execute("SELECT * FROM t"))
 
-        options = {"url": url, "table": "t"}
-        return StreamSink(PostgresDataSource, read, options, close=database.close)
+        return StreamSink(
+            PostgresDataSource,
+            read,
+            {"url": url, "table": "t"},
+            types={name: kind for name, (kind, _) in TYPES.items()},
+            server=self.as_server,
+            close=database.close,
+        )
 
 
 class TestInsertedRows(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         url = new_database(self.server)
-        database = psycopg.connect(url, autocommit=True)
+        database = Client(url)
         # Every other row was rolled back, as it were: keys have gaps.
-        database.execute(
+        database.connection.execute(
             "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY (INCREMENT BY 1000) PRIMARY KEY,"
             " value int)"
         )
         return StreamSource(
             PostgresDataSource,
             {"url": url, "table": "t", "key": "id", "awaitWriters": "true"},
-            feed=lambda numbers: insert(database, numbers),
+            feed=lambda numbers: insert(database.alive(), numbers),
             limit={"maxRowsPerTrigger": LIMIT},
             not_claimed=ONE_TASK,
+            server=self.as_server,
             close=database.close,
         )
 
@@ -65,17 +114,22 @@ class TestInsertedRows(OnServer, StreamSourceTests):
 class TestChanges(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         url = new_database(self.server)
-        database = psycopg.connect(url, autocommit=True)
-        database.execute("CREATE TABLE t (value int PRIMARY KEY)")
+        database = Client(url)
+        database.connection.execute("CREATE TABLE t (value int PRIMARY KEY)")
         name = conninfo_to_dict(url)["dbname"]
         # The kit feeds while the query starts: some rows are in the snapshot, others are changes.
         return StreamSource(
             PostgresDataSource,
             {"url": url, "table": "t", "slot": name, "snapshot": "true"},
             number="after.value",
-            feed=lambda numbers: insert(database, numbers),
+            feed=lambda numbers: insert(database.alive(), numbers),
             limit={"maxRowsPerTrigger": LIMIT},
-            not_claimed=ONE_TASK,
+            not_claimed={
+                **ONE_TASK,
+                "from_the_first_row": "a slot is one query's",
+                "batch_read": "changes are read by a stream only",
+            },
+            server=self.as_server,
             close=database.close,
         )
 
