@@ -52,7 +52,6 @@ from tutorial_pkg.testing import (
 PAGE = Path(__file__).with_suffix(".md")
 OTHERS = {"pyspark-data-sources": "0.1.11", "faker": "23.3.0"}
 
-ANY_OPTION = "Spark's formats take any option, and pass over those that they do not know"
 ONCE = "the manual: for testing only, as it gives no end-to-end fault tolerance"
 ONE_LINE = "one row is one line: a text with line ends becomes several rows"
 NO_NULL = "a line of text has no null: it becomes an empty one"
@@ -65,7 +64,7 @@ def rate(folder: Path) -> StreamSource:
         "rate",
         {"rowsPerSecond": 500},
         other_parallelism={"numPartitions": 3},
-        not_claimed={"available_now": "it makes rows for ever", "unknown_option": ANY_OPTION},
+        not_claimed={"available_now": "it makes rows for ever"},
     )
 
 
@@ -78,7 +77,6 @@ def files_of(name: str, schema: str | None = None) -> Callable[[Path], StreamSou
             {"path": folder},
             schema,
             feed=lambda numbers: kit_subjects.post(folder, numbers),
-            not_claimed={"unknown_option": ANY_OPTION},
         )
 
     return describe
@@ -115,7 +113,7 @@ def socket_source(folder: Path) -> StreamSource:
         feed=server.feed,
         feed_when_stopped=False,
         restarts=False,
-        not_claimed={"unknown_option": ANY_OPTION, "available_now": ONCE},
+        not_claimed={"available_now": ONCE},
         close=server.close,
     )
 
@@ -140,8 +138,7 @@ def written_files(
             return []
 
         where = {"path": folder / "out", **options}
-        claimed = {"unknown_option": ANY_OPTION, **unclaimed}
-        return StreamSink(name, read, where, not_claimed=claimed)
+        return StreamSink(name, read, where, not_claimed=unclaimed)
 
     return describe
 
@@ -154,7 +151,7 @@ def memory(folder: Path) -> StreamSink:
             return []
         return [row.value for row in active().table(table).collect()]
 
-    unclaimed = {"unknown_option": ANY_OPTION, "new_query": "a new query begins a new table"}
+    unclaimed = {"new_query": "a new query begins a new table"}
     return StreamSink("memory", read, {"queryName": table}, restarts=False, not_claimed=unclaimed)
 
 
@@ -220,10 +217,11 @@ HEAD = """\
 # Which format keeps which promise
 
 Made by `make conformance`, which examines this package's formats, Spark's own and other people's
-with the conformance kit (`tutorial_pkg.testing`): ✓ kept, ✗ broken, – not claimed, or not to be
-tried. What is not claimed is no fault. `rate`, `socket`, `memory` and `fake` are made for trials,
-and a ✗ of theirs is no fault either: it says what not to build on. A mark says what was seen in
-one examination, on one machine; below each table stands why it is not ✓.
+with the conformance kit (`tutorial_pkg.testing`): ✓ kept, ✗ broken, ! advice that is not followed,
+– not claimed, or not to be tried; an empty cell is a promise that is newer than the examination.
+What is not claimed is no fault. `rate`, `socket`, `memory` and `fake` are made for trials, and a ✗
+of theirs is no fault either: it says what not to build on. A mark says what was seen in one
+examination, on one machine; below each table stands why it is not ✓.
 
 {versions}
 
@@ -288,10 +286,15 @@ def table(promises: Sequence[Promise], reports: dict[str, Report]) -> str:
     """A row for each promise, a column for each format."""
     lines = ["| promise | " + " | ".join(f"`{name}`" for name in reports) + " |"]
     lines.append("|---" * (len(reports) + 1) + "|")
-    for index, promise in enumerate(promises):
-        marks = " | ".join(report.verdicts[index].mark for report in reports.values())
+    for promise in promises:
+        marks = " | ".join(mark_of(promise.name, report) for report in reports.values())
         lines.append(f"| **{promise.name}**: {promise.sentence} | {marks} |")
     return "\n".join(lines) + "\n"
+
+
+def mark_of(name: str, report: Report) -> str:
+    """Empty when the promise is newer than the report."""
+    return next((verdict.mark for verdict in report.verdicts if verdict.name == name), " ")
 
 
 def remarks(reports: dict[str, Report]) -> list[str]:
