@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copy
 from typing import Any
 from uuid import uuid4
 
@@ -55,6 +54,11 @@ test_01_1 = tried(
     (lambda item: repr(item).replace("'", ""), "json.dumps change more"),
     (lambda item: repr(item)[1:-1], "json.dumps change more"),
     (lambda item: json.dumps(item)[1:-1], "json.dumps change more"),
+    (lambda item: escape(item.strip()), "'  tab"),
+    (lambda item: escape(item).replace("\u2028", "\\u2028"), "json.dumps change more"),
+    (lambda item: escape(item.replace("\r\n", "\n")), "Each newline counts"),
+    (lambda item: escape(item.removesuffix("\n")), "Each newline counts"),
+    (lambda item: escape(item) or "-", "An empty item stays empty"),
     (lambda item: item.encode("unicode_escape").decode(), "unicode_escape, repr and"),
     (lambda i: i.replace("%", "%%").replace("\n", "%n").replace("\r", "%r"), "Use exactly"),
 )
@@ -95,12 +99,6 @@ class NamedByPartition(JsonWriter):
         return Draft(draft.name)
 
 
-class Copies(JsonWriter):
-    def commit(self, messages: list[Any], batchId: int) -> None:
-        for number, message in enumerate(messages):
-            copy(self.folder / message.name, self.folder / f"batch-{batchId}-{number}.json")
-
-
 class KeepsWhatIsThere(JsonWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
         for number, message in enumerate(messages):
@@ -129,6 +127,22 @@ class WritesAnew(JsonWriter):
         (self.folder / f"batch-{batchId}.json").write_text(whole)
         for draft in drafts:
             draft.unlink()
+
+
+class WritesInCommit(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        for number, message in enumerate(messages):
+            draft = self.folder / message.name
+            (self.folder / f"batch-{batchId}-{number}.json").write_text(draft.read_text())
+            draft.unlink()
+
+
+class DropsEmptyDrafts(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        message = super().write(iterator)
+        if not (self.folder / message.name).stat().st_size:
+            (self.folder / message.name).unlink()
+        return message
 
 
 class Swallows(JsonWriter):
@@ -163,8 +177,7 @@ test_01_2 = tried(
         writer(("commit(self", "close(self")),
         "there is no batch-*.json: `commit` gives each draft that name",
     ),
-    (Copies, "rename each draft, a copy leaves it behind"),
-    (WritesAnew, "batch-<batchId>-<number of the message>.json is asked"),
+    (writer(("-{number}.json", "-{number}x.json")), "<number of the message>.json, not batch-0-0x"),
     (NamedByPartition, "uuid4() makes a name that nobody else has"),
     (
         writer(("json.dumps(row.asDict())", "row")),
@@ -176,6 +189,8 @@ test_01_2 = tried(
     ),
     (writer(("draft-{uuid4()}", "draft")), "2 tasks have written, and the folder holds 1 draft"),
     (DraftsBelow, "✓ Each batch is there once"),
+    (WritesInCommit, "`commit` writes where readers look, and may die meanwhile"),
+    (DropsEmptyDrafts, "`commit` raised FileNotFoundError"),
     (KeepsWhatIsThere, "readers see [0, 1, 1, 2]. Replace a file that is there, never keep it"),
     (AbortsAllDrafts, "`abort` removed a draft that no message names"),
     (writer((LINES, JOINED)), "batch-0-0.json does not end with a newline"),

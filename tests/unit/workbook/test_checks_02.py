@@ -85,6 +85,8 @@ test_02_1 = tried(
     ),
     (writer(("str(total)", 'f"{total} lines"')), "a plain number is wanted"),
     (writer((SUM, "len(messages)")), "the number of messages"),
+    (writer((SUM, "sum({message.lines for message in messages})")), "the files hold 60"),
+    (writer(("write_text(str(total))", 'open("a").write(str(total))')), "total.txt says 6060"),
     (writer((SUM, "messages[-1].lines")), "the lines of one task"),
     (writer(("in messages)", "in messages + messages)")), "total.txt says 120, the files hold 60"),
 )

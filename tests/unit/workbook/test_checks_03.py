@@ -130,12 +130,14 @@ test_03_2 = tried(
     (reader(('Stretch(start["next"]', "Stretch(0")), "'ünö' came twice. Let `partitions` begin at"),
     (reader((NEXT, 'return {"next": 6}')), "`latestOffset` did not see that the file has grown"),
     (reader(("file.read().rfind", "file.read(100).rfind")), "A line of 3,000,000 bytes"),
+    (reader(("(line,)", "(line.strip(),)")), "an empty line is a line, and spaces belong to it"),
+    (reader(("splitlines()]", "splitlines() if line]")), "an empty line is a line"),
     (ReadsOnce, "must use nothing but these two offsets"),
     (RememberedByPartitions, "self.next has changed while it read"),
     (reader(*IN_SELF), "self.next has changed while it read"),
     (
         reader(("read(partition.stop - partition.start)", 'read().rpartition(b"\\n")[0]')),
-        "it gave ['two', 'three', 'four'] for the offsets of two and three",
+        "it gave ['two', '', ' three ', 'four'] for the offsets of two and three",
     ),
     (
         reader((NEXT, "file.read()")),

@@ -106,5 +106,6 @@ test_14_2 = tried(
     (deciding(("order.time <= paid", "order.time < paid")), "in the very second of the order"),
     (lambda o, p, within, mark: unpaid(o, p, timedelta(seconds=10), mark), "3 seconds here"),
     (lambda orders, payments, within, watermark: orders[9], "raised IndexError"),
+    (deciding(("order.id\n", "orders.index(order)\n")), "yours is [2, 3]"),
     (lambda orders, payments, within, watermark: None, "a list, not None. Is there a `return`?"),
 )

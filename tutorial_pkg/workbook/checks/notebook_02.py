@@ -16,7 +16,7 @@ from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 from tutorial_pkg.workbook.number_files import sink_of
 
 Writer = Callable[[str], DataSourceWriter]
-PARTS = [[Row(item=f"item {number}") for number in range(count)] for count in (10, 20, 30)]
+PARTS = [[Row(item=f"item {number}") for number in range(count)] for count in (10, 25, 25)]
 
 
 @exercise("class MyWriter(DataSourceWriter)", base=DataSourceWriter)
@@ -52,6 +52,9 @@ def _tried(answer: Writer) -> str:
                 "copy: return it in the message, and add up `messages`."
             ) from None
         total, files = _total(folder)
+        writer.commit(messages)
+        if _total(folder)[0] != total:
+            raise Wrong("Called again, `commit` has written another total: open it with 'w'.")
     reported = [getattr(message, "lines", None) for message in messages]
     if reported != [len(part) for part in PARTS]:
         raise Wrong(

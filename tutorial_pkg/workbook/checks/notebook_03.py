@@ -61,6 +61,7 @@ def _whole_number(found: Any) -> int:
 # ---- Exercise 2: a source that survives a restart ------------------------------------------------
 
 
+NEXT_LINES = ["two", "", " three "]
 LONG = 3_000_000  # bytes of a line: longer than anybody reads at once
 _IN_SELF = (
     "Spark makes new readers for each restart and for each task, and these know nothing: take the "
@@ -98,11 +99,11 @@ def _step_by_step(answer: Reader, file: Path) -> None:
     rows, middle = _drained(first, begin)
     if rows != ["ünö"]:
         raise Wrong(_first_fault(rows, begin))
-    _append(file, b"o\nthree\n")
+    _append(file, b"o\n\n three \n")
     rows, end = _drained(first, middle)
-    if rows != ["two", "three"]:
+    if rows != NEXT_LINES:
         raise Wrong(
-            f"From {middle} to {end} it read {rows}, ['two', 'three'] are wanted: "
+            f"From {middle} to {end} it read {rows}, {NEXT_LINES} are wanted: "
             f"{_second_fault(rows, middle, end)}"
         )
     _restart(answer(str(file)), file, middle, end)
@@ -148,10 +149,12 @@ def _first_fault(rows: list[str], begin: dict[str, Any]) -> str:
 
 
 def _second_fault(rows: list[str], middle: dict[str, Any], end: dict[str, Any]) -> str:
-    """Why the second batch is wrong, after 'o\\nthree\\n' has come."""
+    """Why the second batch is wrong, after the end of two, an empty line and three."""
     if "ünö" in rows:
         return "'ünö' came twice. Let `partitions` begin at start['next']."
-    if "" in rows:
+    if [*filter(None, map(str.strip, rows))] == ["two", "three"] and "" not in rows[:1]:
+        return "an empty line is a line, and spaces belong to it."
+    if rows[:1] == [""]:
         return "an empty line came. An offset lies *behind* the newline: rfind(b'\\n') + 1."
     if end == middle:
         return "`latestOffset` did not see that the file has grown. Read from start['next'] on."
@@ -167,7 +170,7 @@ def _restart(
     """Spark first asks a new reader for the batch it has noted."""
     _append(file, b"four\n")
     found = rows_between(reader, middle, end)
-    if found != ["two", "three"]:
+    if found != NEXT_LINES:
         raise Wrong(
             f"After a restart it gave {found} for the offsets of two and three, while the file had "
             "grown. Spark repeats a batch like that: `partitions` and `read` must use nothing but "

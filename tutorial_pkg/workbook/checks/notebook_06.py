@@ -29,9 +29,9 @@ _COALESCED = [
         [([None, 10], _DELAY), ([None, 65], _FASTEST)],
     ),
     Case(
-        ([("A", 70), ("B", 20), ("B", 12)], PORTS, 5),
-        [None, 15, 15],
-        "The watermark must not go back when B sends 12 after 20: keep the newest of each port.",
+        ([("A", 30), ("B", 40), ("B", 20), ("A", 50)], PORTS, 5),
+        [None, 25, 25, 35],
+        "B sends 20 after 40, which changes nothing: keep the newest of each port.",
     ),
     Case(([("A", 70), ("B", 20), ("A", 90), ("B", 95)], PORTS, 5), [None, 15, 15, 85], _FASTEST),
     Case(([("A", 0), ("B", 0)], PORTS, 5), [None, -5], _ANY_TIME),

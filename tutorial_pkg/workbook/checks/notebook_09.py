@@ -37,23 +37,23 @@ def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
         _still_there(folder, "fill", "1.txt", name)
         _snapshot(first)
         _still_there(folder, "snapshot", "1.txt", name)
-    _post(folder, "3.txt")  # after `fill` and before `snapshot`
+    _post(folder, "0.txt")  # after `fill` and before `snapshot`
     snapshot = _snapshot(first)
     # The process dies here: two letters are in the log, and nobody was told so.
     second = _restored(box, folder, snapshot)
-    if "3.txt" in json.dumps(snapshot) or not (folder / "3.txt").exists():
+    if "0.txt" in json.dumps(snapshot) or not (folder / "0.txt").exists():
         raise Wrong(
-            "Letter 3 came after `fill` and before `snapshot`, and is lost now. A snapshot names "
+            "Letter 0 came after `fill` and before `snapshot`, and is lost now. A snapshot names "
             "what `fill` has added (`self.handed`); `restore` deletes only what the snapshot names."
         )
     _snapshot(second)
     rows = _filled(second).rows
-    if rows != ["letter 3.txt"]:
+    if rows != ["letter 0.txt"]:
         raise Wrong(
-            f"Letters 1 and 2 are in the log, letter 3 is new; after a restart it added {rows}: "
+            f"Letters 1 and 2 are in the log, letter 0 is new; after a restart it added {rows}: "
             "`restore` must know from the snapshot which ones were handed out."
         )
-    acknowledge(second, ["3.txt"])
+    acknowledge(second, ["0.txt"])
     left = sorted(letter.name for letter in folder.iterdir())
     if left:
         raise Wrong(

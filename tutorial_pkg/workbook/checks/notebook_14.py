@@ -99,7 +99,7 @@ def _look_at_types(found: pa.RecordBatch) -> None:
 
 # ---- Exercise 2: when is an order unpaid? --------------------------------------------------------
 
-_ORDERS = [Order(START + n * SECOND, n, 10) for n in range(4)]
+_ORDERS = [Order(START + n * SECOND, n, 10) for n in reversed(range(4))]
 _MAY_COME = "A payment within 10 seconds may still come for each."
 _HAD_TIME = "Orders 0 and 1 had time until 10 and 11, the others have more."
 _CASES = [  # payments as second by order, within so many seconds, second of the watermark
