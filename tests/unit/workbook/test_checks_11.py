@@ -128,9 +128,9 @@ test_a_batch_is_shown_by_one_rename = tried(
         "writes where",
     ),
     (sink((".draft-{messages[0].query}", "{batchId}.draft.txt")), "a draft must not match *.txt"),
-    (AFileForEachMessage, "`commit` shows 2 files one after the other"),
-    (AppendsAndThenNotes, "`commit` writes where readers look, and may die in the middle of it"),
-    (DropsWhatIsThere, "readers see ['1', '2', '3'] instead of ['1', '2', '3', '3']"),
+    (AFileForEachMessage, "`commit` shows 2 files one by one"),
+    (AppendsAndThenNotes, "`commit` writes where readers look"),
+    (DropsWhatIsThere, "readers see ['1', '2', '3']: each row counts"),
     more=(NumberWriter, report(KEPT)),
 )
 

@@ -134,7 +134,7 @@ test_12_2 = tried(
     (3, "A class is wanted"),
     (sender(("row.line", "row['line']")), "✓ Each row is a line"),
     (sender(("row.line", "row[0]")), "✓ Each row is a line"),
-    (sender(("\\n", "")), "0 lines arrived; the text begins with 'row 0 érow 1"),
+    (sender(("\\n", "")), "0 lines arrived, first 'row 0 érow 1"),
     (sender(("sendall", "send")), "`sendall`, not `send`"),
     (AllInClose, "The last line has no newline"),
     (AConnectionARow, "It opens a connection for each row"),

@@ -105,10 +105,7 @@ def _first_batch(answer: Writer, folder: Path) -> None:
     if not all(isinstance(message, WriterCommitMessage) for message in messages):
         raise Wrong("`write` must return a message: return Draft(name).")
     if _files(folder):
-        raise Wrong(
-            "Readers see rows before the batch is committed: let `write` write into a draft "
-            f"whose name does not match {READERS_SEE}, and `commit` rename it."
-        )
+        raise Wrong(f"Readers see rows before `commit`: a draft must not match {READERS_SEE}.")
     if len(_drafts(folder)) < len(messages):
         raise Wrong(
             f"{len(messages)} tasks have written, and the folder holds {len(_drafts(folder))} "
@@ -150,9 +147,8 @@ def _half_committed(answer: Writer, folder: Path) -> None:
     found = sorted(row["number"] for row in _seen(folder))
     if found != [0, 1, 2]:
         raise Wrong(
-            "A commit died after one of two files, and the repeated batch dealt the rows 0, 1 and "
-            f"2 to its files in another way: readers see {found}. Replace a file that is there, "
-            "never keep it."
+            "A commit died after one of two files, and the repeated batch dealt its rows anew: "
+            f"readers see {found}. Replace a file that is there, never keep it."
         )
 
 
@@ -164,8 +160,7 @@ def _attempts(answer: Writer) -> None:
         if len(_drafts(folder)) != 2:
             raise Wrong(
                 "Spark may run two attempts at one partition at once, and here both wrote into the "
-                "same draft: the partition's number is not enough, uuid4() makes a name that "
-                "nobody else has."
+                "same draft: uuid4() makes a name that nobody else has."
             )
 
 
@@ -183,16 +178,11 @@ def _failed_batch(answer: Writer) -> None:
         try:
             writer.abort([message, None], 0)
         except (AttributeError, TypeError):
-            raise Wrong(
-                "In `abort` the message of a task that failed is None: leave it out."
-            ) from None
+            raise Wrong("`abort` gets None for a task that failed: leave it out.") from None
         if {*_drafts(folder)} - {*others}:
             raise Wrong("`abort` leaves drafts behind: unlink those that messages name.")
         if not _drafts(folder):
-            raise Wrong(
-                "`abort` removed a draft that no message names; another query was writing it. "
-                "Unlink those that messages name, and no others."
-            )
+            raise Wrong("`abort` removed a draft that no message names: it was another query's.")
 
 
 def _compare(folder: Path, parts: list[list[Row]], when: str) -> None:
@@ -211,9 +201,8 @@ def _compare(folder: Path, parts: list[list[Row]], when: str) -> None:
         )
     if len(found) < len(wanted):
         raise Wrong(
-            f"{when} readers of {READERS_SEE} see {len(found)} of {len(wanted)} rows, in "
-            f"{', '.join(_files(folder))}: each task needs a file of its own, and each "
-            "row a line json.dumps(row.asDict())."
+            f"{when} readers see {len(found)} of {len(wanted)} rows, in "
+            f"{', '.join(_files(folder))}: each task needs a file of its own."
         )
     if sorted(map(str, found)) != sorted(map(str, wanted)):
         raise Wrong(f"A row came as {found[0]}: {wanted[0]} is json.dumps(row.asDict()).")
@@ -233,10 +222,7 @@ def _seen(folder: Path) -> list[dict[str, Any]]:
     texts = {name: (folder / name).read_text() for name in _files(folder)}
     for name, text in texts.items():
         if text and not text.endswith("\n"):
-            raise Wrong(
-                f"{name} does not end with a newline: each row is a line, and each line ends with "
-                "one, also the last."
-            )
+            raise Wrong(f"{name} does not end with a newline: each row is a line, also the last.")
     return [json.loads(line) for text in texts.values() for line in text.splitlines()]
 
 

@@ -27,10 +27,7 @@ def check_02_1(answer: type[DataSourceWriter]) -> str:
     """
     parameters = inspect.signature(answer.commit).parameters
     if len(parameters) != 2:
-        raise Wrong(
-            f"`commit` takes {', '.join(parameters)}: in a batch job it is commit(self, messages); "
-            "only a streaming writer's has a batchId."
-        )
+        raise Wrong(f"`commit` takes {', '.join(parameters)}: in a batch job there is no batchId.")
     praise = _tried(answer)
     _in_a_job(answer)
     return praise
@@ -57,10 +54,7 @@ def _tried(answer: Writer) -> str:
             raise Wrong("Called again, `commit` has written another total: open it with 'w'.")
     reported = [getattr(message, "lines", None) for message in messages]
     if reported != [len(part) for part in PARTS]:
-        raise Wrong(
-            f"The total is right, but the tasks reported {reported}: let each return Wrote(count), "
-            "and add up `messages`. A folder that is written a second time holds old lines, too."
-        )
+        raise Wrong(f"The tasks reported {reported}: return Wrote(count), and add up these.")
     return f"{files} tasks reported, and the total is what the files hold: {total}."
 
 
@@ -103,9 +97,8 @@ def _compare(total: int, lines: list[int]) -> None:
         return
     if total == 0:
         raise Wrong(
-            "The total is 0. Was it counted in `self`, in the class or in a global name? `commit` "
-            "runs in another process, on an instance that has written nothing: let each task "
-            "return its count in the message."
+            "The total is 0. `commit` runs in another process than the tasks, on an instance that "
+            "has written nothing: let each task return its count in the message."
         )
     if total == len(lines):
         raise Wrong(f"{total} is the number of messages: add up what each of them says.")

@@ -83,9 +83,7 @@ def check_03_2(answer: Reader) -> str:
             _long_line(answer(str(folder / "log")), folder / "log")
         _in_a_query(answer)
     except UnicodeDecodeError:
-        raise Wrong(
-            "It cut a letter in two: an offset counts bytes, and ü has two. Open it with 'rb'."
-        ) from None
+        raise Wrong("It cut a letter in two: an offset counts bytes. Open it with 'rb'.") from None
     return "Every whole line once, and a new reader goes on where the old one stopped."
 
 
@@ -172,9 +170,8 @@ def _restart(
     found = rows_between(reader, middle, end)
     if found != NEXT_LINES:
         raise Wrong(
-            f"After a restart it gave {found} for the offsets of two and three, while the file had "
-            "grown. Spark repeats a batch like that: `partitions` and `read` must use nothing but "
-            "these two offsets."
+            f"After a restart it gave {found} for the offsets of {NEXT_LINES}. Spark repeats a "
+            "batch like that: `partitions` and `read` must use nothing but these two offsets."
         )
     rows, after = _drained(reader, end)
     if rows != ["four"]:
@@ -186,9 +183,8 @@ def _long_line(reader: DataSourceStreamReader, file: Path) -> None:
     rows, _ = _drained(reader, as_json(reader.initialOffset()))
     if [len(row) for row in rows] != [LONG, len("last")]:
         raise Wrong(
-            f"A line of {LONG:,} bytes and one of 4 were there, and lines of "
-            f"{[len(row) for row in rows]} came: read on until there is a newline, however far "
-            "that is."
+            f"Of lines of {LONG:,} and 4 bytes there came {[len(row) for row in rows]} bytes: read "
+            "on until there is a newline, however far that is."
         )
 
 

@@ -75,10 +75,7 @@ def check_06_2(answer: str, begin: int) -> str:
         raise Wrong("One line is wanted, and without its newline: send_lines adds that.")
     prefix = re.match(r"(\d{1,15}),", answer)
     if prefix is None:
-        raise Wrong(
-            "The line has no epoch milliseconds before a comma, so its event time is null, and the "
-            "watermark takes no notice of it."
-        )
+        raise Wrong("Without epoch milliseconds before a comma its event time is null.")
     second = (int(prefix[1]) - begin) / 1000 - DELAY_SECONDS
     where = f"It moves the watermark to second {second:g} after the first event"
     if second < 0:

@@ -68,10 +68,7 @@ def _look_at_rename(folder: Path, renamed: list[Renamed], text: str) -> None:
     """What may a reader have seen, although the file was right in the end?"""
     drafts = [draft for draft in renamed if draft.target.name == "batch-1.csv"]
     if not drafts:
-        raise Wrong(
-            "It writes under the final name, where a reader may look in the middle of it: write "
-            "under another name, then rename."
-        )
+        raise Wrong("Readers may look while it writes: write under another name, then rename.")
     draft = drafts[-1]
     if not draft.file.resolve().is_relative_to(folder.resolve()):
         raise Wrong(
@@ -79,10 +76,7 @@ def _look_at_rename(folder: Path, renamed: list[Renamed], text: str) -> None:
             "system, and elsewhere a copy. Write the draft into `folder`."
         )
     if draft.text != text:
-        raise Wrong(
-            "The draft was renamed before it was whole: its lines were still in the buffer. Leave "
-            "the `with` block, which closes the file, and rename after that."
-        )
+        raise Wrong("The draft was renamed before it was closed: its lines were in the buffer.")
 
 
 def _interrupted(answer: Answer, folder: Path) -> None:
@@ -91,21 +85,12 @@ def _interrupted(answer: Answer, folder: Path) -> None:
     for batch in (1, 2):
         name = f"batch-{batch}.csv"
         if not breaks_off(answer, folder, batch, broken_off(["half of a batch"])):
-            raise Wrong(
-                "The lines broke off with an OSError, and your function swallowed it: do not catch "
-                "it. Spark repeats only a batch whose error it hears of."
-            )
+            raise Wrong("It swallowed an OSError: let it out, or Spark repeats nothing.")
         if name in before and name not in _visible(folder):
-            raise Wrong(
-                f"{name} was there, and is gone since its repetition broke off: do not delete it "
-                "first, a rename replaces it in one step."
-            )
+            raise Wrong(f"{name} was deleted before its repetition was whole: rename replaces it.")
         if _visible(folder) != before:
             names = ", ".join(sorted({*_visible(folder)} - {*before}) or [name])
-            raise Wrong(
-                f"Half a batch is visible in {names}: write under a name that does not match "
-                "batch-*.csv, then rename it."
-            )
+            raise Wrong(f"Half a batch is visible in {names}: drafts must not match {READERS_SEE}.")
     answer(folder, 2, iter(["e", "f"]))
     if _visible(folder).get("batch-2.csv") != _text(["e", "f"]):
         raise Wrong("A batch that broke off and came again is not whole: begin its file anew.")

@@ -56,10 +56,7 @@ def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
     acknowledge(second, ["0.txt"])
     left = sorted(letter.name for letter in folder.iterdir())
     if left:
-        raise Wrong(
-            f"{', '.join(left)} stays in the folder for ever: what the snapshot names is on disk, "
-            "so `restore` may acknowledge it."
-        )
+        raise Wrong(f"{', '.join(left)} stays for ever: let `restore` acknowledge what it gets.")
     _does_not_grow(box, folder, acknowledge, restarts=False)
     _does_not_grow(box, folder, acknowledge, restarts=True)
 
@@ -68,24 +65,15 @@ def _adds(state: Any, name: str) -> None:
     """`fill` must add this letter, with its name as the token, and no other one."""
     buffer = _filled(state)
     if buffer.rows != [f"letter {name}"]:
-        raise Wrong(
-            f"{name} was posted, and `fill` added {buffer.rows}: it must add each letter's text, "
-            "once."
-        )
+        raise Wrong(f"{name} was posted, and `fill` added {buffer.rows}: its text is wanted, once.")
     if buffer.tokens != [name]:
-        raise Wrong(
-            "`fill` added a letter without its name as the token, so it will never be "
-            "acknowledged: buffer.add(text, token=name)."
-        )
+        raise Wrong("`fill` adds a letter without a token: buffer.add(text, token=name).")
 
 
 def _still_there(folder: Path, function: str, *names: str) -> None:
     gone = [name for name in names if not (folder / name).exists()]
     if gone:
-        raise Wrong(
-            f"`{function}` has deleted {gone[0]}, which is not in the log yet: leave letters until "
-            "they are acknowledged."
-        )
+        raise Wrong(f"`{function}` has deleted {gone[0]}, which is not acknowledged yet: leave it.")
 
 
 def _restored(box: Any, folder: Path, snapshot: Any) -> Any:
@@ -113,10 +101,7 @@ def _does_not_grow(box: Any, folder: Path, acknowledge: Acknowledge, *, restarts
             state = _restored(box, folder, snapshot)
     if lengths[-1] > 1.5 * lengths[100]:  # a history of some names may stay
         when = ", from restart to restart" if restarts else ""
-        raise Wrong(
-            f"The snapshot grows with every letter that ever came{when}: a letter that is "
-            "acknowledged does not come again, so forget its name."
-        )
+        raise Wrong(f"The snapshot grows letter by letter{when}: forget what is acknowledged.")
 
 
 def _post(folder: Path, name: str) -> None:
@@ -191,10 +176,7 @@ def _compare(found: list[Any], wanted: dict[str, int]) -> None:
     times = Counter(sensor for each in found for sensor in each)
     twice, missing = sorted(s for s in times if times[s] > 1), sorted(wanted.keys() - times.keys())
     if twice:
-        raise Wrong(
-            f"two instances read sensor {twice[0]}, so it comes twice: an instance keeps to the "
-            "sensors that it was created with."
-        )
+        raise Wrong(f"two instances read sensor {twice[0]}: each keeps to those it was made with.")
     if missing:
         raise Wrong(f"nobody reads sensor {missing[0]}: one that no snapshot knows is new.")
     for sensor, number in sorted({s: n for each in found for s, n in each.items()}.items()):

@@ -60,10 +60,7 @@ def _upsert(answer: Answer, connection: Any, rows: Any, wanted: Any, hint: str) 
             "use executemany, which takes one row after the other."
         ) from None
     if connection.closed:
-        raise Wrong(
-            "It closed the connection, as `with connection:` does, which also commits. It is "
-            "`flush` that commits: use the connection as it is."
-        )
+        raise Wrong("It closed the connection (`with` does, and commits): use it as it is.")
     found = _prices(connection)
     if wanted.keys() - found.keys():
         gone = min(wanted.keys() - found.keys())
@@ -151,9 +148,7 @@ class _Trial:
 
     def leaves_other_queries_alone(self) -> None:
         if not self._staged("other"):
-            raise Wrong(
-                "It deleted what another query has staged and not published: compare `query`."
-            )
+            raise Wrong("It deleted rows that another query has staged: compare `query`.")
         if self._database.execute("SELECT 1 FROM done WHERE query <> 'mine'").fetchone():
             raise Wrong("`done` has a batch of another query: note `context.query`.")
         self._stage("e", "other", 1, 78)
@@ -170,10 +165,7 @@ class _Trial:
         if self._items() != [1, 2, 3, 4, 78]:
             raise Wrong(f"Batch 2 is new; found {self._items()} in `orders`.")
         if min(self._staged("mine"), default=3) <= 2:
-            raise Wrong(
-                "A task of batch 0 staged late, behind its commit, and the commit of batch 2 left "
-                "its rows: clear all batches up to this one."
-            )
+            raise Wrong("Rows of batch 0, staged late, are left: clear all batches up to this.")
         if not self._staged("mine"):
             raise Wrong("It deleted rows of a later batch: compare `batch`.")
 

@@ -66,10 +66,7 @@ def _commits_at_once(writer: Any, folder: Path) -> None:
         before = texts(folder, READERS_SEE)
         messages = written(made, parts, batch=batch)
         if texts(folder, READERS_SEE) != before:
-            raise Wrong(
-                "`write` shows rows to readers: a task may fail after it, or run twice. Hand the "
-                "rows to `commit` with Values(query, values)."
-            )
+            raise Wrong("`write` shows rows to readers: hand them to `commit` in Values.")
         with renames(folder, READERS_SEE) as renamed:
             copied(made).commit(messages, batch)
         _look_at_renames(folder, before, renamed)
@@ -85,22 +82,12 @@ def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed
         if each.target.match(READERS_SEE) and each.target.parent.resolve() == place
     ]
     if not shown:
-        raise Wrong(
-            "`commit` writes where readers look, and may die in the middle of it: write a draft "
-            f"whose name does not match {READERS_SEE}, and `replace` it into its place."
-        )
+        raise Wrong("`commit` writes where readers look: write a draft, then rename it.")
     if len(shown) > 1:
-        raise Wrong(
-            f"`commit` shows {len(shown)} files one after the other, and a reader may look in "
-            "between: one file for the whole batch, and one rename."
-        )
+        raise Wrong(f"`commit` shows {len(shown)} files one by one: make one file for the batch.")
     draft = shown[0]
     if draft.visible != before:
-        name = draft.file.name
-        raise Wrong(
-            f"Readers saw rows before the rename of {name}: a draft must not match {READERS_SEE}, "
-            "and nothing else may be written where they look."
-        )
+        raise Wrong(f"Readers saw rows before the rename: a draft must not match {READERS_SEE}.")
     if texts(folder, READERS_SEE) != {**before, draft.target.name: draft.text}:
         raise Wrong("`commit` writes more where readers look, after its rename: rename at the end.")
 
@@ -109,9 +96,8 @@ def _compare(folder: Path, before: dict[str, str], wanted: list[str]) -> None:
     found = sorted(_rows(texts(folder, READERS_SEE)))
     if found != wanted:
         raise Wrong(
-            f"Batches with the rows 1, 2, 3 and 3 were written, and readers see {found} instead of "
-            f"{wanted}: each row counts, also one that was there before. Tell batches by their "
-            "number, not by their rows."
+            f"Of batches with the rows 1, 2, 3 and 3 readers see {found}: each row counts, also "
+            "one that was there before. Tell batches by their number."
         )
 
 

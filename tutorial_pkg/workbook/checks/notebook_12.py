@@ -197,7 +197,6 @@ def _compare_text(text: str, rows: list[str]) -> None:
     if lines != [*rows, ""]:
         first = text[:40]
         raise Wrong(
-            f"1,000 rows were given, and {text.count(chr(10))} lines arrived; the text begins with "
-            f"{first!r}: `sendall`, not `send`, of the row's text, encoded, with a newline behind "
-            "it."
+            f"1,000 rows were given, {text.count(chr(10))} lines arrived, first {first!r}: "
+            "`sendall`, not `send`, of the text, encoded, with a newline behind it."
         )

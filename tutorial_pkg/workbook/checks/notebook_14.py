@@ -55,10 +55,7 @@ def _compare(found: Any) -> None:
     if not isinstance(found, pa.RecordBatch):
         raise Wrong(f"It must return a pyarrow.RecordBatch, yours is a {type(found).__name__}.")
     if found.schema.names != ["ticker", "price", "sector", "known"]:
-        raise Wrong(
-            f"The columns must be ticker, price, sector, known; yours are {found.schema.names}: "
-            "`batch.append_column` adds one."
-        )
+        raise Wrong(f"ticker, price, sector, known are wanted; yours are {found.schema.names}.")
     if found["price"].to_pylist() != _BATCH["price"].to_pylist():
         raise Wrong(
             f"{found.num_rows} rows came out of {_BATCH.num_rows}, or in another order: a ticker "
@@ -77,10 +74,7 @@ def _compare(found: Any) -> None:
 def _look_at_statements(statements: list[str]) -> None:
     """SQLite tells each statement with its values."""
     if len(statements) != 2:
-        raise Wrong(
-            f"{len(statements)} statements for two batches: ask for all tickers of a batch at "
-            "once, with `WHERE ticker IN (?, ?, ...)`."
-        )
+        raise Wrong(f"{len(statements)} statements for two batches: use `WHERE ticker IN (?, ?)`.")
     asked_for = (ticker.replace("'", "''") for ticker in _BATCH["ticker"].to_pylist())
     if not all(ticker in statements[0] for ticker in asked_for):
         raise Wrong("It read the whole table: ask only for the tickers of the batch.")
@@ -91,9 +85,8 @@ def _look_at_types(found: pa.RecordBatch) -> None:
     types = {name: found.schema.field(name).type for name in ("sector", "known")}
     if types != {"sector": pa.string(), "known": pa.bool_()}:
         raise Wrong(
-            "In a batch whose tickers are all unknown, the types must be string and bool all the "
-            f"same, yours are {', '.join(map(str, types.values()))}: `pa.array(..., pa.string())` "
-            "says it."
+            "In a batch of unknown tickers the types must be string and bool, too, not "
+            f"{', '.join(map(str, types.values()))}: `pa.array(..., pa.string())` says it."
         )
 
 
