@@ -68,6 +68,8 @@ def test_00_1(spark: SparkSession) -> None:
         (fifty.limit(50), "leave out limit, where and union"),
         (fifty.where("item > ''"), "leave out limit, where and union"),
         (fifty.union(item_stream(spark, 50)), "leave out limit"),
+        (fifty.distinct(), "It is more than item_stream makes"),
+        (fifty.sample(0.5), "It is more than item_stream makes"),
     ):
         look(check_00_1(answer), hint)
 
