@@ -118,6 +118,9 @@ class DropsWhatIsThere(OneFile):
         super().commit(messages, batchId)
 
 
+EACH = "for message in messages for value in message.values]"
+ONCE = "for value in {value for message in messages for value in message.values}]"
+LINES = '"".join(f"{value}\\n" for value in values)'
 IN_PLACE = ((".draft-{messages[0].query}", "{batchId}.txt"), ("draft.replace", "str"))
 test_a_batch_is_shown_by_one_rename = tried(
     check_11,
@@ -130,7 +133,12 @@ test_a_batch_is_shown_by_one_rename = tried(
     (sink((".draft-{messages[0].query}", "{batchId}.draft.txt")), "a draft must not match *.txt"),
     (AFileForEachMessage, "`commit` shows 2 files one by one"),
     (AppendsAndThenNotes, "`commit` writes where readers look"),
-    (DropsWhatIsThere, "readers see ['1', '2', '3']: each row counts"),
+    (DropsWhatIsThere, "readers see ['1', '2', '2']: each row counts"),
+    (
+        sink(("for message in messages for value in message.values]", ONCE)),
+        "readers see ['1', '2']",
+    ),
+    (sink((LINES, '"\\n".join(values)')), "The last line has no newline"),
     more=(NumberWriter, report(KEPT)),
 )
 

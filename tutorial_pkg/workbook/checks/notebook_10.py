@@ -41,8 +41,8 @@ _LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING."
 _LOWER = "A later price counts, also a lower one: take EXCLUDED.euros."
 _WITHIN = "An item that comes twice within `rows` has the price of its last row there."
 _UPSERTS: list[tuple[list[tuple[int, int]], dict[int, int], str]] = [
-    ([(1, 10), (2, 20)], {1: 10, 2: 20}, "A repeat must change nothing."),
     ([(2, 25)], {1: 10, 2: 25}, _LATER),
+    ([(1, 10), (2, 25)], {1: 10, 2: 25}, "A repeat must change nothing."),
     ([(2, 15)], {1: 10, 2: 15}, _LOWER),
     ([(1, 11), (3, 30), (1, 12)], {1: 12, 2: 15, 3: 30}, _WITHIN),
     ([(3, 32), (3, 31)], {1: 12, 2: 15, 3: 31}, _WITHIN),
@@ -78,7 +78,7 @@ def _prices(connection: Any) -> dict[int, int]:
 _TABLES = """
 CREATE TABLE orders (item BIGINT, euros BIGINT CHECK (euros > 0));
 CREATE TABLE staged (handle TEXT, query TEXT, batch BIGINT, item BIGINT, euros BIGINT);
-CREATE TABLE done (query TEXT, batch BIGINT, PRIMARY KEY (query, batch));
+CREATE TABLE done (query TEXT, batch BIGINT CHECK (batch < 4), PRIMARY KEY (query, batch));
 """
 
 
@@ -141,10 +141,10 @@ class _Trial:
             raise Wrong(f"The same batch came again, and `orders` has {self._items()}: see `done`.")
         if self._staged("mine"):
             raise Wrong("A batch that comes again was staged again: delete that, too.")
-        self._stage("d", "mine", 1, 3)
+        self._stage("d", "mine", 1, 3, 3, 1)
         self._commit(1, "d")
-        if self._items() != [1, 2, 3]:
-            raise Wrong(f"Batch 1 is new; found {self._items()} in `orders`.")
+        if self._items() != [1, 1, 2, 3, 3]:
+            raise Wrong(f"Batch 1 is new, with the items 1, 3 and 3; found {self._items()}.")
 
     def leaves_other_queries_alone(self) -> None:
         if not self._staged("other"):
@@ -162,7 +162,7 @@ class _Trial:
         self._stage("f", "mine", 2, 4)
         self._stage("later", "mine", 3, 5)
         self._commit(2, "f")
-        if self._items() != [1, 2, 3, 4, 78]:
+        if self._items() != [1, 1, 2, 3, 3, 4, 78]:
             raise Wrong(f"Batch 2 is new; found {self._items()} in `orders`.")
         if min(self._staged("mine"), default=3) <= 2:
             raise Wrong("Rows of batch 0, staged late, are left: clear all batches up to this.")
@@ -170,18 +170,24 @@ class _Trial:
             raise Wrong("It deleted rows of a later batch: compare `batch`.")
 
     def is_all_or_nothing(self) -> None:
-        """The database refuses the rows of batch 3: then no note of it may be there."""
+        """The database refuses the rows of batch 3, and the note of batch 4."""
         self._stage("g", "mine", 3, 6, euros=-1)
-        try:
-            self._commit(3, "g")
-        except psycopg.Error:
-            pass
-        else:
-            raise Wrong("The database refused a row, and the error was swallowed: let it pass.")
+        self._is_refused(3, "g")
         if self._database.execute("SELECT 1 FROM done WHERE batch = 3").fetchone():
             raise Wrong("The rows were refused, but the batch is in `done`: use one transaction.")
         if not self._staged("mine"):
             raise Wrong("The rows were refused, and their stage is gone: use one transaction.")
+        self._stage("h", "mine", 4, 7)
+        self._is_refused(4, "h")
+        if 7 in self._items():
+            raise Wrong("The note failed, but the rows are in `orders`: use one transaction.")
+
+    def _is_refused(self, batch: int, handle: str) -> None:
+        try:
+            self._commit(batch, handle)
+        except psycopg.Error:
+            return
+        raise Wrong("The database raised an error, and it was swallowed: let it pass.")
 
     def _stage(self, handle: str, query: str, batch: int, *items: int, euros: int = 5) -> None:
         rows = [(handle, query, batch, item, euros) for item in items]
