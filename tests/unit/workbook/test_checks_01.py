@@ -77,7 +77,9 @@ class JsonWriter(DataSourceStreamWriter):
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         for number, message in enumerate(messages):
-            (self.folder / message.name).replace(self.folder / f"batch-{batchId}-{number}.json")
+            draft = self.folder / message.name
+            final = self.folder / f"batch-{batchId}-{number}.json"
+            draft.replace(final)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         for message in filter(None, messages):
@@ -95,50 +97,11 @@ class NamedByPartition(JsonWriter):
         return Draft(draft.name)
 
 
-class KeepsWhatIsThere(JsonWriter):
-    def commit(self, messages: list[Any], batchId: int) -> None:
-        for number, message in enumerate(messages):
-            draft = self.folder / message.name
-            final = self.folder / f"batch-{batchId}-{number}.json"
-            draft.unlink() if final.exists() else draft.rename(final)
-
-
 class DraftsBelow(JsonWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         below = self.folder / "drafts"
         below.mkdir(exist_ok=True)
         return Draft(f"drafts/{JsonWriter(str(below)).write(iterator).name}")
-
-
-class AbortsAllDrafts(JsonWriter):
-    def abort(self, messages: list[Any], batchId: int) -> None:
-        for draft in self.folder.glob("*.tmp"):
-            draft.unlink()
-
-
-class WritesAnew(JsonWriter):
-    def commit(self, messages: list[Any], batchId: int) -> None:
-        drafts = [self.folder / message.name for message in messages]
-        whole = "".join(draft.read_text() for draft in drafts)
-        (self.folder / f"batch-{batchId}.json").write_text(whole)
-        for draft in drafts:
-            draft.unlink()
-
-
-class WritesInCommit(JsonWriter):
-    def commit(self, messages: list[Any], batchId: int) -> None:
-        for number, message in enumerate(messages):
-            draft = self.folder / message.name
-            (self.folder / f"batch-{batchId}-{number}.json").write_text(draft.read_text())
-            draft.unlink()
-
-
-class DropsEmptyDrafts(JsonWriter):
-    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        message = super().write(iterator)
-        if not (self.folder / message.name).stat().st_size:
-            (self.folder / message.name).unlink()
-        return message
 
 
 class Swallows(JsonWriter):
@@ -148,6 +111,12 @@ class Swallows(JsonWriter):
         return Draft("nothing")
 
 
+MOVED, RETURN = "draft.replace(final)", "return Draft(draft.name)"
+NAMED = "for message in filter(None, messages):\n            (self.folder / message.name).unlink"
+WRITTEN = "final.write_text(draft.read_text()); draft.unlink()"
+UNLESS_THERE = "draft.unlink() if final.exists() else draft.rename(final)"
+UNLESS_EMPTY = f"draft.stat().st_size or draft.unlink(); {RETURN}"
+ALL = "for draft in self.folder.glob('*.tmp'):\n            draft.unlink"
 LINES = 'f"{json.dumps(row.asDict())}\\n" for row in iterator'
 JOINED = '"\\n".join(json.dumps(row.asDict()) for row in iterator)'
 test_01_2 = tried(
@@ -156,7 +125,7 @@ test_01_2 = tried(
     ("folder", "A class is wanted"),
     (writer(("draft-{uuid4()}.tmp", "batch-{uuid4()}.json")), "Readers see rows before `commit`"),
     (
-        writer(("return Draft(draft.name)", "self.name = draft.name; return Draft('')"),
+        writer((RETURN, "self.name = draft.name; return Draft('')"),
                ("message.name", "self.name")),
         "It runs on another instance than `write` did",
     ),
@@ -173,14 +142,14 @@ test_01_2 = tried(
     (writer(("row.asDict()", "row")), "A row came as [0, 'item 0']: {'number': 0, "),
     (writer(("draft-{uuid4()}", "draft")), "2 tasks have written, and the folder holds 1 draft"),
     (DraftsBelow, "✓ Each batch is there once"),
-    (WritesInCommit, "`commit` writes where readers look, and may die meanwhile"),
-    (DropsEmptyDrafts, "`commit` raised FileNotFoundError"),
-    (KeepsWhatIsThere, "readers see [0, 1, 1, 2]. Replace a file that is there, never keep it"),
-    (AbortsAllDrafts, "`abort` removed a draft that no message names"),
+    (writer((MOVED, WRITTEN)), "`commit` writes where readers look"),
+    (writer((RETURN, UNLESS_EMPTY)), "`commit` raised FileNotFoundError"),
+    (writer((MOVED, UNLESS_THERE)), "readers see [0, 1, 1, 2]. Replace a file that is there"),
+    (writer((NAMED, ALL)), "`abort` removed a draft that no message names"),
     (writer((LINES, JOINED)), "batch-0-0.json does not end with a newline"),
     (writer(("row.asDict()", "{'item': row.item}")), "Rows may have any columns, here number"),
     (writer(("row.asDict()", "{'item': row['item']}")), "`write` raised PySparkValueError"),
-    (writer(("return Draft(draft.name)", "return None")), "must return a message"),
+    (writer((RETURN, "return None")), "must return a message"),
     (writer(("filter(None, messages)", "messages")), "`abort` gets None for a task that failed"),
     (writer((".unlink()", "")), "`abort` leaves drafts behind"),
     (Swallows, "`write` swallows an error"),

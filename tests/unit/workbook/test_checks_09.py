@@ -26,6 +26,11 @@ def acknowledge(mailbox: Any, names: list[str]) -> None:
 
 
 class Once(Mailbox):
+    def fill(self, buffer: Any) -> None:
+        for name in sorted({letter.name for letter in self.folder.glob("*.txt")} - self.handed):
+            buffer.add((self.folder / name).read_text(), token=name)
+            self.handed.add(name)
+
     def snapshot(self) -> Any:
         return sorted(self.handed)
 
@@ -38,73 +43,13 @@ def once(*edits: tuple[str, str]) -> Any:
     return changed(Once, *edits)
 
 
-class Grows(Once):
-    def __init__(self, context: Any) -> None:
-        super().__init__(context)
-        self.ever: set[str] = set()
-
-    def fill(self, buffer: Any) -> None:
-        super().fill(buffer)
-        self.ever |= self.handed
-
-    def snapshot(self) -> Any:
-        return sorted(self.ever)
-
-
-class GrowsFromRestartToRestart(Once):
-    """What it restored has no token now, so nobody ever takes it out again."""
-
-    def restore(self, snapshots: list[Any]) -> None:
-        for names in snapshots:
-            self.handed.update(names)
-            for name in names:
-                (self.folder / name).unlink(missing_ok=True)
-
-
-class OnlyOfTheLastFill(Once):
-    """It forgets what earlier fills added and nobody has acknowledged."""
-
-    def __init__(self, context: Any) -> None:
-        super().__init__(context)
-        self.new: list[str] = []
-
-    def fill(self, buffer: Any) -> None:
-        old = set(self.handed)
-        super().fill(buffer)
-        self.new = sorted(self.handed - old)
-
-    def snapshot(self) -> Any:
-        return self.new
-
-
-class LastTen(OnlyOfTheLastFill):
+class LastTen(Once):
     """It keeps some names longer than it must, but not all."""
 
     def snapshot(self) -> Any:
-        self.last = ([*getattr(self, "last", []), *self.new])[-10:]
+        new = self.handed.difference(getattr(self, "last", []))
+        self.last = ([*getattr(self, "last", []), *new])[-10:]
         return sorted(self.handed.union(self.last))
-
-
-class LastName(Once):
-    """It takes names for numbers: a letter may come later and sort before."""
-
-    def snapshot(self) -> Any:
-        return max(self.handed, default="")
-
-    def restore(self, snapshots: list[Any]) -> None:
-        names = [file.name for file in self.folder.iterdir()]
-        acknowledge(self, [name for name in names if name <= snapshots[0]])
-
-
-class WithoutToken(Once):
-    def fill(self, buffer: Any) -> None:
-        super().fill(type("", (), {"add": lambda self, row, token: buffer.add(row)})())
-
-
-class DeletesAtOnce(Once):
-    def fill(self, buffer: Any) -> None:
-        super().fill(buffer)
-        acknowledge(self, sorted(self.handed))
 
 
 class OnlySnapshot(Mailbox):
@@ -112,9 +57,19 @@ class OnlySnapshot(Mailbox):
         return sorted(self.handed)
 
 
+NAMES, ADDED = "sorted(self.handed)", "self.handed.add(name)"
 ACKNOWLEDGED = "acknowledge(self, handed)"
 DELETE_ALL = "[letter.unlink() for letter in self.folder.iterdir()]"
 LISTING = "[letter.name for letter in self.folder.iterdir()]"
+DELETE = "(self.folder / name).unlink(missing_ok=True)"
+FORGOTTEN = f"self.handed.update(handed); [{DELETE} for name in handed]"
+GROWS = ((ADDED, f"{ADDED}; vars(self).setdefault('ever', []).append(name)"),
+         (NAMES, "[*vars(self).get('ever', [])]"))  # fmt: skip
+OF_THE_LAST_FILL = (("for name in sorted", "self.new = []\n        for name in sorted"),
+                    (ADDED, f"{ADDED}; self.new.append(name)"),
+                    (NAMES, "vars(self).get('new', [])"))  # fmt: skip
+EARLIER = "[file.name for file in self.folder.iterdir() if file.name <= handed]"
+LAST_NAME = ((NAMES, "max(self.handed, default='')"), ("(self, handed)", f"(self, {EARLIER})"))
 test_09_1 = tried(
     check_09_1,
     (Once, "✓ In the log and named in the snapshot"),
@@ -123,21 +78,24 @@ test_09_1 = tried(
     (Mailbox(type("C", (), {"options": type("O", (), {"letters": "."})})), "A class is wanted"),
     (dict, "A class is wanted: class Once(Mailbox)"),
     (OnlySnapshot, "has no method `restore`"),
-    (once(("sorted(self.handed)", "self.handed")), "is a set, and JSON has none"),
+    (once((NAMES, "self.handed")), "is a set, and JSON has none"),
     (once((ACKNOWLEDGED, "pass")), "must know from the snapshot"),
     (once((ACKNOWLEDGED, "self.handed.update(handed)")), "1.txt, 2.txt stays for ever"),
     (once((ACKNOWLEDGED, DELETE_ALL)), "`restore` deletes only what the snapshot"),
-    (Grows, "grows letter by letter: forget"),
-    (GrowsFromRestartToRestart, "from restart to restart"),
-    (OnlyOfTheLastFill, "must know from the snapshot"),
+    (once(*GROWS), "grows letter by letter: forget"),
+    (once((ACKNOWLEDGED, FORGOTTEN)), "from restart to restart"),
+    (once(*OF_THE_LAST_FILL), "must know from the snapshot"),
     (once(("self.handed)", "self.new)")), "before the first `fill`, too"),
-    (DeletesAtOnce, "`fill` has deleted 1.txt, which is not acknowledged yet"),
+    (
+        once((ADDED, f"{ADDED}; {DELETE}")),
+        "`fill` has deleted 1.txt, which is not",
+    ),
+    (once((", token=name", "")), "`fill` adds a letter without a token"),
+    (once(*LAST_NAME), "Letter 0 came after `fill` and before `snapshot`"),
     (once(("return sorted", f"{DELETE_ALL}; return sorted")), "`snapshot` has deleted 1.txt"),
-    (once(("sorted(self.handed)", LISTING)), "Letter 0 came after `fill` and before `snapshot`"),
+    (once((NAMES, LISTING)), "Letter 0 came after `fill` and before `snapshot`"),
     (once((ACKNOWLEDGED, f"{ACKNOWLEDGED}; {DELETE_ALL}")), "`restore` deletes only what the"),
-    (LastName, "Letter 0 came after `fill` and before `snapshot`"),
-    (WithoutToken, "`fill` adds a letter without a token"),
-    (once(("sorted(self.handed)", "[sorted(self.handed)]")), "`restore` raised TypeError"),
+    (once((NAMES, "[sorted(self.handed)]")), "`restore` raised TypeError"),
     (once((ACKNOWLEDGED, "acknowledge(self, snapshots)")), "`restore` raised TypeError"),
     more=(Mailbox, acknowledge),
 )
