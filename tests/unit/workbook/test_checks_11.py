@@ -131,6 +131,7 @@ test_a_batch_is_shown_by_one_rename = tried(
         "writes where",
     ),
     (sink((".draft-{messages[0].query}", "{batchId}.draft.txt")), "a draft must not match *.txt"),
+    (sink(("def commit", "def committed")), "`commit` shows nothing"),
     (AFileForEachMessage, "`commit` shows 2 files one by one"),
     (AppendsAndThenNotes, "`commit` writes where readers look"),
     (DropsWhatIsThere, "readers see ['1', '2', '2']: each row counts"),

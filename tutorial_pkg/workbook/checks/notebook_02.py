@@ -88,23 +88,21 @@ def _total(folder: Path) -> tuple[int, int]:
     text = (folder / "total.txt").read_text().strip()
     if not text.isdecimal():
         raise Wrong(f"total.txt says {text[:60]!r}: a plain number is wanted.")
-    _compare(int(text), lines)
-    return int(text), len(files)
+    total = int(text)
+    if total != sum(lines):
+        other = f"total.txt says {total}, the files hold {sum(lines)}: count each line once."
+        raise Wrong(_symptoms(total, lines).get(total, other))
+    return total, len(files)
 
 
-def _compare(total: int, lines: list[int]) -> None:
-    if total == sum(lines):
-        return
-    if total == 0:
-        raise Wrong(
-            "The total is 0. `commit` runs in another process than the tasks, on an instance that "
-            "has written nothing: let each task return its count in the message."
-        )
-    if total == len(lines):
-        raise Wrong(f"{total} is the number of messages: add up what each of them says.")
-    if total in lines:
-        raise Wrong(f"{total} are the lines of one task: add up all messages in `commit`.")
-    raise Wrong(f"total.txt says {total}, the files hold {sum(lines)}: count each line once.")
+def _symptoms(total: int, lines: list[int]) -> dict[int, str]:
+    """What typical wrong totals come from."""
+    return {
+        **dict.fromkeys(lines, f"{total} are the lines of one task: add up all messages."),
+        len(lines): f"{total} is the number of messages: add up what each of them says.",
+        0: "The total is 0. `commit` runs in another process than the tasks, on an instance that "
+        "has written nothing: let each task return its count in the message.",
+    }
 
 
 @exercise()

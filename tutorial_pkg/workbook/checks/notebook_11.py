@@ -81,6 +81,8 @@ def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed
         for each in renamed
         if each.target.match(READERS_SEE) and each.target.parent.resolve() == place
     ]
+    if texts(folder, READERS_SEE) == before:
+        raise Wrong(f"`commit` shows nothing: give the rows a file that matches {READERS_SEE}.")
     if not shown:
         raise Wrong("`commit` writes where readers look: write a draft, then rename it.")
     if len(shown) > 1:
