@@ -231,19 +231,25 @@ class ReplayableSourceBuilder(Declaration):
         """
         return self._set("commit", function, "context", "positions")
 
-    def distributed(self, count: int = 1, option: str = "parallelism") -> Self:
+    def distributed(
+        self, count: int = 1, option: str = "parallelism", meaning: str = PARALLELISM.meaning
+    ) -> Self:
         """So many tasks at least, unless the query's `option` says otherwise.
 
         For sources whose positions count rows: a split's new rows are cut into neighbouring ranges.
+        Where they count something else, say so in the option's `meaning`.
         """
         if not isinstance(count, int) or count < 1:
             raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")
-        self._parallelism = replace(PARALLELISM, name=option, default=count)
+        self._parallelism = replace(PARALLELISM, name=option, default=count, meaning=meaning)
         return self
 
-    def limit(self, option: str) -> Self:
-        """Name the option for the rows in a batch so, instead of `maxRowsPerTrigger`."""
-        self._limit = replace(LIMIT, name=option)
+    def limit(self, option: str, meaning: str | None = None) -> Self:
+        """Name the option for the rows in a batch so, instead of `maxRowsPerTrigger`.
+
+        Where `bound` counts something else, say so in its `meaning`.
+        """
+        self._limit = replace(LIMIT, name=option, meaning=meaning or LIMIT.meaning)
         return self
 
     def build(self) -> type[DataSource]:
@@ -251,9 +257,9 @@ class ReplayableSourceBuilder(Declaration):
 
         Raises `ValueError` for functions that cannot travel to other processes.
         """
-        limit = (
-            replace(self._limit, meaning=BOUND_MEANING) if "bound" in self._given else self._limit
-        )
+        limit = self._limit
+        if "bound" in self._given and limit.meaning == LIMIT.meaning:
+            limit = replace(limit, meaning=BOUND_MEANING)
         own = [option for option in (limit, self._parallelism) if option]
         options, cut = self._all_options(*own), self._parallelism
         parts = ReplayableParts(

@@ -17,6 +17,7 @@ from tutorial_pkg.core.read_limit import Limits, Taken, shared
 
 Positions = dict[str, Position]  # an offset: by split, the next unread position
 
+_QUOTED = 80
 LEAST_ROWS = 1_000  # of a piece: to read fewer takes less time than to start a task
 
 
@@ -58,7 +59,7 @@ class SplitCalls:
 
     def latest(self, split: str, begin: Position) -> Position:
         """How far a split goes, at least up to `begin`."""
-        who = f"split `{split}`"
+        who = _who(split)
         found = self._functions.call("latest", who, self._open(), split, begin)
         with self._functions.blamed("latest", who):
             return found if before(begin, _position(found)) else begin
@@ -77,7 +78,7 @@ class SplitCalls:
     def _bound(self, split: str, begin: Position, end: Position, rows: int | None) -> Position:
         """Where a batch of so many rows ends in one split."""
         if "bound" in self._functions:
-            who = f"split `{split}`"
+            who = _who(split)
             found = self._functions.call("bound", who, self._open(), split, begin, end, rows)
             with self._functions.blamed("bound", who):
                 if before(_position(found), begin):
@@ -113,7 +114,7 @@ class SplitCalls:
 
     def read(self, part: SplitPartition, buffer: Buffer) -> Iterator[pa.RecordBatch]:
         context = self._open()
-        with closing_with(self.close), self._functions.blamed("read", f"split `{part.split}`"):
+        with closing_with(self.close), self._functions.blamed("read", _who(part.split)):
             read = self._functions.given["read"]
             for found in read(context, part.split, part.start, part.end):
                 if isinstance(found, pa.RecordBatch):
@@ -154,6 +155,11 @@ def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
     size = max(LEAST_ROWS, -(-(part.end - part.start) // count))
     bounds = [*range(part.start, part.end, size), part.end]
     return [SplitPartition(part.split, begin, end) for begin, end in pairwise(bounds)]
+
+
+def _who(split: str) -> str:
+    """For errors: some names hold a whole plan."""
+    return f"split `{split if len(split) <= _QUOTED else split[:_QUOTED] + '…'}`"
 
 
 def _distance(begin: Position, end: Position) -> int:
