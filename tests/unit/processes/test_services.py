@@ -133,6 +133,7 @@ def test_make_services_names_a_version_or_what_to_install(
         "PostgreSQL",
         "NATS",
         "Kafka's protocol",
+        "S3",
         "rsyslog",
     ]
     monkeypatch.setattr(services, "PROGRAMS", {services.NATS: ("nats-bin", "/nats-server")})
