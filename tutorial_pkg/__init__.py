@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what editors and type checkers see
     from tutorial_pkg.builder import SinkBuilder, SourceBuilder, builder_status
     from tutorial_pkg.connectors.cpu_log import CpuLogDataSource, CpuMonitor, parse_cpu_log
+    from tutorial_pkg.connectors.delta import DeltaDataSource
     from tutorial_pkg.connectors.file_lines import FileLinesDataSource
     from tutorial_pkg.connectors.item_stream import item_stream
     from tutorial_pkg.connectors.kafka import KafkaDataSource
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
         network_status,
         send_lines,
     )
+    from tutorial_pkg.connectors.objects import ObjectsDataSource
     from tutorial_pkg.connectors.postgres import PostgresDataSource
     from tutorial_pkg.core.errors import last_error
     from tutorial_pkg.observe import (
@@ -38,11 +40,13 @@ _MODULES = {
     "BatchMetrics": "observe",
     "CpuLogDataSource": "connectors.cpu_log",
     "CpuMonitor": "connectors.cpu_log",
+    "DeltaDataSource": "connectors.delta",
     "FileLinesDataSource": "connectors.file_lines",
     "KafkaDataSource": "connectors.kafka",
     "LogRowsSink": "observe",
     "NatsDataSource": "connectors.nats",
     "NetworkLinesDataSource": "connectors.network_lines",
+    "ObjectsDataSource": "connectors.objects",
     "Peeked": "observe",
     "PostgresDataSource": "connectors.postgres",
     "QueryMetrics": "observe",

@@ -182,18 +182,22 @@ def register(spark: SparkSession) -> None:
 def _formats() -> tuple[type[DataSource], ...]:
     """Imported when needed: that takes 0.3 s, a tenth of a session's start."""
     from tutorial_pkg.connectors.cpu_log import CpuLogDataSource
+    from tutorial_pkg.connectors.delta import DeltaDataSource
     from tutorial_pkg.connectors.file_lines import FileLinesDataSource
     from tutorial_pkg.connectors.kafka import KafkaDataSource
     from tutorial_pkg.connectors.nats import NatsDataSource
     from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
+    from tutorial_pkg.connectors.objects import ObjectsDataSource
     from tutorial_pkg.connectors.postgres import PostgresDataSource
 
     return (
         CpuLogDataSource,
+        DeltaDataSource,
         FileLinesDataSource,
         KafkaDataSource,
         NatsDataSource,
         NetworkLinesDataSource,
+        ObjectsDataSource,
         PostgresDataSource,
     )
 

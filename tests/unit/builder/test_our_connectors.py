@@ -17,7 +17,14 @@ from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StringType, StructType
 
 import tutorial_pkg.connectors
-from tutorial_pkg import KafkaDataSource, NatsDataSource, PostgresDataSource, builder
+from tutorial_pkg import (
+    DeltaDataSource,
+    KafkaDataSource,
+    NatsDataSource,
+    ObjectsDataSource,
+    PostgresDataSource,
+    builder,
+)
 
 FOLDERS = {
     folder.name: folder
@@ -59,9 +66,9 @@ def public(name: str) -> list[str]:
     return shown
 
 
-def test_the_three_that_are_built_know_nothing_of_pyspark_s_readers_and_writers() -> None:
+def test_those_that_are_built_know_nothing_of_pyspark_s_readers_and_writers() -> None:
     """They build them; so there is no base class whose private parts they could use."""
-    for name in ("postgres", "kafka", "nats"):
+    for name in ("postgres", "kafka", "nats", "objects", "delta"):
         for file in FOLDERS[name].rglob("*.py"):
             found = {each for each in imported(file) if "pyspark.sql.datasource." in each}
             assert found <= {"pyspark.sql.datasource.DataSource"}, file
@@ -73,6 +80,8 @@ def test_the_three_that_are_built_know_nothing_of_pyspark_s_readers_and_writers(
         ("PostgresDataSource", "postgres", "psycopg"),
         ("KafkaDataSource", "kafka", "confluent_kafka"),
         ("NatsDataSource", "nats", "nats"),
+        ("ObjectsDataSource", "lake", "obstore"),
+        ("DeltaDataSource", "lake", "deltalake"),
     ],
 )
 def test_without_its_client_a_format_has_its_help_and_says_what_to_install(
@@ -81,7 +90,7 @@ def test_without_its_client_a_format_has_its_help_and_says_what_to_install(
     code = (
         f"import sys; sys.modules['{package}'] = None; import tutorial_pkg\n"
         f"made = tutorial_pkg.{name}\n"
-        "assert 'maxRowsPerTrigger' in made.__doc__ or 'maxOffsetsPerTrigger' in made.__doc__\n"
+        "assert 'PerTrigger' in made.__doc__\n"
         "try: made({}).schema()\n"
         "except ImportError as error: print(error)"
     )
@@ -99,6 +108,13 @@ KAFKA = {
     "kafka.sasl.password": REFERENCE,
     "kafka.delivery.timeout.ms": "100",
     "kafkaConsumer.pollTimeoutMs": "100",
+}
+LAKE = {
+    "path": "s3://bucket/prefix",
+    "endpoint": "http://127.0.0.1:1",
+    "store.access_key_id": REFERENCE,
+    "store.secret_access_key": REFERENCE,
+    "waitSeconds": "0",
 }
 NATS = {"url": f"nats://bob:{REFERENCE}@127.0.0.1:1", "token": REFERENCE, "timeoutSeconds": "1"}
 
@@ -122,6 +138,10 @@ MADE: dict[str, Callable[[], Any]] = {
     "nats queue": lambda: NatsDataSource(
         {**NATS, "stream": "S", "mode": "queue", "consumer": "c", "path": "/x"}
     ).streamReader(ROW),
+    "objects read": lambda: ObjectsDataSource(LAKE).reader(VALUE),
+    "objects stream": lambda: ObjectsDataSource(LAKE).streamReader(VALUE),
+    "delta_py read": lambda: DeltaDataSource(LAKE).reader(ROW),
+    "delta_py stream": lambda: DeltaDataSource(LAKE).streamReader(ROW),
     "nats sink": lambda: NatsDataSource({**NATS, "subject": "a"}).streamWriter(DATA, False),
 }
 
@@ -175,6 +195,8 @@ ASKED: dict[str, Callable[[], Any]] = {
     "postgres read": lambda: PostgresDataSource({**POSTGRES, "table": "t"}).schema(),
     "kafka stream": lambda: MADE["kafka stream"]().initialOffset(),
     "nats stream": lambda: MADE["nats stream"]().initialOffset(),
+    "objects write": lambda: ObjectsDataSource(LAKE).writer(VALUE, False),
+    "delta_py write": lambda: DeltaDataSource(LAKE).writer(ROW, False),
 }
 
 

@@ -1,0 +1,334 @@
+"""Delta tables as a source and a sink, without Spark; beside them, delta-rs' own functions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructType
+
+from tests.stream_runs import Run
+from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
+from tutorial_pkg.connectors.delta import DeltaDataSource
+from tutorial_pkg.connectors.delta.options import WRITE
+from tutorial_pkg.connectors.delta.sink import Upload, check, publish
+from tutorial_pkg.core.options import Options
+
+NUMBERS = StructType().add("id", LongType()).add("item", StringType())
+QUERY = "11112222-3333"
+
+
+class Query:
+    """One driver with its tasks, without Spark."""
+
+    def __init__(self, folder: Path | str, schema: StructType = NUMBERS, **given: object) -> None:
+        texts = {name: str(value) for name, value in {"path": folder, **given}.items()}
+        self.options = Options("delta_py", WRITE).parse(texts)
+        self._packer = RowPacker(schema)
+        check(TargetContext(schema, self.options))
+
+    def upload(self, batch: int, task: int, found: list[Any]) -> Any:
+        upload = Upload(SinkContext(QUERY, batch, task, self.options))
+        if found:
+            upload.receive_batch(self._packer.pack(found))
+        handle = upload.flush()
+        upload.close()
+        return handle
+
+    def commit(self, batch: int, handles: list[Any]) -> None:
+        publish(BatchContext(QUERY, batch, self.options), handles)
+
+    def write(self, batch: int, *tasks: list[Any]) -> None:
+        self.commit(batch, [self.upload(batch, task, each) for task, each in enumerate(tasks)])
+
+
+def content(folder: Path) -> list[tuple[Any, ...]]:
+    rows = DeltaTable(folder).to_pyarrow_table().to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def in_duckdb(query: str) -> str:
+    """In a process of its own: it complains about leaks when it ends."""
+    code = f"import duckdb; print(duckdb.sql({query!r}).fetchall())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def stream(folder: Path, offset: Any = None, **given: object) -> Run:
+    texts = {name: str(value) for name, value in given.items()}
+    schema: Any = DeltaDataSource({"path": str(folder), **texts}).schema()
+    run = Run(DeltaDataSource, folder, schema, texts)
+    run.offset = offset or run.offset
+    return run
+
+
+def table(*ids: int, **more: Any) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), **more})
+
+
+# ---- Writing -------------------------------------------------------------------------------------
+
+
+def test_a_table_is_made_and_other_tools_read_it(tmp_path: Path) -> None:
+    query = Query(tmp_path, partitionBy="item")
+    query.write(0, [(1, "a"), (2, "b/ ä%")], [(3, None), (4, "a")], [])
+    wanted = {(1, "a"), (2, "b/ ä%"), (3, None), (4, "a")}
+    found = DeltaTable(tmp_path).to_pyarrow_table(columns=["id", "item"]).to_pylist()
+    assert {tuple(row.values()) for row in found} == wanted
+    files = DeltaTable(tmp_path).file_uris()
+    assert in_duckdb(f"SELECT count(*), sum(id) FROM read_parquet({files})") == "[(4, 10)]"
+
+
+def test_a_batch_counts_once(tmp_path: Path) -> None:
+    query = Query(tmp_path)
+    query.write(0, [(1, "a")])
+    query.write(1, [(2, "b")], [(3, "c")])
+    query.write(1, [(2, "b")], [(3, "c")])
+    assert content(tmp_path) == [(1, "a"), (2, "b"), (3, "c")]
+    with pytest.raises(RuntimeError, match=r"has batch 1 of this query, and now comes batch 0"):
+        query.write(0, [(1, "a")])
+
+
+def test_of_two_drivers_one_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one has looked at the table before the first one has committed."""
+    from tutorial_pkg.connectors.delta import sink
+
+    one, other = Query(tmp_path), Query(tmp_path)
+    handles = one.upload(0, 0, [(1, "a")]), other.upload(0, 0, [(1, "a")])
+    opened = sink.open_table
+
+    def meanwhile(options: Any) -> DeltaTable:
+        found = opened(options)
+        monkeypatch.setattr(sink, "open_table", opened)
+        other.commit(0, [handles[1]])
+        return found
+
+    monkeypatch.setattr(sink, "open_table", meanwhile)
+    one.commit(0, [handles[0]])
+    assert content(tmp_path) == [(1, "a")]
+
+
+def test_another_writer_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tutorial_pkg.connectors.delta import sink
+
+    for mode, key in (("append", ""), ("upsert", "id")):
+        folder = tmp_path / mode
+        query = Query(folder, mode=mode, **({"key": key} if key else {}))
+        handle = query.upload(0, 0, [(1, "a")])
+        opened = sink.open_table
+
+        def meanwhile(options: Any, opened: Any = opened, folder: Path = folder) -> DeltaTable:
+            found = opened(options)
+            monkeypatch.setattr(sink, "open_table", opened)
+            write_deltalake(folder, table(7, item=["other"]), mode="append")
+            return found
+
+        monkeypatch.setattr(sink, "open_table", meanwhile)
+        query.commit(0, [handle])
+        assert content(folder) == [(1, "a"), (7, "other")]
+
+
+def test_upsert_replaces_by_key_and_leaves_nothing_staged(tmp_path: Path) -> None:
+    query = Query(tmp_path, mode="upsert", key="id")
+    query.upload(0, 0, [(9, "of a killed task")])
+    query.write(0, [(1, "a"), (2, "b")], [(3, "c")])
+    query.write(1, [(2, "B")], [(4, None)])
+    query.write(1, [(2, "B")], [(4, None)])
+    assert content(tmp_path) == [(1, "a"), (2, "B"), (3, "c"), (4, None)]
+    assert not [file for file in (tmp_path / "_staged").rglob("*") if file.is_file()]
+    with pytest.raises(ValueError, match=r"several rows with the same key \(id\)"):
+        query.write(2, [(1, "x")], [(1, "y")])
+    with pytest.raises(ValueError, match=r"a row's key \(id\) must not be null"):
+        query.write(2, [(None, "x")])
+
+
+def test_the_schema_is_enforced_or_evolved(tmp_path: Path) -> None:
+    Query(tmp_path).write(0, [(1, "a")])
+    more = StructType([*NUMBERS]).add("price", LongType())
+    with pytest.raises(ValueError, match=r"has no column `price`.*`evolve` true"):
+        Query(tmp_path, more)
+    with pytest.raises(ValueError, match=r"column `id` is string, and in the table bigint"):
+        Query(tmp_path, StructType().add("id", StringType()))
+    Query(tmp_path, more, evolve="true").write(1, [(2, "b", 30)])
+    Query(tmp_path, StructType().add("id", LongType())).write(2, [(3,)])
+    found = DeltaTable(tmp_path).to_pyarrow_table().sort_by("id").to_pylist()
+    assert [tuple(row.values()) for row in found] == [(1, "a", None), (2, "b", 30), (3, None, None)]
+
+
+def test_rules_of_a_table_are_kept_or_refused(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("item", pa.string())])
+    DeltaTable.create(tmp_path / "a", schema)
+    query = Query(tmp_path / "a")
+    with pytest.raises(ValueError, match="column `id` of the table must not be null"):
+        query.write(0, [(None, "a")])
+    query.write(0, [(1, "a")])
+    write_deltalake(tmp_path / "b", table(1))
+    DeltaTable(tmp_path / "b").alter.add_constraint({"positive": "id > 0"})
+    with pytest.raises(ValueError, match="table with rules for its rows"):
+        Query(tmp_path / "b", StructType().add("id", LongType()))
+
+
+def test_a_key_belongs_to_upsert(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="option `key` is for mode=upsert, which needs it"):
+        Query(tmp_path, mode="upsert")
+    with pytest.raises(ValueError, match=r"the rows have no column \['x'\]"):
+        Query(tmp_path, mode="upsert", key="x")
+
+
+# ---- Reading -------------------------------------------------------------------------------------
+
+
+def test_a_stream_begins_with_the_table_and_goes_on_with_what_is_appended(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1, 2))
+    write_deltalake(tmp_path, table(3), mode="append")
+    run = stream(tmp_path)
+    assert sorted(run.rows()) == [1, 2, 3]
+    write_deltalake(tmp_path, table(4), mode="append")
+    DeltaTable(tmp_path).optimize.compact()
+    write_deltalake(tmp_path, table(5), mode="append")
+    again = stream(tmp_path, run.offset, parallelism=9)
+    assert sorted(again.rows()) == [4, 5]
+    assert again.rows() == []
+    assert set(again.offset.values()) == {5}
+
+
+def test_a_stream_may_begin_with_a_version_and_take_a_few_at_a_time(tmp_path: Path) -> None:
+    for number in range(7):
+        write_deltalake(tmp_path, table(number), mode="append")
+    run = stream(tmp_path, startingVersion=2, maxVersionsPerTrigger=2)
+    batches = []
+    while True:
+        end = run.reader.latestOffset(run.offset, run.reader.getDefaultReadLimit())
+        if end == run.offset:
+            break
+        parts = run.reader.partitions(run.offset, end)
+        found = [batch for part in parts for batch in run.reader.read(part)]
+        batches.append([value for batch in found for value in batch.column(0).to_pylist()])
+        run.offset = end
+    assert batches == [[2, 3], [4, 5], [6]]
+
+
+def test_deleted_rows_end_a_stream_of_appended_ones_or_are_left_out(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1, 2))
+    refusing, skipping = stream(tmp_path), stream(tmp_path, rewritten="skip")
+    assert sorted(refusing.rows()) == sorted(skipping.rows()) == [1, 2]
+    DeltaTable(tmp_path).delete("id = 1")
+    write_deltalake(tmp_path, table(3), mode="append")
+    with pytest.raises(Exception, match=r"version 1 of .* deletes or updates rows"):
+        refusing.rows()
+    assert skipping.rows() == [3]
+
+
+def test_changes_come_from_the_change_feed(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(tmp_path, table(1, 2), configuration=feed)
+    run = stream(tmp_path, changes="true")
+    assert sorted(run.rows()) == [1, 2]
+    DeltaTable(tmp_path).delete("id = 1")
+    Query(tmp_path, StructType().add("id", LongType())).write(0, [(3,)])
+    start, end = run.offset, run.latest()
+    parts = run.reader.partitions(start, end)
+    rows = [row for part in parts for batch in run.reader.read(part) for row in batch.to_pylist()]
+    told = Counter((row["_change_type"], row["id"], row["_commit_version"]) for row in rows)
+    assert told == Counter([("delete", 1, 1), ("insert", 3, 2)])
+    assert all(row["_commit_timestamp"].year > 2000 for row in rows)
+
+
+def test_without_a_change_feed_there_are_no_changes(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1))
+    with pytest.raises(Exception, match=r"has no change feed; set `delta\.enableChangeDataFeed`"):
+        stream(tmp_path, changes="true")
+
+
+def test_a_table_that_was_made_again_or_set_back_is_noticed(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "a", table(1))
+    write_deltalake(tmp_path / "a", table(2), mode="append")
+    run = stream(tmp_path / "a")
+    run.rows()
+    (tmp_path / "a" / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(Exception, match="was set back to an older copy"):
+        run.rows()
+    (tmp_path / "a").rename(tmp_path / "old")
+    for number in range(5):
+        write_deltalake(tmp_path / "a", table(number), mode="append")
+    with pytest.raises(Exception, match="was dropped and made again"):
+        stream(tmp_path / "a", run.offset).rows()
+
+
+def test_a_version_that_the_log_has_forgotten_ends_the_query(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1))
+    run = stream(tmp_path)
+    run.rows()
+    for number in range(2):
+        write_deltalake(tmp_path, table(number), mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    (tmp_path / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(Exception, match="version 1 is not in the table's log any more"):
+        run.rows()
+
+
+def batch(folder: Path, **given: object) -> list[dict[str, Any]]:
+    texts = {"path": str(folder), **{name: str(value) for name, value in given.items()}}
+    source = DeltaDataSource(texts)
+    reader: Any = source.reader(source.schema())  # type: ignore[arg-type]
+    return [
+        row
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    ]
+
+
+def test_values_of_all_types_and_an_earlier_version(tmp_path: Path) -> None:
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    kinds = {
+        "i": pa.int32(),
+        "s": pa.string(),
+        "t": pa.timestamp("us", "UTC"),
+        "n": pa.timestamp("us"),
+        "d": pa.date32(),
+        "e": pa.decimal128(10, 2),
+        "b": pa.bool_(),
+        "bin": pa.binary(),
+        "l": pa.list_(pa.int64()),
+        "st": pa.struct([("x", pa.int64())]),
+    }
+    schema = from_arrow_schema(pa.schema(list(kinds.items())), prefer_timestamp_ntz=True)
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+    full = {
+        "i": 1,
+        "s": "a/b",
+        "t": moment,
+        "n": moment.replace(tzinfo=None),
+        "d": date(2026, 1, 2),
+        "e": Decimal("1.20"),
+        "b": True,
+        "bin": b"\xff",
+        "l": [1, None],
+        "st": {"x": 2},
+    }
+    rows = [full, dict.fromkeys(full)]
+    query = Query(tmp_path, schema, partitionBy="s, d, b, e, i")
+    query.write(0, rows)
+    query.write(1, [full])
+    assert sorted(batch(tmp_path, version=1), key=repr) == sorted(rows, key=repr)
+    assert len(batch(tmp_path)) == 3
+    other = DeltaTable(tmp_path, version=1).to_pyarrow_table().to_pylist()
+    assert sorted(other, key=repr) == sorted(rows, key=repr)
+
+
+def test_there_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"there is no Delta table at {tmp_path}"):
+        stream(tmp_path)
+    write_deltalake(tmp_path / "t", table(1))
+    with pytest.raises(ValueError, match="cannot be read in version 9"):
+        batch(tmp_path / "t", version=9)

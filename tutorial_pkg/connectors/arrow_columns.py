@@ -1,0 +1,144 @@
+"""Record batches of Arrow and Spark's columns: types, columns that are missing, rows by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    MapType,
+    StructType,
+)
+
+__all__ = ["by_values", "check_flat", "fitted", "in_utc", "plain", "spark_schema"]
+
+# What Spark has no type for, and what it has that holds the same values.
+_WIDER: dict[pa.DataType, pa.DataType] = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """That of Spark for a file. Raises `ValueError` with the column that none can hold."""
+    fields = []
+    for field in schema:
+        try:
+            known = field.with_type(_changed(field.type, _known))
+            fields.append(from_arrow_schema(pa.schema([known]), prefer_timestamp_ntz=True)[0])
+        except PySparkTypeError:
+            raise ValueError(
+                f"column `{field.name}` is {field.type}, for which Spark has no type; leave it "
+                "out: name the others in `.schema(…)`"
+            ) from None
+    return StructType(fields)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """How JSON has a value: what is no number, no text and no truth is a text."""
+    return _changed(kind, lambda each: pa.string() if _as_text(each) else each)
+
+
+def fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """`batch` with the columns that are wanted; nulls for those that it lacks.
+
+    Numbers may become wider, and nanoseconds are cut to microseconds. Raises `ArrowInvalid`.
+    """
+    arrays = [
+        _fitted(batch.column(field.name), field)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _fitted(array: pa.Array, field: pa.Field) -> pa.Array:
+    kind = array.type
+    if kind == field.type:
+        return array
+    if pa.types.is_timestamp(kind) and bool(kind.tz) != bool(getattr(field.type, "tz", None)):
+        raise ValueError(
+            f"column `{field.name}` is {kind}, and {field.type} is wanted: one is a moment, the "
+            "other what a clock shows somewhere; read it as it is, and cast"
+        )
+    safe = not (pa.types.is_timestamp(kind) and kind.unit == "ns")
+    try:
+        return array.cast(field.type, safe=safe)
+    except pa.ArrowException as error:
+        raise ValueError(f"column `{field.name}`: {error}") from None
+
+
+def check_flat(form: str, schema: StructType) -> None:
+    """Raises `ValueError` for a column that cannot be in text: bytes, and in CSV what is nested."""
+    for field in schema:
+        nested = isinstance(field.dataType, StructType | ArrayType | MapType)
+        if (form == "csv" and nested) or (form in ("csv", "jsonl") and _unfit(field.dataType)):
+            raise ValueError(
+                f"column `{field.name}` {field.dataType.simpleString()} cannot be in {form}; use "
+                "parquet or avro, or make a text of it"
+            )
+
+
+def _unfit(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_unfit(field.dataType) for field in kind)
+    if isinstance(kind, ArrayType):
+        return _unfit(kind.elementType)
+    return isinstance(kind, BinaryType | MapType)
+
+
+def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark hands over moments in the session's time zone; files of all sessions are alike."""
+    fields = [
+        field.with_type(pa.timestamp("us", "UTC")) if getattr(field.type, "tz", None) else field
+        for field in batch.schema
+    ]
+    return batch.cast(pa.schema(fields))
+
+
+def by_values(
+    batch: pa.RecordBatch, columns: Sequence[str]
+) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
+    """The rows for each combination of values in some columns."""
+    if not columns:
+        yield (), batch
+        return
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    values = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+    for row, each in enumerate(values):
+        rows.setdefault(each, []).append(row)
+    for each, places in rows.items():
+        yield each, batch.take(pa.array(places))
+
+
+def _as_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
+
+
+def _known(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return _WIDER.get(kind, kind)
+
+
+def _changed(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """`kind` with `change` done to all that is in it."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_changed(each.type, change)) for each in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_changed(kind.value_type, change))
+    if pa.types.is_map(kind):
+        return pa.map_(_changed(kind.key_type, change), _changed(kind.item_type, change))
+    return change(kind)

@@ -1,0 +1,73 @@
+"""The format `delta_py`: tables of Delta Lake, as a source and a sink."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+
+from tutorial_pkg.builder import Format, Options, documented
+from tutorial_pkg.connectors.delta.options import FORMAT, READ, WRITE
+
+_SHARED = {option.name for option in READ}
+
+
+@documented(Options(FORMAT, (*READ, *(option for option in WRITE if option.name not in _SHARED))))
+class DeltaDataSource(Format):
+    """Tables of Delta Lake, of whatever tool has made them, without a jar.
+
+    `load("s3://bucket/table")`, or `gs://`, `az://container/table`, `file:///folder`. `delta` is
+    the name of the jar's format. The client is delta-rs: `pip install 'tutorial_pkg[lake]'`.
+
+    Batch: the table as it is, or as it was in `version`.
+
+    Stream of appended rows: first all rows of the table, then those that each version adds. The
+    offset is the version. Compacting changes no rows, so it does not show. A version that deletes
+    or updates rows ends the query, unless `rewritten=skip` leaves it out.
+
+    Stream of changes, with `changes`: for tables with `delta.enableChangeDataFeed`. Behind the
+    table's columns are `_change_type` (insert, delete, update_preimage, update_postimage),
+    `_commit_version LONG` and `_commit_timestamp TIMESTAMP`. One task reads them.
+
+    Writing: tasks write Parquet files, and one commit adds them, together with the batch's number,
+    as an application transaction. `mode=upsert` replaces rows with the same `key`; then a batch has
+    to fit into the driver's memory, and has each key once at most. A table that is not there is
+    made. Several queries, and other tools, may write to one table: who is second commits again.
+    Files of tasks that did not count are removed by VACUUM (`DeltaTable(…).vacuum()`). `df.write`
+    works with `mode("append")`.
+
+    Parallelism: reading: `parallelism` tasks share the files. Writing: one for each partition.
+    Replay: any batch whose versions the table's log and VACUUM have left.
+    Guarantee: reading: exactly once, with a checkpoint and an idempotent or transactional sink.
+        Writing a stream: exactly once, in both modes; readers see a batch whole or not at all.
+
+    Options; `mode`, `key`, `evolve` and `partitionBy` are for writing, `maxVersionsPerTrigger`
+    (versions in a batch) is for streams:
+    {options}
+
+    Credentials: as in format `objects`.
+
+    Schema: that of the table. A row's columns are found by name and must have the table's types;
+    those that it lacks are null. A column that the table lacks is an error, or `evolve` adds it.
+
+    Not supported: column mapping and deletion vectors are refused in reading; tables with
+    constraints, generated or identity columns in writing.
+
+    Errors: `ValueError` for options, and for rows or tables that do not fit; `RuntimeError` where
+    going on would lose or repeat rows: a table that was dropped and made again (it has another id)
+    or set back, a version that its log has forgotten, a checkpoint that was set back;
+    `ConnectionError` where the table's log cannot be reached, or the store refuses. delta-rs asks
+    again by its own rules; `waitSeconds` is for files, and for commits that came second.
+
+    The ideas: Delta Lake's transaction log, and the source and the sink of its jar for Spark.
+    """
+
+    format, install = FORMAT, "pip install 'tutorial_pkg[lake]'"
+
+    def source(self) -> type[DataSource]:
+        from tutorial_pkg.connectors.delta.source import source
+
+        return source
+
+    def sink(self) -> type[DataSource]:
+        from tutorial_pkg.connectors.delta.sink import sink
+
+        return sink

@@ -1,0 +1,300 @@
+"""Rows into a table: tasks write Parquet files, and one commit of the table's log adds them.
+
+The commit says which batch of which query it is: Delta's application transactions. So a batch that
+comes again is known, also if two drivers commit it at the same moment.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder import (
+    BatchContext,
+    OptionValues,
+    RowPacker,
+    SinkBuilder,
+    SinkContext,
+    TargetContext,
+)
+from tutorial_pkg.connectors.arrow_columns import by_values, in_utc
+from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
+from tutorial_pkg.connectors.delta.table import (
+    NoTableError,
+    create_table,
+    open_table,
+    schema_of_table,
+)
+from tutorial_pkg.connectors.store import Found, ObjectFile, Store
+from tutorial_pkg.core.patience import patiently
+
+STAGED = "_staged"  # in the table's folder; what begins with `_` is no data
+# A writer whose rules these are would check them; this one does not know them.
+RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression", "delta.identity.")
+
+# ---- In the tasks --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that a task has written: how many rows it has, and how many nulls by column."""
+
+    key: str
+    size: int
+    rows: int
+    values: dict[str, str | None]
+    nulls: dict[str, int]
+
+
+class Draft:
+    """A file that grows on the task's disk."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.file: IO[bytes] = tempfile.TemporaryFile()
+        self._writer = pa.parquet.ParquetWriter(self.file, schema)
+        self.rows, self.nulls = 0, Counter[str]()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+        self.rows += batch.num_rows
+        self.nulls.update({name: batch.column(name).null_count for name in batch.schema.names})
+
+    def upload(self, store: Store, key: str, values: dict[str, str | None]) -> Written:
+        self._writer.close()
+        size = store.write(key, self.file).size
+        return Written(key, size, self.rows, values, dict(self.nulls))
+
+
+class Upload:
+    """One task's rows: a file for each part of the table."""
+
+    def __init__(self, context: SinkContext) -> None:
+        self._context = context
+        self._drafts: dict[tuple[Any, ...], Draft] = {}
+        self._files = ExitStack()
+        self._columns: Sequence[str] | None = None
+
+    def receive_batch(self, batch: pa.RecordBatch) -> None:
+        columns = self._partitioned_by()
+        for values, rows in by_values(in_utc(batch), columns):
+            rows = rows.drop_columns(list(columns))
+            if values not in self._drafts:
+                self._drafts[values] = Draft(rows.schema)
+                self._files.callback(self._drafts[values].file.close)
+            self._drafts[values].add(rows)
+
+    def flush(self) -> list[Written]:
+        options, context = self._context.options, self._context
+        folder = f"{STAGED}/{context.query}/" if options.mode == "upsert" else ""
+        store = Store(options, options.path)
+        return [
+            draft.upload(store, f"{folder}{self._name()}", self._texts(values))
+            for values, draft in self._drafts.items()
+            if draft.rows
+        ]
+
+    def close(self) -> None:
+        self._files.close()
+
+    def _name(self) -> str:
+        return f"part-{self._context.batch:020}-{self._context.index}-{uuid.uuid4().hex}.parquet"
+
+    def _partitioned_by(self) -> Sequence[str]:
+        if self._columns is None:
+            options = self._context.options
+            table = None if options.mode == "upsert" else open_table(options)
+            self._columns = table.metadata().partition_columns if table else ()
+        return self._columns
+
+    def _texts(self, values: tuple[Any, ...]) -> dict[str, str | None]:
+        pairs = zip(self._columns or (), values, strict=True)
+        return {name: None if value is None else _text(value) for name, value in pairs}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# ---- In the driver, once for a batch -------------------------------------------------------------
+
+
+def publish(context: BatchContext, handles: Sequence[list[Written]]) -> None:
+    """Commit the batch, unless it is in the table. Another writer's commit is no obstacle."""
+    files = [file for each in handles for file in each]
+    patiently(
+        lambda: _publish(context, files),
+        lambda error: isinstance(error, CommitFailedError),
+        context.options.waitSeconds,
+    )
+    _sweep(context)
+
+
+def _publish(context: BatchContext, files: list[Written]) -> None:
+    options = context.options
+    table = open_table(options)
+    store = Store(options, options.path)
+    if files and not (context.streaming and _is_in(table, context)):
+        _check_nulls(table, files)
+        done = [Transaction(context.query, context.batch)] if context.streaming else None
+        work = _append if options.mode == "append" else _upsert
+        work(table, options, store, files, CommitProperties(app_transactions=done))
+
+
+def _is_in(table: DeltaTable, context: BatchContext) -> bool:
+    """Whether the table has this batch. Raises `RuntimeError` if it has a later one."""
+    last = table.transaction_version(context.query)
+    if last is not None and last > context.batch:
+        raise RuntimeError(
+            f"the table at {context.options.path} has batch {last} of this query, and now comes "
+            f"batch {context.batch}: its checkpoint was set back. Written again, rows might be "
+            "there twice; left out, some might be missing. Compare, then start with a new "
+            "checkpoint"
+        )
+    return last == context.batch
+
+
+def _check_nulls(table: DeltaTable, files: list[Written]) -> None:
+    required = [field.name for field in table.schema().fields if not field.nullable]
+    for name in required:
+        if any(file.nulls.get(name, 0 if name in file.values else file.rows) for file in files):
+            raise ValueError(f"column `{name}` of the table must not be null, and some rows are")
+
+
+def _append(
+    table: DeltaTable,
+    options: OptionValues,
+    store: Store,
+    files: list[Written],
+    properties: CommitProperties,
+) -> None:
+    """Files that no commit names, as those of tasks that did not count, are for VACUUM."""
+    now = int(time.time() * 1000)
+    actions: list[Any] = [
+        AddAction(f.key, f.size, f.values, now, True, json.dumps({"numRecords": f.rows}))
+        for f in files
+    ]
+    table.create_write_transaction(
+        actions,
+        "append",
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=properties,
+    )
+
+
+def _upsert(
+    table: DeltaTable,
+    options: OptionValues,
+    store: Store,
+    files: list[Written],
+    properties: CommitProperties,
+) -> None:
+    """The driver merges: a batch has to fit into its memory."""
+    found = [ObjectFile(store, Found(file.key, "", file.size)) for file in files]
+    rows = pa.concat_tables([pa.parquet.read_table(file) for file in found])
+    _check_keys(rows, options.key)
+    same = " AND ".join(f'target."{name}" = source."{name}"' for name in options.key)
+    columns = {f'"{name}"': f'source."{name}"' for name in rows.column_names}
+    merge = table.merge(rows, same, "source", "target", commit_properties=properties)
+    merge.when_matched_update(columns).when_not_matched_insert(columns).execute()
+
+
+def _check_keys(rows: pa.Table, key: Sequence[str]) -> None:
+    """Raises `ValueError` where nothing says which row comes last, or which one is meant."""
+    if any(rows.column(name).null_count for name in key):
+        raise ValueError(f"a row's key ({', '.join(key)}) must not be null")
+    counts = rows.group_by(list(key)).aggregate([([], "count_all")])
+    if rows.num_rows and pc.max(counts.column("count_all")).as_py() > 1:
+        raise ValueError(
+            f"a batch has several rows with the same key ({', '.join(key)}), and nothing says "
+            "which of them comes last; leave one for each: aggregate, or dropDuplicates"
+        )
+
+
+def _sweep(context: BatchContext) -> None:
+    """Staged rows of this batch and those before have had their time, whoever wrote them."""
+    if context.options.mode == "upsert":
+        store = Store(context.options, context.options.path)
+        staged = store.listed(f"{STAGED}/{context.query}")
+        old = [file.key for file in staged if int(file.key.split("part-")[1][:20]) <= context.batch]
+        store.delete(old)
+
+
+# ---- Before the query runs -----------------------------------------------------------------------
+
+
+def check(context: TargetContext) -> None:
+    """Make the table if there is none; refuse rows that do not fit. Raises `ValueError`."""
+    options = context.options
+    if (options.mode == "upsert") != bool(options.key):
+        raise ValueError("option `key` is for mode=upsert, which needs it")
+    rows = RowPacker(context.schema).arrow_schema
+    missing = {*options.key, *options.partitionBy} - set(rows.names)
+    if missing:
+        raise ValueError(f"the rows have no column {sorted(missing)}, got {rows.names}")
+    try:
+        table = open_table(options)
+    except NoTableError:
+        table = create_table(options, rows)
+    _check_rules(table)
+    new = _check_columns(table, context.schema, options)
+    if new:
+        fields = Schema.from_arrow(pa.schema([rows.field(name) for name in new])).fields
+        table.alter.add_columns([Field(each.name, each.type, nullable=True) for each in fields])
+
+
+def _check_rules(table: DeltaTable) -> None:
+    text = json.dumps([table.metadata().configuration, json.loads(table.schema().to_json())])
+    found = [rule for rule in RULES if rule in text]
+    if found:
+        raise ValueError(
+            f"format `{FORMAT}` cannot write to a table with rules for its rows ({found[0]}…), as "
+            "it would not check them"
+        )
+
+
+def _check_columns(table: DeltaTable, schema: StructType, options: OptionValues) -> list[str]:
+    """The columns that the table lacks."""
+    there = {field.name: field.dataType for field in schema_of_table(table)}
+    for field in schema:
+        known = there.get(field.name)
+        if known is not None and known.simpleString() != field.dataType.simpleString():
+            raise ValueError(
+                f"column `{field.name}` is {field.dataType.simpleString()}, and in the table "
+                f"{known.simpleString()}: cast it with `selectExpr`"
+            )
+    new = [field.name for field in schema if field.name not in there]
+    if new and not options.evolve:
+        raise ValueError(
+            f"the table at {options.path} has no column `{new[0]}`; choose columns with "
+            "`selectExpr`, or let `evolve` true add it"
+        )
+    return new
+
+
+sink = (
+    SinkBuilder.stream(FORMAT, create=Upload)
+    .receive_batch(Upload.receive_batch)
+    .flush(Upload.flush)
+    .destroy(Upload.close)
+    .commit(publish)
+    .check(check)
+    .also_batch()
+    .options(*WRITE)
+    .build()
+)

@@ -1,0 +1,156 @@
+"""A table: opening it, its schema as Spark has it, what its log says of a version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.connectors.arrow_columns import fitted, spark_schema
+from tutorial_pkg.connectors.delta.options import FORMAT
+from tutorial_pkg.connectors.store import Found, ObjectFile, Store, storage_settings, told
+
+
+class NoTableError(ValueError):
+    """There is no table at this address."""
+
+
+def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
+    """The table, as it was in a version or as it is now.
+
+    Raises `NoTableError`, `ConnectionError`, and `ValueError` for what this client cannot read.
+    """
+    try:
+        return DeltaTable(
+            _uri(options.path), version=version, storage_options=storage_settings(options)
+        )
+    except TableNotFoundError:
+        raise NoTableError(
+            f"format `{FORMAT}`: there is no Delta table at {options.path}"
+        ) from None
+    except DeltaError as error:
+        which = f" in version {version}" if version is not None else ""
+        raise ValueError(f"{options.path} cannot be read{which}: {told(error)}") from None
+    except OSError as error:
+        raise ConnectionError(f"{options.path} fails: {told(error)}") from None
+
+
+def create_table(options: OptionValues, schema: pa.Schema) -> DeltaTable:
+    """A table for rows of this schema; one that is there already stays as it is."""
+    return DeltaTable.create(
+        _uri(options.path),
+        Schema.from_arrow(schema),
+        mode="ignore",
+        partition_by=list(options.partitionBy),
+        storage_options=storage_settings(options),
+    )
+
+
+def _uri(path: str) -> str:
+    return path.removeprefix("file://")
+
+
+def arrow_schema_of(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
+
+
+def schema_of_table(table: DeltaTable) -> StructType:
+    return spark_schema(arrow_schema_of(table))
+
+
+# ---- Its files -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class File:
+    """A Parquet file of a table, and the values that all of its rows have."""
+
+    path: str
+    size: int
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, store: Store, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Its rows, with the columns that are wanted; null where it has none."""
+        source = ObjectFile(store, Found(self.path, "", self.size))
+        file = pa.parquet.ParquetFile(source, pre_buffer=True)
+        names = [name for name in wanted.names if name in file.schema_arrow.names]
+        for batch in file.iter_batches(columns=names):
+            for name in self.values.keys() & set(wanted.names):
+                column = _repeated(self.values[name], wanted.field(name).type, batch.num_rows)
+                batch = batch.append_column(name, column)
+            yield fitted(batch, wanted)
+
+
+def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    """The log has a text for every value; an empty one is null."""
+    if value is None or value == "":
+        return pa.nulls(count, kind)
+    return pa.repeat(pa.scalar(str(value)).cast(kind), count)
+
+
+def files_of(table: DeltaTable) -> list[File]:
+    """All files of this version, in an order that is always the same."""
+    _check_readable(table)
+    if any(vector for vector in _deletion_vectors(table)):
+        raise ValueError(f"{table.table_uri} has deletion vectors, which {FORMAT} cannot read")
+    rows = pa.table(table.get_add_actions()).to_pylist()
+    files = [
+        File(unquote(row["path"]), row["size_bytes"], row.get("partition") or {}) for row in rows
+    ]
+    return sorted(files, key=lambda each: each.path)
+
+
+def _deletion_vectors(table: DeltaTable) -> Iterator[Any]:
+    if "deletionVectors" in (table.protocol().reader_features or []):
+        yield from pa.table(table.deletion_vectors()).to_pylist()
+
+
+def _check_readable(table: DeltaTable) -> None:
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none":
+        raise ValueError(
+            f"{table.table_uri} has columns under other names than its files "
+            f"(delta.columnMapping.mode={mode}), which {FORMAT} cannot read"
+        )
+
+
+# ---- Its log -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What one version has changed: files that were added, and whether rows went away."""
+
+    version: int
+    added: tuple[File, ...]
+    rewrites: bool
+
+
+def commit_of(store: Store, version: int) -> Commit:
+    """Compacting changes no rows, so neither do the files that it adds.
+
+    Raises `RuntimeError` for a version that the table's log does not have any more.
+    """
+    try:
+        text = store.read(f"_delta_log/{version:020}.json")
+    except FileNotFoundError:
+        raise RuntimeError(
+            f"{store.url}: version {version} is not in the table's log any more, and the query has "
+            "not read it. Start with a new checkpoint"
+        ) from None
+    actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+    added = [each["add"] for each in actions if each.get("add", {}).get("dataChange")]
+    if any(each.get("deletionVector") for each in added):
+        return Commit(version, (), True)
+    files = [File(unquote(a["path"]), a["size"], a.get("partitionValues") or {}) for a in added]
+    rewrites = any(each.get("remove", {}).get("dataChange") for each in actions)
+    return Commit(version, tuple(files), rewrites)

@@ -1,0 +1,81 @@
+"""The format `objects`: what is in an object store, as a source and a sink."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+
+from tutorial_pkg.builder import Format, Options, documented
+from tutorial_pkg.connectors.objects.options import FORMAT, READ, WRITE
+
+
+@documented(Options(FORMAT, (*READ, *(option for option in WRITE if option.name == "partitionBy"))))
+class ObjectsDataSource(Format):
+    """Objects of S3, Google Cloud Storage, Azure, or files: read as they come, written whole.
+
+    `load("s3://bucket/prefix")`, or `gs://`, `az://container/prefix`, `file:///folder`. No jar: one
+    client in Python, `pip install 'tutorial_pkg[lake]'`.
+
+    An object is read once it is there, and never changes: write a new one under a new name. For
+    files that grow there is `file_lines`. Names that begin with `_` or `.` are left out.
+
+    Batch: all objects that are there when the query is planned.
+
+    Stream: objects as they appear, whatever their names and times: every look lists everything
+    below `path`, unless `keysGrow` says that this is not needed. What was found is noted in the
+    store, so an offset is one number. Notes may be deleted together with the checkpoint. Somebody
+    who replaces an object is noticed by its tag.
+
+    Writing: each task uploads objects that nobody counts; a manifest for the whole batch makes them
+    count, and only one writer can write it. Read the folder with this format, and you see whole
+    batches only: it follows the manifests. Other tools see each object when it is uploaded, also
+    those of a batch that is not finished. What dead tasks leave is removed with later batches of
+    the same query. With `partitionBy` the folders are named `column=value`, as other tools have
+    it; the columns are in the files, too. `df.write` works with `mode("append")`.
+
+    Parallelism: reading: large objects of lines are cut, Parquet files between row groups; other
+        objects are one piece. Writing: one task for each partition of the DataFrame.
+    Replay: any batch, as long as its objects are there.
+    Guarantee: reading: exactly once, with a checkpoint and an idempotent or transactional sink.
+        Writing a stream: exactly once.
+
+    Options; `format` takes `lines` for reading only, `partitionBy` is for writing only:
+    {options}
+
+    and, for a stream, `maxFilesPerTrigger` (objects in a batch) and, for reading, `parallelism`
+    (default 4: so many tasks at least, while each has 1 MB to read, or ten objects).
+
+    Credentials: what the client finds in the environment of the driver and of the workers, such as
+    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; they have it from when Spark was started. Or
+    `store.*` with names of variables: `option("store.secret_access_key", "${env:LAKE_KEY}")`.
+
+    Schema: of `lines` it is `value STRING`. Parquet and Avro: that of the first object, or of
+    `.schema(…)`; columns that an object lacks are null, and those that are not asked for are left
+    out. JSON lines and CSV need `.schema(…)`.
+
+    Values: a null is a missing key or `null` in JSON lines, an empty field without quotes in CSV
+    (`""` is an empty text). Times: in ISO 8601 where they are texts; moments are written in UTC;
+    what has no zone is TIMESTAMP_NTZ. Nanoseconds are cut to microseconds. Decimals are texts in
+    JSON lines, so that no digit is lost. Unsigned numbers become wider ones. Nested columns are in
+    Parquet, Avro and JSON lines, maps and BINARY in the first two only. Avro's enums and UUIDs are
+    texts; a union of null and one type is that type. Texts that are not UTF-8: see `file_lines`.
+
+    Errors: `ValueError` for options, and for rows that do not fit, with the object's name;
+    `RuntimeError` where going on would lose or repeat rows: notes that are gone, an object that
+    was deleted or
+    replaced before it was read, a checkpoint that was set back; `PermissionError` when the store
+    refuses; `ConnectionError` when it fails for longer than `waitSeconds`.
+
+    The ideas: Spark's file source and its log of files; Delta Lake's conditional commits.
+    """
+
+    format, install = FORMAT, "pip install 'tutorial_pkg[lake]'"
+
+    def source(self) -> type[DataSource]:
+        from tutorial_pkg.connectors.objects.source import source
+
+        return source
+
+    def sink(self) -> type[DataSource]:
+        from tutorial_pkg.connectors.objects.sink import sink
+
+        return sink

@@ -1,0 +1,58 @@
+"""The options of format `objects`. Nothing here needs the store's client."""
+
+from __future__ import annotations
+
+from tutorial_pkg.builder import Option, boolean, choice, integer, names, not_empty
+from tutorial_pkg.connectors.store_options import STORE, address
+
+FORMAT = "objects"
+SHARED = (
+    *STORE,
+    Option("header", boolean, True, "csv: the first line has the columns' names"),
+)
+READ = (
+    *SHARED,
+    Option(
+        "format",
+        choice("lines", "jsonl", "csv", "avro", "parquet"),
+        "lines",
+        "what is in the objects",
+    ),
+    Option("glob", not_empty, "*", "which objects: of the name, behind the last `/`"),
+    Option("delimiter", not_empty, ",", "csv: between two values"),
+    Option("avroSchema", not_empty, None, "avro: read all objects with this schema, as JSON"),
+    Option(
+        "replaced",
+        choice("report", "again", "refuse"),
+        "report",
+        "an object that was replaced: warn in the log, and leave it; read it again as a whole; or "
+        "end the query",
+    ),
+    Option(
+        "keysGrow",
+        boolean,
+        False,
+        "list only what comes behind the largest name so far. An object that arrives later under "
+        "a smaller name is never read, and a replaced one is not noticed",
+    ),
+    Option("lookSeconds", integer(0), 1, "stream: so long between two listings, at least"),
+    Option(
+        "notes",
+        address,
+        None,
+        "stream: where it is noted which objects were found; the driver must be able to write "
+        "there, and tasks to read. Else `_found/` beside the objects",
+    ),
+    Option(
+        "failOnDataLoss",
+        boolean,
+        True,
+        "whether the query ends when an object is gone before its rows were read, or warns",
+    ),
+    Option("maxBytesPerTrigger", integer(1), None, "about so many bytes in a batch"),
+)
+WRITE = (
+    *SHARED,
+    Option("format", choice("parquet", "avro", "csv", "jsonl"), "parquet", "what to write"),
+    Option("partitionBy", names, (), "columns: a folder `name=value` for each of their values"),
+)

@@ -1,0 +1,204 @@
+"""What is in an object: bytes of it to rows, for each of the formats.
+
+Of a part of an object come the lines that begin in it, or the row groups of a Parquet file that
+do; what cannot be cut comes with the part that has its first byte.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.builder import OptionValues, RowPacker
+from tutorial_pkg.connectors.arrow_columns import (
+    check_flat,
+    fitted,
+    plain,
+    spark_schema,
+)
+from tutorial_pkg.connectors.objects import avro
+from tutorial_pkg.connectors.objects.found import Part, matches
+from tutorial_pkg.connectors.objects.manifests import Content
+from tutorial_pkg.connectors.objects.options import FORMAT
+from tutorial_pkg.connectors.store import Found, ObjectFile, Store
+from tutorial_pkg.core.lines import to_lines
+
+CHUNK = 8 << 20  # bytes in one request
+TAIL = 64 << 10  # and where only the rest of a line is wanted
+
+Rows = Iterator[Any]
+
+# ---- An object's bytes ---------------------------------------------------------------------------
+
+
+def _opened(store: Store, found: Found) -> Any:
+    """To be read from its beginning to its end."""
+    file: Any = io.BufferedReader(ObjectFile(store, found), CHUNK)
+    return gzip.open(file) if found.key.endswith(".gz") else file
+
+
+def _line_chunks(store: Store, part: Part) -> Iterator[bytes]:
+    """The lines that begin in this part; those of a compressed object all come with its first."""
+    found = part.found
+    if not found.key.endswith(".gz"):
+        return _whole_lines(_pieces(store, part), part.begin, part.end)
+    if part.begin:
+        return iter(())
+    file = _opened(store, found)
+    return _whole_lines(iter(lambda: file.read(CHUNK), b""), 0, sys.maxsize)
+
+
+def _pieces(store: Store, part: Part) -> Iterator[bytes]:
+    """From the byte before this part, which tells whether a line begins here, to the very end."""
+    at, size = max(0, part.begin - 1), part.found.size
+    while at < size:
+        end = min(at + CHUNK, part.end) if at < part.end else min(at + TAIL, size)
+        yield store.read_range(part.found, at, end)
+        at = end
+
+
+def _whole_lines(pieces: Iterator[bytes], begin: int, end: int) -> Iterator[bytes]:
+    """Some lines at a time, each with its newline, also the last one of an object."""
+    at, skipping = max(0, begin - 1), begin > 0
+    rest: list[bytes] = []
+    for piece in pieces:
+        # A line that begins before `end` is the last one, so it is over at `end - 1` or later.
+        stop = piece.find(b"\n", max(0, end - 1 - at)) + 1
+        kept = piece[:stop] if stop else piece
+        at += len(piece)
+        if skipping:
+            begins = kept.find(b"\n") + 1
+            skipping, kept = not begins, kept[begins:] if begins else b""
+        cut = kept.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*rest, kept[:cut]])
+            rest = []
+        if kept[cut:]:
+            rest.append(kept[cut:])
+        if stop:
+            return
+    if rest:
+        yield b"".join([*rest, b"\n"])
+
+
+# ---- Its rows ------------------------------------------------------------------------------------
+
+
+def _lines(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    for chunk in _line_chunks(store, part):
+        yield pa.RecordBatch.from_arrays([to_lines(chunk)], names=schema.names)
+
+
+def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    wanted = RowPacker(schema).arrow_schema
+    parse = pa.json.ParseOptions(
+        explicit_schema=pa.schema([field.with_type(plain(field.type)) for field in wanted]),
+        unexpected_field_behavior="ignore",
+    )
+    for chunk in _line_chunks(store, part):
+        read = pa.json.ReadOptions(block_size=max(1 << 20, len(chunk)))
+        table = pa.json.read_json(io.BytesIO(chunk), read, parse)
+        yield from (fitted(batch, wanted) for batch in table.to_batches())
+
+
+def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    """A value may have newlines in it, so that nobody can tell where a row begins."""
+    if part.begin or not part.found.size:
+        return
+    wanted = RowPacker(schema).arrow_schema
+    names = None if options.header else schema.names
+    reader = pa.csv.open_csv(
+        _opened(store, part.found),
+        pa.csv.ReadOptions(column_names=names),
+        pa.csv.ParseOptions(delimiter=options.delimiter, newlines_in_values=True),
+        pa.csv.ConvertOptions(
+            column_types={field.name: field.type for field in wanted},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            include_columns=schema.names,
+            include_missing_columns=True,
+        ),
+    )
+    yield from (fitted(batch, wanted) for batch in reader)
+
+
+def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    if part.begin == 0:
+        with _opened(store, part.found) as file:
+            yield from avro.rows(file, schema.names, options.avroSchema)
+
+
+def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    wanted = RowPacker(schema).arrow_schema
+    file = pa.parquet.ParquetFile(ObjectFile(store, part.found), pre_buffer=True)
+    groups = [
+        group
+        for group in range(file.num_row_groups)
+        if part.begin <= _begin(file.metadata.row_group(group)) < part.end
+    ]
+    names = [name for name in schema.names if name in file.schema_arrow.names]
+    for batch in file.iter_batches(row_groups=groups, columns=names):
+        yield fitted(batch, wanted)
+
+
+def _begin(group: Any) -> int:
+    column = group.column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
+
+
+ROWS: dict[str, Callable[[Store, Part, StructType, OptionValues], Rows]] = {
+    "lines": _lines,
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "avro": _avro,
+    "parquet": _parquet,
+}
+
+
+def rows_of(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    """The rows of a part. Raises `ValueError` that names the object that does not fit."""
+    check_flat(options.format, schema)
+    try:
+        yield from ROWS[options.format](store, part, schema, options)
+    except (pa.ArrowException, ValueError, TypeError, EOFError, *avro.ERRORS) as error:
+        if isinstance(error, OSError):
+            raise
+        what = " ".join(str(error).split())
+        raise ValueError(f"`{part.found.key}` is no {options.format} as wanted: {what}") from error
+
+
+# ---- Their schema --------------------------------------------------------------------------------
+
+
+def schema_of(options: OptionValues) -> StructType | str:
+    """Of a query that names none: that of the first object. Raises `ValueError`."""
+    if options.format == "lines":
+        return "value STRING"
+    if options.avroSchema:
+        return avro.spark_schema(options.avroSchema)
+    if options.format in ("jsonl", "csv"):
+        raise ValueError(
+            f"format `{FORMAT}`: objects with {options.format} do not tell their columns' types; "
+            'say them: `.schema("id LONG, item STRING")`'
+        )
+    store = Store(options, options.path)
+    first = next((each for each in sorted(Content(store).news()) if matches(options, each)), None)
+    if first is None:
+        raise ValueError(
+            f"format `{FORMAT}`: there is no object at {options.path} yet that could tell the "
+            'columns; say them: `.schema("id LONG, item STRING")`'
+        )
+    if options.format == "avro":
+        with _opened(store, first) as file:
+            return avro.spark_schema(avro.schema_text(file))
+    return spark_schema(pa.parquet.ParquetFile(ObjectFile(store, first)).schema_arrow)

@@ -1,0 +1,49 @@
+"""Options of all formats that keep something in a store. Nothing here needs the store's client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tutorial_pkg.builder import REQUIRED, Option, Secret, integer, not_empty, secret, taking
+
+__all__ = ["STORE", "address", "check_hidden"]
+
+_SCHEMES = ("file", "s3", "gs", "az", "abfss")
+_HIDDEN = re.compile(r"key|secret|token|passw|credential|sas|signature|service_account$", re.I)
+_PUBLIC = re.compile(r"skip_signature", re.I)
+
+
+@taking(f"an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, or a folder")
+def address(text: str) -> str:
+    """A parser for where objects are; it ends without `/`."""
+    scheme, separator, rest = text.rpartition("://")
+    if not rest.strip("/") or (separator and scheme not in _SCHEMES) or "@" in rest.split("/")[0]:
+        raise ValueError
+    return text.rstrip("/")
+
+
+def check_hidden(settings: Mapping[str, Secret]) -> None:
+    """Raises `ValueError` for a credential that stands in the program: plans and logs show it."""
+    for name, value in settings.items():
+        if _HIDDEN.search(name) and not _PUBLIC.search(name) and not value.is_reference:
+            raise ValueError(
+                f"option `store.{name}` must name an environment variable, as in "
+                f"`${{env:{name.upper()}}}`: what it holds must be in no program, plan or log"
+            )
+
+
+SETTINGS = (
+    "for the client, obstore: `store.region`, `store.access_key_id` …; credentials as `${env:NAME}`"
+)
+STORE = (
+    Option("path", address, REQUIRED, "where it is: `s3://bucket/prefix`"),
+    Option("endpoint", not_empty, None, "address of a server with S3's API that is not Amazon's"),
+    Option("store.*", secret, None, SETTINGS),
+    Option(
+        "waitSeconds",
+        integer(0),
+        60,
+        "how long a store that is away, slow or overloaded is asked again before it is an error",
+    ),
+)
