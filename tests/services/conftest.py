@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +12,13 @@ import psycopg
 import pytest
 
 from tests.services.databases import drop_database, new_database
+from tests.services.secrets import SECRET
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.services import Postgres, start_postgres
+from tutorial_pkg.processes.services import Postgres, S3Server, start_postgres, start_s3
+
+# Spark's workers have the environment with which Spark was started: before any server is.
+KEYS = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": SECRET}
+os.environ |= KEYS
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +50,9 @@ def database(url: str) -> Iterator[psycopg.Connection]:
     """A connection to it that commits each statement."""
     with psycopg.connect(url, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture(scope="module")
+def s3(service_folder: Path) -> Iterator[S3Server]:
+    with start_s3(service_folder / "s3", KEYS) as server:
+        yield server

@@ -1,0 +1,98 @@
+"""A small HTTP proxy in front of a store that makes trouble: 503, slow, cut off, another clock."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+REFUSALS: dict[str, tuple[int, dict[str, str], bytes]] = {
+    "503": (503, {}, b"<Error><Code>SlowDown</Code></Error>"),
+    "full": (507, {}, b"<Error><Code>InsufficientStorage</Code></Error>"),
+}
+TIMES = ("Date", "Last-Modified")
+
+
+class Trouble(BaseHTTPRequestHandler):
+    """Asks `trouble` about each request: None lets it pass."""
+
+    protocol_version = "HTTP/1.1"
+    target: ClassVar[str]
+    trouble: ClassVar[Callable[[str, str], str | None]]
+    seen: ClassVar[list[str]]
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kind = type(self).trouble(self.command, self.path)
+        self.seen.append(kind or "passed")
+        if kind in REFUSALS:
+            return self._answer(*REFUSALS[kind])
+        if kind == "slow":
+            time.sleep(0.3)
+        server = http.client.HTTPConnection(urlsplit(self.target).netloc)
+        server.request(self.command, self.path, body, dict(self.headers))
+        answer = server.getresponse()
+        content = answer.read()
+        if kind == "lost":  # the server has done it, and nobody hears of it
+            self.close_connection = True
+            return None
+        if kind == "cut":
+            content = content[: len(content) // 2]
+            self.close_connection = True
+        headers = dict(answer.getheaders())
+        if kind == "hour ahead":
+            headers |= {name: _later(headers[name]) for name in TIMES if name in headers}
+            content = re.sub(rb"(?<=<LastModified>)[^<]+", _later_in_list, content)
+        return self._answer(answer.status, headers, content)
+
+    def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.send_response_only(status)
+        own = {"Content-Length": str(len(content))} | headers
+        for name, value in own.items():
+            if name.lower() not in ("transfer-encoding", "connection"):
+                self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _later(time_of_http: str) -> str:
+    return format_datetime(parsedate_to_datetime(time_of_http) + timedelta(hours=1), usegmt=True)
+
+
+def _later_in_list(found: re.Match[bytes]) -> bytes:
+    moment = datetime.fromisoformat(found[0].decode().replace("Z", "+00:00")) + timedelta(hours=1)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ").encode()
+
+
+@contextmanager
+def troubled(
+    target: str, trouble: Callable[[str, str], str | None]
+) -> Iterator[tuple[str, list[str]]]:
+    """The address of a proxy in front of `target`, and what has happened to requests so far."""
+    seen: list[str] = []
+    attributes = {"target": target, "trouble": staticmethod(trouble), "seen": seen}
+    handler = type("Handler", (Trouble,), attributes)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

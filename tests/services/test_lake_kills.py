@@ -1,0 +1,123 @@
+"""Drivers, tasks and the S3 server are killed while numbers go through; all ends are compared.
+
+`TUTORIAL_PKG_KILLS=20` makes it longer.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import uuid
+from collections import Counter
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+from deltalake import DeltaTable
+from pyspark.sql.types import LongType, StructType
+
+from tests.faults.spare_driver import SECONDS, SpareDriver
+from tests.unit.objects.stores import options_of, rows
+from tutorial_pkg.connectors.objects.options import WRITE
+from tutorial_pkg.connectors.store import Store
+from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.processes.services import S3Server
+
+DRIVER = Path(__file__).with_name("lake_driver.py")
+KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
+NUMBER = StructType().add("number", LongType())
+
+
+class Writer(threading.Thread):
+    """Puts 0, 1, 2 and so on into the bucket, also while the server is away."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(daemon=True)
+        self._store, self._stopping, self.sent = store, threading.Event(), 0
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            lines = "".join(f"{number}\n" for number in range(self.sent, self.sent + 13))
+            self._store.write(f"in/{uuid.uuid4().hex}", lines.encode())
+            self.sent += 13
+            self._stopping.wait(0.1)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join()
+
+
+class Lake:
+    """What is at each end."""
+
+    def __init__(self, server: S3Server) -> None:
+        self.server, self.bucket = server, f"s3://lake/{uuid.uuid4().hex}"
+        options = options_of(self.bucket, WRITE, endpoint=server.uri, waitSeconds=SECONDS)
+        self.store = Store(options, self.bucket)
+
+    def found(self) -> dict[str, Counter[int]]:
+        got = rows(f"{self.bucket}/objects", NUMBER, endpoint=self.server.uri, format="parquet")
+        return {
+            "objects": Counter(row["number"] for row in got),
+            "appended": self._in_table("appended"),
+            "upserted": self._in_table("upserted"),
+        }
+
+    def _in_table(self, name: str) -> Counter[int]:
+        settings = {"endpoint": self.server.uri, "allow_http": "true"}
+        if not DeltaTable.is_deltatable(f"{self.bucket}/{name}", settings):
+            return Counter()
+        table = DeltaTable(f"{self.bucket}/{name}", storage_options=settings)
+        return Counter(table.to_pyarrow_table().column("number").to_pylist())
+
+    def wait_for(self, driver: SpareDriver, count: int) -> dict[str, Counter[int]]:
+        """Until all of the first numbers are everywhere; what is there then."""
+
+        def have() -> dict[str, Counter[int]] | None:
+            assert driver.running, driver.output.read_text()[-3000:]
+            found, wanted = self.found(), set(range(count))
+            return found if all(each.keys() >= wanted for each in found.values()) else None
+
+        result: dict[str, Counter[int]] = wait_until(have, SECONDS, f"{count} numbers everywhere")
+        return result
+
+
+def kill_a_worker(driver: SpareDriver) -> None:
+    """One of the Python processes that run tasks, if there is one now."""
+    family = psutil.Process(driver.pid).children(recursive=True)
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            if "pyspark.daemon" in " ".join(process.cmdline()) and not process.children():
+                process.kill()
+                return
+
+
+def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, s3: S3Server) -> None:
+    chance, lake = random.Random(20261123), Lake(s3)
+    lake.store.write("in/first", b"")
+    with ExitStack() as cleanup:
+        writer = Writer(lake.store)
+        writer.start()
+        cleanup.callback(writer.stop)
+
+        def driver(number: int) -> SpareDriver:
+            words = tmp_path / f"driver-{number}", tmp_path, lake.bucket, s3.uri
+            return cleanup.enter_context(SpareDriver(DRIVER, *words))
+
+        spare = driver(0)
+        for number in range(1, KILLS + 1):
+            running = spare
+            running.go()
+            lake.wait_for(running, writer.sent)
+            spare = driver(number)
+            kill_a_worker(running)
+            s3.kill()
+            s3.restart()
+            lake.wait_for(running, writer.sent)
+            threading.Event().wait(chance.uniform(0, 0.5))  # somewhere in the next batch
+            running.kill()
+        writer.stop()
+        spare.go()
+        found = lake.wait_for(spare, writer.sent)
+    assert [*found.values()] == 3 * [Counter(range(writer.sent))]

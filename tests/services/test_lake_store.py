@@ -1,0 +1,147 @@
+"""Formats `objects` and `delta_py` on a real S3 server, and on one that makes trouble; no Spark."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.services.proxy import troubled
+from tests.unit.delta.test_delta import Query as DeltaQuery
+from tests.unit.objects.stores import options_of, rows, stream
+from tests.unit.objects.test_sink import Query
+from tutorial_pkg.connectors.objects.options import WRITE
+from tutorial_pkg.connectors.store import Store
+from tutorial_pkg.processes.services import S3Server
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> str:
+    """An address of its own in a bucket that is there."""
+    url = f"s3://lake/{uuid.uuid4().hex}"
+    store_at(url, s3.uri).write("_there", b"")
+    return url
+
+
+def store_at(url: str, endpoint: str, **given: object) -> Store:
+    return Store(options_of(url, WRITE, endpoint=endpoint, **given), url)
+
+
+def chance(kind: str, share: float = 0.3) -> Callable[[str, str], str | None]:
+    """Trouble with some requests; never twice in a row, so that it passes."""
+    numbers, last = random.Random(28), [None]
+
+    def trouble(command: str, path: str) -> str | None:
+        answer = kind if last[0] is None and numbers.random() < share else None
+        last[0] = answer
+        return answer
+
+    return trouble
+
+
+@pytest.mark.parametrize("kind", ["503", "slow", "cut", "lost"])
+def test_trouble_on_the_way_loses_nothing_and_doubles_nothing(
+    s3: S3Server, bucket: str, kind: str
+) -> None:
+    with troubled(s3.uri, chance(kind)) as (endpoint, seen):
+        query = Query(bucket, endpoint=endpoint)
+        run = stream(bucket, endpoint=endpoint, format="jsonl", notes=f"{bucket}-notes")
+        found = []
+        for batch in range(20):
+            query.write(batch, [f"{batch}-a"], [f"{batch}-b"])
+            if batch % 4 == 3:
+                found += run.rows()
+        assert kind in seen
+    wanted = Counter(f"{batch}-{task}" for batch in range(20) for task in "ab")
+    assert Counter(found) == wanted
+    got = rows(bucket, endpoint=s3.uri, format="jsonl")
+    assert Counter(row["value"] for row in got) == wanted
+
+
+@pytest.mark.parametrize("kind", ["503", "slow", "lost"])
+def test_delta_commits_once_whatever_happens_on_the_way(
+    s3: S3Server, bucket: str, kind: str
+) -> None:
+    with troubled(s3.uri, chance(kind)) as (endpoint, seen):
+        for mode, more in (("append", {}), ("upsert", {"key": "id"})):
+            query = DeltaQuery(f"{bucket}/{mode}", mode=mode, endpoint=endpoint, **more)
+            for batch in range(5):
+                query.write(batch, [(batch, "a")], [(batch + 100, "b")])
+        assert kind in seen
+    for mode in ("append", "upsert"):
+        settings = {"endpoint": s3.uri, "allow_http": "true"}
+        table = DeltaTable(f"{bucket}/{mode}", storage_options=settings)
+        ids = sorted(table.to_pyarrow_table().column("id").to_pylist())
+        assert ids == [*range(5), *range(100, 105)]
+
+
+def test_a_killed_server_is_waited_for(s3: S3Server, bucket: str) -> None:
+    query = Query(bucket, endpoint=s3.uri)
+    query.write(0, ["a"])
+    handle = query.upload(1, 0, ["b"])
+    s3.kill()
+    impatient = store_at(bucket, s3.uri, waitSeconds=1)
+    with pytest.raises(ConnectionError, match=r"fails for 1 s \(option `waitSeconds`\)"):
+        impatient.listed()
+    s3.restart()
+    query.commit(1, [handle])
+    got = rows(bucket, endpoint=s3.uri, format="jsonl")
+    assert Counter(row["value"] for row in got) == Counter("ab")
+
+
+@pytest.mark.parametrize("kind", ["503", "full", "lost"])
+def test_an_upload_that_never_succeeds_leaves_nothing_to_see(
+    s3: S3Server, bucket: str, kind: str
+) -> None:
+    """Overloaded for ever, a full disk, a line that breaks behind each object."""
+
+    def never(command: str, path: str) -> str | None:
+        return kind if command == "PUT" and "part-" in path and "/open/" not in path else None
+
+    with troubled(s3.uri, never) as (endpoint, _):
+        query = Query(bucket, endpoint=endpoint, waitSeconds=1)
+        with pytest.raises(ConnectionError):
+            query.upload(0, 0, ["a"])
+    Query(bucket, endpoint=s3.uri).write(0, ["a"])
+    got = rows(bucket, endpoint=s3.uri, format="jsonl")
+    assert [row["value"] for row in got] == ["a"]
+    assert not store_at(bucket, s3.uri).listed("_manifests/11112222-3333/open")[1:]
+
+
+def test_credentials_that_are_wrong_or_have_expired_say_so(
+    s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "expired")
+    with pytest.raises(PermissionError, match="are the credentials right, not expired") as told:
+        store_at(bucket, s3.uri).read("_there")
+    assert "expired" not in str(told.value).replace("not expired", "")
+    with pytest.raises(ConnectionError, match=r"SignatureDoesNotMatch|AccessDenied|403"):
+        DeltaQuery(bucket, endpoint=s3.uri)
+
+
+def test_a_credential_in_the_program_is_refused(bucket: str) -> None:
+    with pytest.raises(ValueError, match=r"must name an environment variable, as in `\$\{env:SEC"):
+        store_at(bucket, "http://127.0.0.1:1", **{"store.secret_access_key": "plain"})
+
+
+def test_a_store_whose_clock_is_an_hour_off_is_no_trouble(s3: S3Server, bucket: str) -> None:
+    """Every other answer is from a clock that is an hour ahead: nothing here goes by times."""
+    with troubled(s3.uri, chance("hour ahead", 0.5)) as (endpoint, seen):
+        query = Query(bucket, endpoint=endpoint)
+        run = stream(bucket, endpoint=endpoint, format="jsonl", notes=f"{bucket}-notes")
+        found = []
+        for batch in range(9):
+            query.write(batch, [f"{batch}"])
+            found += run.rows()
+        assert found == [f"{batch}" for batch in range(9)]
+        table = DeltaQuery(f"{bucket}/t", endpoint=endpoint)
+        for batch in range(5):
+            table.write(batch, [(batch, "a")])
+        assert "hour ahead" in seen
+    settings = {"endpoint": s3.uri, "allow_http": "true"}
+    ids = DeltaTable(f"{bucket}/t", storage_options=settings).to_pyarrow_table().column("id")
+    assert sorted(ids.to_pylist()) == [*range(5)]
