@@ -21,9 +21,13 @@ class Run:
     """One run of a query; `offset` is up to where `rows` has read."""
 
     def __init__(
-        self, source: type[DataSource], log: Path, schema: StructType, options: dict[str, str]
+        self,
+        source: type[DataSource],
+        path: Path | str,
+        schema: StructType,
+        options: dict[str, str],
     ) -> None:
-        self.reader: Any = source({"path": str(log), **options}).streamReader(schema)
+        self.reader: Any = source({"path": str(path), **options}).streamReader(schema)
         self.offset = self.reader.initialOffset()
 
     def latest(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -31,6 +32,11 @@ def store_at(url: str, endpoint: str, **given: object) -> Store:
     return Store(options_of(url, WRITE, endpoint=endpoint, **given), url)
 
 
+def kinds_of_the_soak(*kinds: str) -> list[Any]:
+    """A minute and a half of waiting for one try after another."""
+    return [pytest.param(kind, marks=pytest.mark.soak) for kind in kinds]
+
+
 def chance(kind: str, share: float = 0.3) -> Callable[[str, str], str | None]:
     """Trouble with some requests; never twice in a row, so that it passes."""
     numbers, last = random.Random(28), [None]
@@ -43,7 +49,7 @@ def chance(kind: str, share: float = 0.3) -> Callable[[str, str], str | None]:
     return trouble
 
 
-@pytest.mark.parametrize("kind", ["503", "slow", "cut", "lost"])
+@pytest.mark.parametrize("kind", ["lost", *kinds_of_the_soak("503", "slow", "cut")])
 def test_trouble_on_the_way_loses_nothing_and_doubles_nothing(
     s3: S3Server, bucket: str, kind: str
 ) -> None:
@@ -62,7 +68,7 @@ def test_trouble_on_the_way_loses_nothing_and_doubles_nothing(
     assert Counter(row["value"] for row in got) == wanted
 
 
-@pytest.mark.parametrize("kind", ["503", "slow", "lost"])
+@pytest.mark.parametrize("kind", ["lost", *kinds_of_the_soak("503", "slow")])
 def test_delta_commits_once_whatever_happens_on_the_way(
     s3: S3Server, bucket: str, kind: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ def stream(
 ) -> Run:
     """A run of a stream that looks whenever it is asked, and goes on at `offset`."""
     texts = {name: str(value) for name, value in {"lookSeconds": 0, **given}.items()}
-    run = Run(ObjectsDataSource, Path(str(path)), schema, texts)
+    run = Run(ObjectsDataSource, str(path), schema, texts)
     run.offset = offset or run.offset
     return run
 

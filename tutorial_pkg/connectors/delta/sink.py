@@ -136,12 +136,13 @@ def _text(value: Any) -> str:
 def publish(context: BatchContext, handles: Sequence[list[Written]]) -> None:
     """Commit the batch, unless it is in the table. Another writer's commit is no obstacle."""
     files = [file for each in handles for file in each]
-    patiently(
-        lambda: _publish(context, files),
-        lambda error: isinstance(error, CommitFailedError),
-        context.options.waitSeconds,
-    )
+    patiently(lambda: _publish(context, files), _came_second, context.options.waitSeconds)
     _sweep(context)
+
+
+def _came_second(error: Exception) -> bool:
+    """Behind another writer's commit, or behind our own, of which no answer came back."""
+    return isinstance(error, CommitFailedError)
 
 
 def _publish(context: BatchContext, files: list[Written]) -> None:
@@ -247,12 +248,16 @@ def check(context: TargetContext) -> None:
     missing = {*options.key, *options.partitionBy} - set(rows.names)
     if missing:
         raise ValueError(f"the rows have no column {sorted(missing)}, got {rows.names}")
+    patiently(lambda: _prepare(context, rows), _came_second, options.waitSeconds)
+
+
+def _prepare(context: TargetContext, rows: pa.Schema) -> None:
     try:
-        table = open_table(options)
+        table = open_table(context.options)
     except NoTableError:
-        table = create_table(options, rows)
+        table = create_table(context.options, rows)
     _check_rules(table)
-    new = _check_columns(table, context.schema, options)
+    new = _check_columns(table, context.schema, context.options)
     if new:
         fields = Schema.from_arrow(pa.schema([rows.field(name) for name in new])).fields
         table.alter.add_columns([Field(each.name, each.type, nullable=True) for each in fields])
