@@ -33,7 +33,7 @@ def place(s3: S3Server) -> dict[str, str]:
 
 @pytest.fixture
 def written(spark: SparkSession) -> DataFrame:
-    return spark.range(ROWS).selectExpr(COLUMNS)
+    return spark.sql(f"SELECT {COLUMNS} FROM range({ROWS})")
 
 
 def same(one: DataFrame, other: DataFrame) -> bool:
