@@ -16,6 +16,7 @@ class DeltaDataSource(Format):
 
     `load("s3://bucket/table")`, or `gs://`, `az://container/table`, `file:///folder`. `delta` is
     the name of the jar's format. The client is delta-rs: `pip install 'tutorial_pkg[lake]'`.
+    Tested on folders and on an S3 server (SeaweedFS); nobody has tried `gs://` and `az://` yet.
 
     Batch: the table as it is, or as it was in `version`.
 

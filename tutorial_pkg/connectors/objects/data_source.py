@@ -13,7 +13,8 @@ class ObjectsDataSource(Format):
     """Objects of S3, Google Cloud Storage, Azure, or files: read as they come, written whole.
 
     `load("s3://bucket/prefix")`, or `gs://`, `az://container/prefix`, `file:///folder`. No jar: one
-    client in Python, `pip install 'tutorial_pkg[lake]'`.
+    client in Python, `pip install 'tutorial_pkg[lake]'`. Tested on folders and on an S3 server
+    (SeaweedFS); nobody has tried `gs://` and `az://` yet.
 
     An object is read once it is there, and never changes: write a new one under a new name. For
     files that grow there is `file_lines`. Names that begin with `_` or `.` are left out.
