@@ -16,9 +16,10 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from tests.stream_runs import Run
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
-from tutorial_pkg.connectors.delta import DeltaDataSource
+from tutorial_pkg.connectors.delta import DeltaDataSource, source
 from tutorial_pkg.connectors.delta.options import WRITE
 from tutorial_pkg.connectors.delta.sink import Upload, check, publish
+from tutorial_pkg.connectors.delta.table import open_table
 from tutorial_pkg.core.options import Options
 
 NUMBERS = StructType().add("id", LongType()).add("item", StringType())
@@ -197,6 +198,27 @@ def test_a_stream_begins_with_the_table_and_goes_on_with_what_is_appended(tmp_pa
     assert sorted(again.rows()) == [4, 5]
     assert again.rows() == []
     assert set(again.offset.values()) == {5}
+
+
+def test_a_table_that_grows_while_it_is_looked_at_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each split asks for itself, and the table is another one each time."""
+    write_deltalake(tmp_path, table(0))
+    run = stream(tmp_path, parallelism=3)
+    found = run.rows()
+
+    def grow_and_open(*asked: Any) -> DeltaTable:
+        there = open_table(*asked)
+        write_deltalake(tmp_path, table(there.version() + 1), mode="append")
+        return there
+
+    monkeypatch.setattr(source, "open_table", grow_and_open)
+    for _ in range(4):
+        found += run.rows()
+        assert len(set(run.offset.values())) == 1
+    assert sorted(found) == list(range(len(found)))
+    assert len(found) > 3
 
 
 def test_a_stream_may_begin_with_a_version_and_take_a_few_at_a_time(tmp_path: Path) -> None:

@@ -30,6 +30,26 @@ CHANGE.add("_commit_timestamp", TimestampType())
 INSERT = "insert"
 FEED = "delta.enableChangeDataFeed"
 
+
+class Round:
+    """The connection: in the driver, what all splits hear that ask for the newest version.
+
+    A table may grow from one split's question to the next; a batch has versions as a whole.
+    """
+
+    def __init__(self, options: OptionValues) -> None:
+        self._options, self._end = options, 0
+        self._told: set[str] = set()
+
+    def end(self, split: str) -> int:
+        """Behind the newest version; a split that asks again begins the next round."""
+        if not self._told or split in self._told:
+            self._told.clear()
+            self._end = open_table(self._options).version() + 1
+        self._told.add(split)
+        return self._end
+
+
 # ---- The functions of the source -----------------------------------------------------------------
 
 
@@ -79,7 +99,7 @@ def _check(context: SplitContext) -> None:
 def latest(context: SplitContext, split: str, start: int) -> int:
     if context.batch:
         return 1
-    end = open_table(context.options).version() + 1
+    end: int = context.connection.end(split)
     if end < abs(start):
         raise RuntimeError(
             f"the table at {context.options.path} ends with version {end - 1}, and the query has "
@@ -106,16 +126,17 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
         return
     store = Store(context.options, context.options.path)
     wanted = RowPacker(context.schema).arrow_schema
-    for number, file in enumerate(_files(context.options, store, which, start, end)):
+    for number, file in _files(context.options, store, which, start, end):
         if number % int(count) == int(share):
             yield from file.read(store, wanted)
 
 
 def _files(
     options: OptionValues, store: Store, identity: str, start: int, end: int
-) -> Iterator[File]:
+) -> Iterator[tuple[int, File]]:
+    """Each with a number that says whose it is, which does not depend on `start`."""
     if start < 0:
-        yield from files_of(open_table(options, -start - 1))
+        yield from enumerate(files_of(open_table(options, -start - 1)))
     for version in range(abs(start), end):
         commit = commit_of(store, version)
         if commit.rewrites and options.rewritten == "refuse":
@@ -125,7 +146,7 @@ def _files(
                 "feed; `rewritten=skip` leaves such versions out"
             )
         if not commit.rewrites:
-            yield from commit.added
+            yield from enumerate(commit.added, version)
 
 
 # ---- Changes -------------------------------------------------------------------------------------
@@ -172,6 +193,7 @@ def _as_inserted(
 
 source = (
     SourceBuilder.replayable(FORMAT, schema_of, splits, latest, read)
+    .connect(Round)
     .bound(bound)
     .limit("maxVersionsPerTrigger", "versions in a batch; all rows of the table count as one")
     .options(*READ)
