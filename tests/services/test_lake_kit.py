@@ -19,6 +19,7 @@ from tutorial_pkg.processes.services import S3Server
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 
+pytestmark = pytest.mark.soak  # more than a minute each; `test_lake` has the quick proofs
 FEW = 1_000  # rows
 
 
