@@ -43,7 +43,6 @@ SECTIONS = (
     "observe",
     "postgres",
     "brokers",
-    "lake",
     "limits",
 )
 Passes = tuple[int, ...]

@@ -18,7 +18,7 @@ from tutorial_pkg import last_error, start_spark
 def run_queries(spark: SparkSession, folder: str, bucket: str, endpoint: str) -> None:
     """Each source and each sink, the upsert too; until one of them fails."""
     store = {"endpoint": endpoint}
-    lines = spark.readStream.format("objects").options(**store, maxFilesPerTrigger="20")
+    lines = spark.readStream.format("objects").options(**store, maxFilesPerTrigger="200")
     numbers = lines.load(f"{bucket}/in").selectExpr("CAST(value AS LONG) AS number")
     none = spark.createDataFrame([], "number LONG")
     none.write.format("delta_py").options(**store).mode("append").save(f"{bucket}/appended")

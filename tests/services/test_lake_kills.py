@@ -1,11 +1,7 @@
-"""Drivers, tasks and the S3 server are killed while numbers go through; all ends are compared.
-
-`TUTORIAL_PKG_KILLS=20` makes it longer.
-"""
+"""Drivers, tasks and the S3 server are killed while numbers go through; all ends are compared."""
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import uuid
@@ -14,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import LongType, StructType
 
@@ -25,7 +22,6 @@ from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import S3Server
 
 DRIVER = Path(__file__).with_name("lake_driver.py")
-KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 NUMBER = StructType().add("number", LongType())
 
 
@@ -93,7 +89,11 @@ def kill_a_worker(driver: SpareDriver) -> None:
                 return
 
 
-def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, s3: S3Server) -> None:
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [1])
+def test_what_is_killed_loses_nothing_and_doubles_nothing(
+    tmp_path: Path, s3: S3Server, kills: int
+) -> None:
     chance, lake = random.Random(20261123), Lake(s3)
     lake.store.write("in/first", b"")
     with ExitStack() as cleanup:
@@ -106,7 +106,7 @@ def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, s3: S3
             return cleanup.enter_context(SpareDriver(DRIVER, *words))
 
         spare = driver(0)
-        for number in range(1, KILLS + 1):
+        for number in range(1, kills + 1):
             running = spare
             running.go()
             lake.wait_for(running, writer.sent)
