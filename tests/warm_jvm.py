@@ -25,7 +25,7 @@ from tutorial_pkg.session.socket_folder import socket_folder
 
 PROJECT = Path(__file__).parents[1]
 # The start is what 00 is about; 01 reads what its JVM prints; 15 leaves its JVM for a cluster.
-WARM = ("02", "03", "04", "05", "06")
+WARM = ("02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14")
 SECONDS = 120
 
 ATTACH = """
