@@ -24,6 +24,7 @@ from tutorial_pkg.builder import Buffer, boolean, integer
 from tutorial_pkg.processes.query_process import wait_until
 
 SECONDS = 180  # until something that must happen counts as not happening
+BLOCKED = 600  # seconds that a `fill` blocks: for ever, as far as a test is concerned
 
 # ---- Sources -------------------------------------------------------------------------------------
 
@@ -78,7 +79,7 @@ def test_stopping_while_fill_blocks_takes_no_time_and_names_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     blocking = SourceBuilder.stream("blocking", "n LONG", lambda context: None)
-    spark.dataSource.register(blocking.fill(lambda state, buffer: time.sleep(600)).build())
+    spark.dataSource.register(blocking.fill(lambda state, buffer: time.sleep(BLOCKED)).build())
     rows = spark.readStream.format("blocking").load(str(tmp_path / "log"))
     query = rows.writeStream.format("noop").start()
 
@@ -89,8 +90,8 @@ def test_stopping_while_fill_blocks_takes_no_time_and_names_it(
     wait_until(inside, SECONDS, "inside `fill`")
     began = time.monotonic()
     query.stop()
-    assert time.monotonic() - began < 5
-    wait_until(lambda: builder_status(tmp_path / "log").process is None, 15, "the process's end")
+    assert time.monotonic() - began < BLOCKED / 2, "it waited for `fill`"
+    wait_until(lambda: builder_status(tmp_path / "log").process is None, 60, "the process's end")
     assert "`fill`" in str(builder_status(tmp_path / "log"))
 
 

@@ -435,12 +435,10 @@ def test_a_database_that_is_away_is_waited_for_and_then_an_error(
         database.execute("CREATE TABLE t (id int)")
     postgres.kill()
     try:
-        started = time.monotonic()
         with pytest.raises(
             ConnectionError, match=r"no database after 1 s \(option `waitSeconds`\)"
         ):
             source(url, waitSeconds=1).schema()
-        assert time.monotonic() - started < 20
         back = threading.Timer(0.5, postgres.restart)
         back.start()
         assert source(url, waitSeconds=60).schema().names == ["id"]

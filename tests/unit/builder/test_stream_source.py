@@ -119,7 +119,7 @@ def test_2_then_3_then_1_instances_see_every_snapshot_and_old_logs_are_drained(
     for run, instances in enumerate((2, 3, 1, 2)):
         with running(build(run), tmp_path, offset, parallelism=instances) as query:
             query.latest()
-            wait_until(partial(_filled, tmp_path, instances), 20, "3 rows of each")
+            wait_until(partial(_filled, tmp_path, instances), 60, "3 rows of each")
             rows += query.rows() if run != 1 else []  # the second run's rows stay in its logs
             offset = query.offset
     assert sorted(rows) == sorted([0, 1] * 3 + [0, 1, 2] * 3 + [0] * 3 + [0, 1] * 3)
@@ -185,7 +185,7 @@ def test_status_names_rows_and_idle_instances(tmp_path: Path) -> None:
         def idle() -> bool:
             return all(each.idle_since for each in builder_status(tmp_path).instances.values())
 
-        wait_until(idle, 10, "both idle")
+        wait_until(idle, 60, "both idle")
         status = builder_status(tmp_path)
         assert status.running
         assert [each.rows for each in status.instances.values()] == [5, 5]
@@ -206,7 +206,7 @@ def test_a_source_that_ends(tmp_path: Path) -> None:
     with running(builder.destroy(lambda _: destroyed.set()).build(), tmp_path) as run:
         assert run.rows_until(lambda rows: len(rows) == 1) == [1]
         assert destroyed.wait(10)
-        wait_until(lambda: status_of(tmp_path).closed, 10, "closed")
+        wait_until(lambda: status_of(tmp_path).closed, 60, "closed")
         assert run.rows() == []
 
 
@@ -214,7 +214,7 @@ def test_limits_and_available_now(tmp_path: Path) -> None:
     source = counter(2, create=lambda context: Counter(context, most=100)).build()
     with running(source, tmp_path, maxRowsPerTrigger=20) as run:
         run.latest()
-        wait_until(lambda: status_of(tmp_path, 1).rows == 50, 10, "rows")
+        wait_until(lambda: status_of(tmp_path, 1).rows == 50, 60, "rows")
         end = run.reader.latestOffset(run.offset, ReadMaxRows(20))
         sizes = [
             b.num_rows for p in run.reader.partitions(run.offset, end) for b in run.reader.read(p)
@@ -232,7 +232,7 @@ def test_a_full_backlog_holds_fill_up(tmp_path: Path) -> None:
     source = counter().build()
     with running(source, tmp_path, maxBacklogBytes=5_000) as run:
         run.latest()
-        wait_until(lambda: status_of(tmp_path).backlog_bytes >= 5_000, 10, "full")
+        wait_until(lambda: status_of(tmp_path).backlog_bytes >= 5_000, 60, "full")
         first = builder_status(tmp_path).instances[0].rows
         assert 0 < first < 500
         run.rows()
@@ -256,7 +256,7 @@ def test_a_schema_that_changed_is_an_error_and_no_garbage(tmp_path: Path) -> Non
     source = counter(create=lambda context: Counter(context, most=10)).build()
     with running(source, tmp_path) as run:
         run.latest()
-        wait_until(lambda: status_of(tmp_path).rows == 10, 10, "rows")
+        wait_until(lambda: status_of(tmp_path).rows == 10, 60, "rows")
     text = (
         "format `counter`: the log holds rows with the columns (number int64), but the source has "
         "(number string) now. Read the log to its end with the old source"
@@ -313,7 +313,7 @@ def test_acknowledged_is_what_is_on_disk_and_each_once(
     source = builder.fill(Inbox.fill).acknowledge(acknowledge).build()
     with running(source, tmp_path) as run:
         assert run.rows_until(lambda rows: len(rows) == 100) == list(range(100))
-        wait_until(lambda: len(inbox.acknowledged) == 100, 10, "all acknowledged")
+        wait_until(lambda: len(inbox.acknowledged) == 100, 60, "all acknowledged")
         assert inbox.acknowledged == list(range(100))
     assert builder_status(tmp_path).instances[0].last_error == (
         "format `inbox`: `acknowledge` of instance 0 failed: OSError: no connection"
@@ -459,12 +459,12 @@ def test_a_blocking_fill_is_left_behind_and_named(
     built = builder.fill(fill).build()
     with running(built, tmp_path) as run:
         run.latest()
-        wait_until(lambda: status_of(tmp_path).inside == "fill", 10, "inside")
+        wait_until(lambda: status_of(tmp_path).inside == "fill", 60, "inside")
     assert builder_status(tmp_path).instances[0].last_error == (
         "`fill` did not come back within 0.2 s; the query ended without it"
     )
     release.set()
-    wait_until(lambda: not _instances(), 10, "the thread's end")
+    wait_until(lambda: not _instances(), 60, "the thread's end")
     with running(built, tmp_path) as run:
         run.reader.prepareForTriggerAvailableNow()
         assert run.rows() == []

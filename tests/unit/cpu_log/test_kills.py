@@ -77,7 +77,7 @@ def test_killed_at_any_point_every_line_is_there_once(
     assert write_batches(run=1, batches=1).wait(30) == 0
     marker = tmp_path / "arrived"
     killed = write_batches(run=2, batches=3, crash_at=f"{point}@{marker}")
-    wait_until(marker.exists, 30, f"the drill's arrival at {point!r}")
+    wait_until(marker.exists, 60, f"the drill's arrival at {point!r}")
     before = Log(tmp_path / "out").visible()
     killed.kill()
     assert killed.wait() == -signal.SIGKILL

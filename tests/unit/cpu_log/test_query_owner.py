@@ -41,7 +41,7 @@ def test_an_owner_gives_way_when_its_process_has_ended(jvm: subprocess.Popen[byt
     assert not owner.gives_way_to(OTHER)
     assert replace(owner, started=owner.started - 60).gives_way_to(OTHER), "the pid is used again"
     jvm.kill()
-    wait_until(lambda: owner.gives_way_to(OTHER), 10, "a zombie no longer owns")
+    wait_until(lambda: owner.gives_way_to(OTHER), 60, "a zombie no longer owns")
     jvm.communicate()
     assert owner.gives_way_to(OTHER)
 

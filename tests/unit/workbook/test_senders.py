@@ -75,7 +75,7 @@ def test_the_bar_shows_how_far_and_ends_full(
     monkeypatch.setattr(senders.DisplayHandle, "display", lambda self, bar: drawn.append(str(bar)))
     monkeypatch.setattr(senders.DisplayHandle, "update", lambda self, bar: drawn.append(str(bar)))
     sending = play([str(number) for number in range(50)], receiver.port, rate=100)
-    wait_until(lambda: len(drawn) > 2, 30, "drawing the bar")
+    wait_until(lambda: len(drawn) > 2, 60, "drawing the bar")
     receiver.may_read.set()
     sending.join()
     assert drawn[0] == "0 of 50 lines sent"
