@@ -56,6 +56,7 @@ def topic(topics: Topics) -> str:
 # ---- The conformance kit -------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 class TestSource(StreamSourceTests):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
@@ -79,6 +80,7 @@ class TestSource(StreamSourceTests):
         )
 
 
+@pytest.mark.soak
 class TestSink(StreamSinkTests):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod

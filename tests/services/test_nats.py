@@ -69,6 +69,7 @@ class OnServer:
         return made
 
 
+@pytest.mark.soak
 class TestStream(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         name = self.new()
@@ -87,6 +88,7 @@ class TestStream(OnServer, StreamSourceTests):
         )
 
 
+@pytest.mark.soak
 class TestQueue(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         name = self.new(queue=True)
@@ -114,6 +116,7 @@ class TestQueue(OnServer, StreamSourceTests):
         )
 
 
+@pytest.mark.soak
 class TestSink(OnServer, StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         name = self.new()

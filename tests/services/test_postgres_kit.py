@@ -71,6 +71,7 @@ class Client:
         self.connection.close()
 
 
+@pytest.mark.soak
 class TestAppend(OnServer, StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         url = new_database(self.server)
@@ -91,6 +92,7 @@ class TestAppend(OnServer, StreamSinkTests):
         )
 
 
+@pytest.mark.soak
 class TestInsertedRows(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         url = new_database(self.server)
@@ -111,6 +113,7 @@ class TestInsertedRows(OnServer, StreamSourceTests):
         )
 
 
+@pytest.mark.soak
 class TestChanges(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         url = new_database(self.server)
