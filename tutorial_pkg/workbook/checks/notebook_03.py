@@ -194,7 +194,10 @@ def _append(file: Path, data: bytes) -> None:
 
 
 def _in_a_query(answer: Reader) -> None:
-    """A real query stops within a line and is started again."""
+    """A real query stops within a line and is started again, and once more for what is left.
+
+    With `availableNow` Spark asks a Python reader once: one with a line in each batch needs that.
+    """
     spark = SparkSession.getActiveSession()
     if spark is None:
         return
@@ -205,7 +208,7 @@ def _in_a_query(answer: Reader) -> None:
         found.extend(row[0] for row in batch.collect())
 
     with scratch() as folder:
-        for piece in (b"one\ntw", b"o\nthree\n"):
+        for piece in (b"one\ntw", b"o\nthree\n", b""):
             _append(folder / "log", piece)
             lines = spark.readStream.format("checked_source").load(str(folder / "log"))
             run_to_end(lines.writeStream.foreachBatch(take), folder)
