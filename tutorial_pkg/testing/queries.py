@@ -22,6 +22,7 @@ from tutorial_pkg.testing.promise import Mistake
 REREADS = 3
 PART = "_part"  # the column that says which task writes a row
 WRITERS = 3  # tasks; in each batch one of them has nothing to write
+NOW = "now"  # the file at which a task fails that was told to
 WORKER_LOST = "Python worker exited unexpectedly"  # as Spark says it
 
 
@@ -147,9 +148,9 @@ def collected_elsewhere(batch: DataFrame) -> list[Seen]:
 class SinkQuery:
     """Writes the files of a folder, each of which is one batch, to the sink under trial.
 
-    A row's column `_part` says which task writes it. The last task fails, when it has handed on its
-    rows, while the file `fails` exists. In the output mode `complete` each batch has the distinct
-    rows of all batches so far.
+    A row's column `_part` says which task writes it. While the folder `fails` exists, the last task
+    waits when it has handed on its rows, and fails as soon as the file `now` is in there. In the
+    output mode `complete` each batch has the distinct rows of all batches so far.
     """
 
     format: str | type[DataSource]
@@ -193,11 +194,17 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def _failing(partition: int, while_exists: str) -> Callable[[Batches], Batches]:
+    folder = Path(while_exists)
+
     def run(batches: Batches) -> Batches:
         yield from batches
         context = TaskContext.get()
-        if context and context.partitionId() == partition and Path(while_exists).exists():
-            raise ToldToFail
+        if not context or context.partitionId() != partition:
+            return
+        while folder.exists():
+            if (folder / NOW).exists():
+                raise ToldToFail
+            time.sleep(0.02)
 
     return run
 

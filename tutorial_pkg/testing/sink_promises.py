@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,7 +23,7 @@ from tutorial_pkg.testing.common_promises import (
 )
 from tutorial_pkg.testing.driver import Driver
 from tutorial_pkg.testing.promise import Broken, NothingWorks, Promise, check_once, promise
-from tutorial_pkg.testing.queries import WRITERS, forget_last_commit
+from tutorial_pkg.testing.queries import NOW, forget_last_commit
 from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, Row, SinkTrial
 
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
@@ -192,15 +193,15 @@ def no_rubbish(trial: SinkTrial) -> None:
     """A batch fails and is repeated, two others follow; files of the failed attempt are looked for.
 
     They lie in the folder that the description was given, have not changed since, and were not
-    there before. Of tasks that still ran when another one failed `abort` may hear nothing.
+    there before. Of the task that failed `abort` hears nothing.
     """
     with _failing(trial) as before:
         after = trial.files()
     for _ in range(2):
-        trial.works(when="after the failed batch was repeated", writers=_failing_writers(trial))
+        trial.works(when="after the failed batch was repeated")
     stayed = (after.items() - before.files.items()) & trial.files().items()
     left = sorted(file.name for file, _ in stayed if file not in before.files)
-    if len(left) > _failing_writers(trial) - 2:  # one has failed, and another one had ended
+    if len(left) > 1:  # the others had ended
         raise Broken(f"{len(left)} files of a failed batch stay: {', '.join(left[:3])}")
 
 
@@ -215,26 +216,22 @@ class Before:
 @contextlib.contextmanager
 def _failing(trial: SinkTrial) -> Iterator[Before]:
     """Within it a batch has failed, and what was there before is told; it is repeated then."""
-    writers = _failing_writers(trial)
-    trial.works(writers=writers)
+    trial.works()
     trial.stop()
     told = trial.plan.fails = trial.folder / "fails"
-    told.touch()
+    told.mkdir()
     before = Before(trial.read(), trial.files())
-    trial.add(evenly=True)  # the task that has ended by then has written something
-    trial.run(writers)
+    trial.add(evenly=True)  # each of the others has written something
+    trial.run()
+    trial.wait(trial.all_but_one_ended, trial.seconds)
+    (told / NOW).touch()
     trial.failed()
     yield before
-    told.unlink()
-    trial.run(writers)
+    shutil.rmtree(told)
+    trial.run()
     trial.settle(trial.done)
     trial.stop()
     trial.plan.fails = None
-
-
-def _failing_writers(trial: SinkTrial) -> int:
-    """One more than run at once: when the last one begins, another one has ended."""
-    return max(WRITERS, int(trial.spark.sparkContext.defaultParallelism) + 1)
 
 
 @promise(

@@ -173,6 +173,16 @@ class SinkTrial(Trial):
         self.add(count)
         self.arrive(when)
 
+    def all_but_one_ended(self) -> bool:
+        """Whether of the tasks that write just one still runs."""
+        tracker = self.spark.sparkContext.statusTracker()
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return any(
+            stage.numTasks == self._writers and stage.numCompletedTasks == self._writers - 1
+            for stage in stages
+            if stage
+        )
+
     def ensure_worked(self) -> None:
         if not self.written:
             self.works()
