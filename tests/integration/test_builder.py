@@ -207,6 +207,38 @@ def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     assert [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]] == [200, 200, 100]
 
 
+@pytest.mark.parametrize("without_log", [False, True])
+def test_pages_through_the_log_and_without_one(
+    spark: SparkSession, tmp_path: Path, without_log: bool
+) -> None:
+    """Two splits, one of them grows; a query for each half, and the second is started twice."""
+    asked, name = tmp_path / "asked", f"pages_{without_log}".lower()
+    asked.touch()
+
+    def read(context: Any, split: str, position: Any) -> tuple[list[int], int]:
+        """As a service that is asked for what came since."""
+        start, most = position or 0, context.options.most
+        numbers = range(start, min(start + 100, most if split == "long" else 7))
+        if numbers:
+            with asked.open("a") as file:
+                print(split, position, file=file)
+        return [*numbers], numbers.stop if numbers else start
+
+    builder = SourceBuilder.cursor(name, "number LONG", read).option("most", integer(0), 0, "rows")
+    builder = builder.splits(lambda context: {"long": 0, "short": 0})
+    spark.dataSource.register((builder.replayable() if without_log else builder).build())
+    for most in (507, 1_013, 1_013):
+        stream = spark.readStream.format(name).option("most", most)
+        rows = stream.load() if without_log else stream.load(str(tmp_path / "log"))
+        query = start(rows, tmp_path, availableNow=True)
+        assert query.awaitTermination(SECONDS) and query.exception() is None
+    assert sorted(written(spark, tmp_path)) == sorted([*range(1_013), *range(7)])
+    pages = asked.read_text().splitlines()
+    assert len(set(pages)) == len(pages) == 6 + 6 + 1, "no page twice"
+    batch = spark.read.format(name).option("most", 250).load()
+    assert sorted(row.number for row in batch.collect()) == sorted([*range(250), *range(7)])
+
+
 def test_a_first_batch_is_repeated_from_where_it_began(spark: SparkSession, tmp_path: Path) -> None:
     """It fails; before the restart, the source's oldest rows are deleted."""
     first, asked = tmp_path / "first", tmp_path / "asked"

@@ -5,9 +5,9 @@ What users call is at the top: `help(SourceBuilder)`, `help(StreamSourceBuilder)
 
 Read the files in this order: `source_builder` and `sink_builder` (what users write),
 `stream_source` (`instances`, `instance`, `buffer`, `rows`, `frames`, `snapshots`, `status`: a row's
-way into the log), `replayable_source` (with `splits`), `batch_source`; `format` puts several under
-one name. `declaration` (how functions are given), `built` (what Spark gets), `functions` and
-`context` are what all of them share.
+way into the log), `replayable_source` (with `splits`), `cursor_source` (with `pages`),
+`batch_source`; `format` puts several under one name. `declaration` (how functions are given),
+`built` (what Spark gets), `functions`, `retries` and `context` are what all of them share.
 """
 
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
@@ -21,6 +21,7 @@ from tutorial_pkg.builder.context import (
     SplitContext,
     TargetContext,
 )
+from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
 from tutorial_pkg.builder.format import Format
 from tutorial_pkg.builder.functions import FunctionError
 from tutorial_pkg.builder.replayable_source import LIMIT, PARALLELISM, ReplayableSourceBuilder
@@ -55,6 +56,7 @@ __all__ = [
     "BatchSourceBuilder",
     "Buffer",
     "BuilderStatus",
+    "CursorSourceBuilder",
     "Format",
     "FunctionError",
     "InstanceStatus",

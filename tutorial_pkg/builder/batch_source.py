@@ -44,12 +44,16 @@ class BuiltBatchReader(DataSourceReader):
 
     def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
         self._functions, self._schema, self._options = functions, schema, options
+        self._retries = functions.retries.of(options)
 
     def partitions(self) -> list[InstancePartition]:
         return [InstancePartition(index) for index in range(self._options.parallelism)]
 
     def read(self, partition: InstancePartition) -> Iterator[pa.RecordBatch]:
         settle()
+        yield from self._retries.begun(lambda: self._rows(partition))
+
+    def _rows(self, partition: InstancePartition) -> Iterator[pa.RecordBatch]:
         who = f"instance {partition.index}"
         context = SourceContext(partition.index, self._options.parallelism, self._options)
         state = self._functions.call("create", who, context)

@@ -9,7 +9,8 @@ from typing import Any, Generic, Self, TypeVar
 from tutorial_pkg.builder.built import Schema
 from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.functions import Function, Functions, check_travel, checked
-from tutorial_pkg.core.options import Option, Options, choice, integer
+from tutorial_pkg.builder.retries import SECONDS, Retries
+from tutorial_pkg.core.options import Option, Options, OptionValues, choice, integer
 
 Parse = Callable[[str], Any]
 State = TypeVar("State")  # what `create` returns, and all other functions take
@@ -32,6 +33,7 @@ class Declaration:
         self._schema = schema if not callable(schema) else checked("schema", schema, "options")
         self._given: dict[str, Function] = {}
         self._options: list[Option] = []
+        self._retries = Retries()
 
     def option(
         self, name: str, parse: Parse, default: Any, meaning: str, allowed: str | None = None
@@ -54,8 +56,36 @@ class Declaration:
         self._options += declared
         return self
 
-    def _set(self, name: str, function: Function, *parameters: str) -> Self:
-        self._given[name] = checked(name, function, *parameters)
+    def retry(
+        self, *errors: type[BaseException], seconds: int = SECONDS.default, pause: float = 0.5
+    ) -> Self:
+        """What is tried again, for how long, and after which first pause, in seconds.
+
+        Without it: `ConnectionError` and `TimeoutError`, for 30 seconds, first after half a second.
+        An error counts, too, if one of these led to it (its `__cause__` or `__context__`), as
+        clients wrap what the network has said. Others end the query at once. The pauses double up
+        to ten times the first, and are up to a half shorter by chance. `seconds` and `pause` are
+        the defaults of the query's options `retrySeconds` and `retryPauseMillis`; with `seconds=0`
+        nothing is tried again, and there are no such options.
+
+        What "again" means: an instance of a `stream` or a `cursor` begins anew as after a restart
+        of the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
+        begins anew, too, as long as Spark has got none of its rows, or a sink no more than 10,000.
+        Functions that run beside the driver are called again, with a new connection.
+        """
+        wrong = [each for each in errors if not isinstance(each, type)]
+        if wrong or seconds < 0 or not pause > 0:
+            raise ValueError(
+                f"format `{self._name}`: `retry` takes classes of errors, `seconds` from 0 on and "
+                f"a `pause` above 0, got {wrong or (seconds, pause)}"
+            )
+        self._retries = Retries(errors or Retries.errors, seconds, pause)
+        return self
+
+    def _set(
+        self, name: str, function: Function, *parameters: str, may_yield: bool = False
+    ) -> Self:
+        self._given[name] = checked(name, function, *parameters, may_yield=may_yield)
         return self
 
     def _require(self, *names: str) -> None:
@@ -68,10 +98,11 @@ class Declaration:
         parsers = {f"option {option.name}": option.parse for option in self._options}
         schema = {"schema": self._schema} if callable(self._schema) else {}
         check_travel(self._name, {**self._given, **parsers, **schema}, self._OPENS)
-        return Functions(self._name, dict(self._given))
+        return Functions(self._name, dict(self._given), self._retries)
 
     def _all_options(self, *own: Option) -> Options:
         """The options of this format: the builder's `own`, then those that were declared."""
+        own += tuple(self._retries.options())
         taken = {option.name.lower() for option in own}
         for option in self._options:
             if option.name.lower() in taken:
@@ -81,6 +112,24 @@ class Declaration:
                 )
             taken.add(option.name.lower())
         return Options(self._name, (*own, *self._options))
+
+
+class SplitsDeclaration(Declaration):
+    """For sources whose functions share what `connect` opens in each process."""
+
+    _OPENS = "`.connect`", "`context.connection`"
+
+    def connect(self, function: Callable[[OptionValues], Any]) -> Self:
+        """`connect(options)` opens what the other functions find in `context.connection`.
+
+        It is called in each process that needs it, once: beside the driver, as long as the query
+        runs, and in each task that reads.
+        """
+        return self._set("connect", function, "options")
+
+    def close(self, function: Callable[[Any], object]) -> Self:
+        """`close(connection)` closes what `connect` opened, also after an error."""
+        return self._set("close", function, "connection")
 
 
 class InstancesDeclaration(Declaration, Generic[State]):

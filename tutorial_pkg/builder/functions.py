@@ -13,7 +13,10 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+from tutorial_pkg.builder.retries import NONE, Retries
+
 Function = Callable[..., Any]
+NOT_THEIRS = (KeyboardInterrupt, GeneratorExit)  # come from outside, whatever a function does
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +34,7 @@ class Functions:
 
     format: str
     given: Mapping[str, Function]
+    retries: Retries = NONE
 
     def __contains__(self, name: str) -> bool:
         return name in self.given
@@ -38,8 +42,10 @@ class Functions:
     def call(self, name: str, who: str, *arguments: Any) -> Any:
         """Call a function for `who` ("instance 1"). Raises `FunctionError`."""
         try:
-            return self.given[name](*arguments)
-        except (Exception, SystemExit) as error:
+            return ran(name, self.given[name](*arguments))
+        except (FunctionError, *NOT_THEIRS):  # the first is of a function within this one
+            raise
+        except BaseException as error:
             raise self.failure(name, who, error) from error
 
     @contextmanager
@@ -47,7 +53,9 @@ class Functions:
         """Errors in this block are those of the function `name`: it returned something wrong."""
         try:
             yield
-        except Exception as error:
+        except NOT_THEIRS:
+            raise
+        except BaseException as error:
             raise self.failure(name, who, error) from error
 
     def failure(self, name: str, who: str, error: BaseException) -> FunctionError:
@@ -72,8 +80,11 @@ def closing_with(close: Callable[[], object]) -> Iterator[None]:
     close()
 
 
-def checked(name: str, function: Function, *parameters: str) -> Function:
-    """`function`, if it can be called with these parameters. Raises `TypeError`."""
+def checked(name: str, function: Function, *parameters: str, may_yield: bool = False) -> Function:
+    """`function`, if it can be called with these parameters, and does its work then.
+
+    Raises `TypeError` for others: also for a generator, if it must not be one, and for `async`.
+    """
     wanted = f"`{name}` must be a function of ({', '.join(parameters)})"
     if not callable(function):
         raise TypeError(f"{wanted}, got {function!r}")
@@ -83,7 +94,35 @@ def checked(name: str, function: Function, *parameters: str) -> Function:
         raise TypeError(f"{wanted}: {error}") from None
     except ValueError:  # some builtins tell nothing about their parameters
         pass
+    runs = (
+        function
+        if inspect.isroutine(function) or isinstance(function, partial | type)
+        else (
+            type(function).__call__  # of an object
+        )
+    )
+    if inspect.iscoroutinefunction(runs) or inspect.isasyncgenfunction(runs):
+        raise TypeError(f"`{name}` must not be `async`: {_ASYNC}")
+    if inspect.isgeneratorfunction(runs) and not may_yield:
+        raise TypeError(f"`{name}` must not `yield`: {_YIELDS}")
     return function
+
+
+def ran(name: str, result: Any) -> Any:
+    """What a function has returned. Raises `TypeError` if that shows that nothing has run yet."""
+    if isinstance(result, types.CoroutineType | types.AsyncGeneratorType):
+        raise TypeError(f"it returned a {type(result).__name__}: {_ASYNC}")
+    if isinstance(result, types.GeneratorType) and name not in _MAY_MAKE_GENERATORS:
+        raise TypeError(f"it returned a generator: {_YIELDS}")
+    return result
+
+
+_MAY_MAKE_GENERATORS = {"create", "connect", "splits"}
+_ASYNC = (
+    "nobody would await it; call `asyncio.run(...)` in it, or `run_until_complete` of a loop that "
+    "the state keeps"
+)
+_YIELDS = "nobody would run it; do the work, and return"
 
 
 # ---- Travelling: Spark pickles functions, for the driver's reader process and for tasks ----------

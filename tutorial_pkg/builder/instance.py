@@ -24,6 +24,7 @@ from tutorial_pkg.builder.functions import FunctionError, Functions, closing_wit
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.status import InstanceStatus
 from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.patience import Tries
 from tutorial_pkg.durable_log.group import Backlog
 
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
@@ -63,19 +64,25 @@ class Instance(threading.Thread):
         self.status = InstanceStatus()
         self.stopping = threading.Event()
         self.added_at = time.time()
+        self.silent_since = time.monotonic()  # the same, by a clock that nobody sets
         self.inside: tuple[str, float] | None = None  # a function, and since when
         self._plan, self._context, self._start, self._backlog = plan, context, start, backlog
         self._log = backlog.logs[context.index]
         self._buffer = Buffer(plan.packer)
         self._state: Any = None
-        self._tokens: list[Any] = []  # of rows that are in the log, and the oldest one's time
-        self._oldest_token = self._acknowledge_at = 0.0
+        self._tokens: list[Any] = []  # of rows that are in the log
+        self._telling: Tries | None = None  # of an `acknowledge` that has failed
+        self._acknowledge_at = 0.0
+        self._retries = plan.functions.retries.of(plan.options)
+        self._tries: Tries | None = None  # since the last `fill` that came to its end
+        self._rest = 0.0  # seconds until it begins
+        self._has_begun, self._begins_anew = False, True
         self._appending = threading.Lock()
         self._abandoned = False
 
     def run(self) -> None:
         try:
-            self._live()
+            self._live_on()
         except threading.BrokenBarrierError:
             pass  # another instance could not be created, and tells why
         except Exception as failure:  # for the query, which asks for it
@@ -89,6 +96,26 @@ class Instance(threading.Thread):
         """Append and acknowledge no more: a function has not come back, and the log closes now."""
         with self._appending:
             self._abandoned = True
+
+    def _live_on(self) -> None:
+        """After an error that may pass it begins anew, as after a restart of the query."""
+        while not self.stopping.wait(self._rest):
+            try:
+                return self._live()
+            except FunctionError as failure:
+                if not self._begins_anew or self.status.closed or self.stopping.is_set():
+                    raise
+                self._tries = self._tries or self._retries.tries()
+                self._rest = self._tries.pause_after(failure)
+                self.status.retries += 1
+                self.status.last_error = str(failure)
+                self._forget()
+
+    def _forget(self) -> None:
+        """What is not in the log and acknowledged comes again."""
+        self._buffer = Buffer(self._plan.packer)
+        self._tokens.clear()
+        self.status.unacknowledged = 0
 
     def _live(self) -> None:
         self._state = self._call("create", self._context)
@@ -104,17 +131,19 @@ class Instance(threading.Thread):
         snapshots = self._start.snapshots()
         if snapshots:
             self._call("restore", self._state, snapshots)
-        self._start.wait(self._context.index, json.loads(self._head())["snapshot"])
+        if not self._has_begun:
+            self._start.wait(self._context.index, json.loads(self._head())["snapshot"])
+            self._has_begun = True
 
     def _fill_until_stopped(self) -> None:
         pause = 0.0
         while not self.stopping.wait(pause) and not self._buffer.closed:
             if self._backlog.full:
                 pause = MOST_PAUSE
-            elif self._fill():
-                pause = 0.0
             else:
-                pause = min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
+                found = self._fill()
+                self._tries = None
+                pause = 0.0 if found else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
             self._acknowledge_if_due()
         self.status.closed = self._buffer.closed
 
@@ -140,7 +169,7 @@ class Instance(threading.Thread):
             if self._abandoned:
                 return False
             self._log.append(payload, rows, time.time_ns() // 1_000)
-        self.added_at = time.time()
+        self.added_at, self.silent_since = time.time(), time.monotonic()
         self.status.rows += rows
         self.status.bytes += len(payload)
         return True
@@ -158,15 +187,13 @@ class Instance(threading.Thread):
         if self._plan.heartbeat is None:
             return []
         column, seconds = self._plan.heartbeat
-        if time.time() - self.added_at < seconds:
+        if time.monotonic() - self.silent_since < seconds:
             return []
         return [self._plan.packer.pack([{column: datetime.now(UTC)}])]
 
     # ---- Acknowledging
 
     def _expect(self, tokens: list[Any]) -> None:
-        if not self._tokens:
-            self._oldest_token = time.monotonic()
         self._tokens += tokens
         self.status.unacknowledged = len(self._tokens)
 
@@ -185,14 +212,17 @@ class Instance(threading.Thread):
             self._try_again(failure)
         else:
             self._tokens.clear()
+            self._telling = None
         self.status.unacknowledged = len(self._tokens)
 
     def _try_again(self, failure: FunctionError) -> None:
-        now = time.monotonic()
-        if self.stopping.is_set() or now - self._oldest_token > GIVE_UP_SECONDS:
+        if self.stopping.is_set():
             raise failure
+        self._telling = self._telling or Tries(lambda _: True, GIVE_UP_SECONDS, RETRY_SECONDS)
+        self._begins_anew = False  # when its time is up, the query ends
+        self._acknowledge_at = time.monotonic() + self._telling.pause_after(failure)
+        self._begins_anew = True
         self.status.last_error = str(failure)
-        self._acknowledge_at = now + RETRY_SECONDS
 
     # ---- Calling
 

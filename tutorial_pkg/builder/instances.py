@@ -26,12 +26,12 @@ class TogetherAtStart:
 
     def __init__(self, logs: LogGroup, count: int) -> None:
         self._logs = logs
-        self._last = last_snapshots(logs)
+        self._last: list[Any] | None = last_snapshots(logs)
         self._fresh: list[Any] = [None] * count
         self._barrier = threading.Barrier(count, action=self._save)
 
     def snapshots(self) -> list[Any]:
-        return self._last
+        return last_snapshots(self._logs) if self._last is None else self._last
 
     def wait(self, index: int, snapshot: Any) -> None:
         self._fresh[index] = snapshot
@@ -42,6 +42,7 @@ class TogetherAtStart:
 
     def _save(self) -> None:
         save_snapshots(self._logs, self._fresh)
+        self._last = None  # the logs have newer ones from now on
 
 
 class Instances:
@@ -58,6 +59,11 @@ class Instances:
         self._publisher = StatusPublisher(status_file(logs.directory), self._statuses, repairs)
         for thread in (*self._all, self._publisher):
             thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all have closed their buffers: what they added is in the log."""
+        return all(instance.status.closed for instance in self._all)
 
     def raise_failure(self) -> None:
         for instance in self._all:
@@ -90,7 +96,7 @@ class Instances:
 
     def _status(self, index: int) -> InstanceStatus:
         instance, inside = self._all[index], self._all[index].inside
-        silent = time.time() - instance.added_at >= NOTABLE_SECONDS
+        silent = time.monotonic() - instance.silent_since >= NOTABLE_SECONDS
         long_inside = inside and time.monotonic() - inside[1] >= NOTABLE_SECONDS
         return replace(
             instance.status,

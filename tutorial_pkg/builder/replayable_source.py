@@ -22,10 +22,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
 from tutorial_pkg.builder.context import Position, SplitContext
-from tutorial_pkg.builder.declaration import Declaration
+from tutorial_pkg.builder.declaration import SplitsDeclaration
 from tutorial_pkg.builder.functions import closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, pieces
@@ -101,7 +100,7 @@ class BuiltReplayableBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         settle()
         if isinstance(partition, SplitPartition):  # where there is none, Spark makes an empty one
-            yield from self._calls.read(partition, Buffer(RowPacker(self._schema)))
+            yield from self._calls.read(partition, RowPacker(self._schema))
 
 
 class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -162,7 +161,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
         settle()
-        yield from self._calls.read(partition, Buffer(RowPacker(self._schema)))
+        yield from self._calls.read(partition, RowPacker(self._schema))
 
     def commit(self, end: Positions) -> None:
         self._calls.commit(_splits_of(end))
@@ -179,10 +178,8 @@ def _splits_of(offset: Positions) -> Positions:
 # ---- The builder ---------------------------------------------------------------------------------
 
 
-class ReplayableSourceBuilder(Declaration):
+class ReplayableSourceBuilder(SplitsDeclaration):
     """What follows `SourceBuilder.replayable(...)`, until `build()` makes the `DataSource`."""
-
-    _OPENS = "`.connect`", "`context.connection`"
 
     def __init__(
         self,
@@ -195,21 +192,9 @@ class ReplayableSourceBuilder(Declaration):
         super().__init__(name, schema)
         self._limit = LIMIT
         self._parallelism: Option | None = None
-        self._set("splits", splits, "context")
+        self._set("splits", splits, "context", may_yield=True)
         self._set("latest", latest, "context", "split", "start")
-        self._set("read", read, "context", "split", "start", "end")
-
-    def connect(self, function: Callable[[OptionValues], Any]) -> Self:
-        """`connect(options)` opens what the other functions find in `context.connection`.
-
-        It is called in each process that needs it, once: in the driver for `splits` and `latest`,
-        as long as the query runs, and in each task for `read`.
-        """
-        return self._set("connect", function, "options")
-
-    def close(self, function: Callable[[Any], object]) -> Self:
-        """`close(connection)` closes what `connect` opened, also after an error."""
-        return self._set("close", function, "connection")
+        self._set("read", read, "context", "split", "start", "end", may_yield=True)
 
     def bound(self, function: Bound) -> Self:
         """`bound(context, split, start, end, rows)` says where a batch ends on its way to `end`.

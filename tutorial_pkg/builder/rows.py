@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from numbers import Integral, Number
+from numbers import Integral, Number, Real
+from struct import Struct
 from typing import Any
 
 import pyarrow as pa
@@ -18,16 +19,20 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     DatetimeType,
+    DateType,
+    FloatType,
     IntegralType,
     MapType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
     UserDefinedType,
     VariantType,
 )
 
 _QUOTED = 80
+_SINGLE = Struct("f")
 _WHOLE = {int, type(None)}  # a column of these alone goes to Arrow without a Python loop
 _NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -164,8 +169,14 @@ def _quoted(value: Any) -> str:
 def _convert_of(kind: DataType) -> Convert | None:
     if isinstance(kind, IntegralType):
         return _whole
+    if isinstance(kind, FloatType):
+        return _single
     if isinstance(kind, TimestampType):
         return _aware
+    if isinstance(kind, TimestampNTZType):
+        return _naive
+    if isinstance(kind, DateType):
+        return _date
     if isinstance(kind, DatetimeType):
         return _time
     if isinstance(kind, VariantType):
@@ -188,11 +199,47 @@ def _whole(value: Any) -> Any:
     return value
 
 
+def _single(value: Any) -> Any:
+    """Arrow would make infinity of 1e300."""
+    if isinstance(value, Real):
+        try:
+            _SINGLE.pack(value)
+        except OverflowError:
+            raise ValueError("it is beyond FLOAT's range; make the column a DOUBLE") from None
+    return value
+
+
 def _aware(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return _time(value)
+    value = _whole_micros(value)
+    return value.astimezone() if value.tzinfo is None else value
+
+
+def _naive(value: Any) -> Any:
+    """Arrow would show the time of UTC."""
+    if not isinstance(value, datetime):
+        return _time(value)
+    if value.tzinfo is not None:
+        raise ValueError(
+            "it has a zone, and the column none; say `.replace(tzinfo=None)` for the time it shows"
+        )
+    return _whole_micros(value)
+
+
+def _whole_micros(value: Any) -> Any:
+    """pandas' times have nanoseconds, and an `astimezone` of their own."""
+    if not hasattr(value, "to_pydatetime"):
+        return value
+    if value.nanosecond:
+        raise ValueError("it has nanoseconds, and the column none; say `.round('us')`")
+    return value.to_pydatetime()
+
+
+def _date(value: Any) -> Any:
+    """Arrow would cut the time off."""
     if isinstance(value, datetime):
-        if hasattr(value, "to_pydatetime"):  # pandas', with an `astimezone` of its own
-            value = value.to_pydatetime(warn=False)
-        return value.astimezone() if value.tzinfo is None else value
+        raise ValueError("it has a time, and the column none; say `.date()`")
     return _time(value)
 
 

@@ -23,10 +23,11 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
 from tutorial_pkg.builder.declaration import Declaration, State
-from tutorial_pkg.builder.functions import Functions, closing_with
+from tutorial_pkg.builder.functions import NOT_THEIRS, Functions, closing_with, ran
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
 NewState = TypeVar("NewState")
+KEPT_ROWS = 10_000
 
 # ---- What is built -------------------------------------------------------------------------------
 
@@ -76,11 +77,39 @@ class Flushed(WriterCommitMessage):
     handle: Any
 
 
+class Kept:
+    """A task's rows, of which the first are kept, so that the task can begin anew with them.
+
+    So many as Spark puts into one record batch, which is in memory anyway.
+    """
+
+    def __init__(self, rows: Iterator[Any]) -> None:
+        self._rows = rows
+        self._first: list[Any] = []
+        self._count = 0
+
+    @property
+    def are_all(self) -> bool:
+        """Whether no row has passed that is not kept."""
+        return self._count <= KEPT_ROWS
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._first
+        for rows in self._rows:
+            self._count += rows.num_rows if isinstance(rows, pa.RecordBatch) else 1
+            if self.are_all:
+                self._first.append(rows)
+            else:
+                self._first.clear()
+            yield rows
+
+
 class SinkWriter:
     """A task: `create`, all rows, `flush`, `destroy`. The driver: `commit` or `abort`."""
 
     def __init__(self, functions: Functions, target: TargetContext) -> None:
         self._functions, self._target = functions, target
+        self._retries = functions.retries.of(target.options)
 
     def _work(self) -> tuple[str, int]:
         """The query and the micro-batch that this task works for."""
@@ -88,11 +117,15 @@ class SinkWriter:
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
         settle()
+        kept = Kept(iterator)
+        return self._retries.patiently(lambda: self._write(kept), also_if=lambda: kept.are_all)
+
+    def _write(self, rows: Kept) -> Flushed:
         context = self._context()
         who = f"task {context.index}"
         state = self._functions.call("create", who, context)
         with closing_with(lambda: self._destroy(state, who)):
-            self._receive_all(iterator, state, who)
+            self._receive_all(rows, state, who)
             handle = self._flush(state, who)
         return Flushed(context.query, handle)
 
@@ -100,13 +133,15 @@ class SinkWriter:
         target, index = self._target, this_task().partitionId()
         return SinkContext(*self._work(), index, target.options, target.streaming, target.overwrite)
 
-    def _receive_all(self, iterator: Iterator[Any], state: Any, who: str) -> None:
+    def _receive_all(self, kept: Kept, state: Any, who: str) -> None:
         name = "receive" if "receive" in self._functions else "receive_batch"
         receive: Callable[[Any, Any], object] = self._functions.given[name]
-        for rows in iterator:  # whose errors are not those of `receive`
+        for rows in kept:  # whose errors are not those of `receive`
             try:
-                receive(state, rows)
-            except Exception as error:
+                ran(name, receive(state, rows))
+            except NOT_THEIRS:
+                raise
+            except BaseException as error:
                 raise self._functions.failure(name, who, error) from error
 
     def _flush(self, state: Any, who: str) -> Any:
@@ -126,7 +161,9 @@ class SinkWriter:
             target = self._target
             context = BatchContext(query, batch, target.options, target.streaming, target.overwrite)
             handles = [message.handle for message in messages if message is not None]
-            self._functions.call(name, f"batch {batch}", context, handles)
+            self._retries.patiently(
+                lambda: self._functions.call(name, f"batch {batch}", context, handles)
+            )
 
 
 class StreamWriter(SinkWriter, DataSourceStreamWriter):

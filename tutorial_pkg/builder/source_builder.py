@@ -1,4 +1,4 @@
-"""`SourceBuilder`: three ways to a source, by what can be asked of the thing that it reads."""
+"""`SourceBuilder`: four ways to a source, by what can be asked of the thing that it reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
 from tutorial_pkg.builder.built import Schema
 from tutorial_pkg.builder.context import SourceContext
+from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
+from tutorial_pkg.builder.cursor_source import Read as ReadPage
 from tutorial_pkg.builder.declaration import State
 from tutorial_pkg.builder.replayable_source import Latest, Read, ReplayableSourceBuilder, Splits
 from tutorial_pkg.builder.stream_source import StreamSourceBuilder
@@ -50,7 +52,10 @@ class SourceBuilder:
 
     - `stream`: what comes by itself and is gone then: sensors, sockets, queues, a broker that wants
       to be acknowledged. The builder keeps it in a log on disk.
-    - `replayable`: what can be asked again: tables, topics, pages, files. No log; only offsets.
+    - `cursor`: a service that gives pages, each with the place of the next one. Through a log as
+      well, or without one where a page can be asked for again.
+    - `replayable`: what can be asked again and how far it goes: tables, topics, files. No log; only
+      offsets.
     - `batch`: what ends: the same functions as `stream`, in tasks, without a log.
 
     What follows `stream(...)`, each with a function of yours. Only `.fill` is required:
@@ -64,13 +69,19 @@ class SourceBuilder:
 
     and, without one, `.distributed(2)`, `.option(name, parse, default, meaning)` (`.options(...)`
     takes several, each an `Option`, as formats share them), `.timestamps("column")`,
-    `.heartbeat(seconds)` and at last `.build()`. All of them in detail:
-    `help(tutorial_pkg.builder.StreamSourceBuilder)`. What a row may be, and `add_batch` and
-    `close`: `help(tutorial_pkg.builder.Buffer)`. For `parse` in `.option` there are `integer`,
-    `boolean`, `choice`, `not_empty`, `names`, `local_directory` and `secret`, and `REQUIRED` for
-    `default`, to import from `tutorial_pkg.builder`; a function like `float` will do, too. A
-    `secret` may name an environment variable, `${env:NAME}`; `context.options.password.reveal()`
-    looks it up.
+    `.heartbeat(seconds)`, `.retry(...)`, which all builders have, and at last `.build()`. All of
+    them in detail: `help(tutorial_pkg.builder.StreamSourceBuilder)`. What a row may be, and
+    `add_batch` and `close`: `help(tutorial_pkg.builder.Buffer)`. For `parse` in `.option` there are
+    `integer`, `boolean`, `choice`, `not_empty`, `names`, `local_directory` and `secret`, and
+    `REQUIRED` for `default`, to import from `tutorial_pkg.builder`; a function like `float` will
+    do, too. A `secret` may name an environment variable, `${env:NAME}`;
+    `context.options.password.reveal()` looks it up.
+
+    An instance that was refused a connection begins anew, as after a restart of the query: so
+    `.restore` may come while other instances run, and must take its own share only.
+
+    `cursor(...)` has its `read` from the start; `.splits`, `.connect`, `.close`, `.distributed`,
+    `.replayable` and `.option` may follow: `help(tutorial_pkg.builder.CursorSourceBuilder)`.
 
     `replayable(...)` has its functions from the start; `.connect`, `.close`, `.bound`, `.commit`,
     `.distributed`, `.limit` and `.option` may follow:
@@ -124,6 +135,58 @@ class SourceBuilder:
         repeated by Spark from its `create` on.
         """
         return BatchSourceBuilder(name, schema, create)
+
+    @staticmethod
+    def cursor(name: str, schema: Schema, read: ReadPage) -> CursorSourceBuilder:
+        """A stream of pages: one function says what is on a page, and where the next one begins.
+
+            def read(context, split, position):
+                url = f"{context.options.url}?since={position or 0}"
+                with urllib.request.urlopen(url, timeout=10) as answer:
+                    found = json.load(answer)
+                rows = [(order["id"], order["item"]) for order in found]
+                return rows, rows[-1][0] if rows else position
+
+            orders = (
+                SourceBuilder.cursor("orders", "id LONG, item STRING", read)
+                .option("url", not_empty, REQUIRED, "the service")
+                .build()
+            )
+            spark.dataSource.register(orders)
+            stream = spark.readStream.format("orders").option("url", "http://localhost:8080/orders")
+            rows = stream.load("/the/log")
+
+        `position` is None at first, then what `read` returned with the page before: a page number,
+        a token, an ETag, or whatever JSON can hold; tuples come back as lists. Rows are as in
+        `Buffer.add`: a list of them, a record batch, or several. `read` says that there is nothing
+        new by no rows and the same position; then it is asked again after `pollSeconds`. No rows
+        and another position is an empty page, and it is asked for the next one at once. Rows and
+        the same position are an error: they would come again and again. So is None behind a page.
+
+        A page that still grows needs a position within it: `[number, rows_seen]`.
+
+        Through the log or not? By default a page is in the log on disk, as one frame with the next
+        position, before Spark sees it, and it is never asked for again: whatever becomes of it on
+        the other side, batches are repeated from the log. `.replayable()` spares the log where a
+        page can be asked for again, for as long as the query may repeat a batch; it says exactly
+        when that is so, and it is checked. A crash may come before a page is in the log: then that
+        page is asked for again, in both ways. A service that gives each page once only needs
+        `SourceBuilder.stream` with `.acknowledge`.
+
+        Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink, if
+        `read` changes nothing on the other side. `context.options` has the query's options,
+        `context.connection` what `.connect` has opened, `context.schema` the `StructType`.
+        `.splits` names several things with pages of their own. The trigger `availableNow` goes to
+        the end of each split, once. `spark.read` reads all pages from the first one on, in a task
+        for each split, without a log and a path. Limits count rows, and no page is cut.
+
+        Args:
+            name: of the format: letters, digits and `_`.
+            schema: as in `stream`.
+            read: `read(context, split, position)` returns the rows of a page and the position of
+                the next one.
+        """
+        return CursorSourceBuilder(name, schema, read)
 
     @staticmethod
     def replayable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,6 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import Position, SplitContext
 from tutorial_pkg.builder.functions import Functions, closing_with
+from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 
 Positions = dict[str, Position]  # an offset: by split, the next unread position
@@ -30,6 +32,20 @@ class SplitPartition(InputPartition):
     end: Position
 
 
+@dataclass(frozen=True)
+class Page:
+    """What a cursor source has in a split from `start` to `end`, where the next page begins."""
+
+    split: str
+    start: Any
+    end: Any
+    batches: list[pa.RecordBatch]
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.num_rows for batch in self.batches)
+
+
 class SplitCalls:
     """The functions, what they share, and the check of what they return. All raise `FunctionError`.
 
@@ -38,13 +54,13 @@ class SplitCalls:
 
     def __init__(self, functions: Functions, context: SplitContext) -> None:
         self._functions, self._context = functions, context
+        self._retries = functions.retries.of(context.options)
         self._firsts: Positions = {}
         self._is_open = False
 
     def firsts(self, offset: Positions | None = None) -> Positions:
         """The splits that there are now, with their first positions."""
-        context = replace(self._open(), offset=offset)
-        found = self._functions.call("splits", "the source", context)
+        found = self._ask("splits", "the source", offset=offset)
         with self._functions.blamed("splits", "the source"):
             self._firsts = _first_positions(found)
         return self._firsts
@@ -60,7 +76,7 @@ class SplitCalls:
     def latest(self, split: str, begin: Position) -> Position:
         """How far a split goes, at least up to `begin`."""
         who = _who(split)
-        found = self._functions.call("latest", who, self._open(), split, begin)
+        found = self._ask("latest", who, split, begin)
         with self._functions.blamed("latest", who):
             return found if before(begin, _position(found)) else begin
 
@@ -79,7 +95,7 @@ class SplitCalls:
         """Where a batch of so many rows ends in one split."""
         if "bound" in self._functions:
             who = _who(split)
-            found = self._functions.call("bound", who, self._open(), split, begin, end, rows)
+            found = self._ask("bound", who, split, begin, end, rows)
             with self._functions.blamed("bound", who):
                 if before(_position(found), begin):
                     return begin
@@ -103,7 +119,7 @@ class SplitCalls:
     def commit(self, positions: Positions) -> None:
         """Spark has written down that everything before these positions is done."""
         if "commit" in self._functions:
-            self._functions.call("commit", "the source", self._open(), positions)
+            self._ask("commit", "the source", positions)
 
     def drain(self) -> None:
         """What `latest` says from now on is where the query ends."""
@@ -112,23 +128,62 @@ class SplitCalls:
     def entering(self, start: Positions, newest: Positions) -> Positions:
         return {split: self._firsts[split] for split in newest if split not in start}
 
-    def read(self, part: SplitPartition, buffer: Buffer) -> Iterator[pa.RecordBatch]:
+    def read(self, part: SplitPartition, packer: RowPacker) -> Iterator[pa.RecordBatch]:
+        """A part's rows; asked for anew, if an error may pass, while none of them is with Spark."""
+        with closing_with(self.close):
+            yield from self._retries.begun(lambda: self._read(part, Buffer(packer)), self.close)
+
+    def _read(self, part: SplitPartition, buffer: Buffer) -> Iterator[pa.RecordBatch]:
         context = self._open()
-        with closing_with(self.close), self._functions.blamed("read", _who(part.split)):
+        with self._functions.blamed("read", _who(part.split)):
             read = self._functions.given["read"]
             for found in read(context, part.split, part.start, part.end):
-                if isinstance(found, pa.RecordBatch):
-                    buffer.add_batch(found)
-                else:
-                    buffer.add(found)
+                _add(found, buffer)
                 yield from buffer.packed()
             yield from buffer.take()[0]
 
+    def begins(self, positions: dict[str, Any]) -> dict[str, Any]:
+        """The splits of a cursor source that there are now, with the positions of first pages."""
+        found = self._ask("splits", "the source", offset=positions)
+        with self._functions.blamed("splits", "the source"):
+            return {split: _plain(first) for split, first in _named(found, None).items()}
+
+    def page(self, split: str, position: Any, packer: RowPacker) -> Page:
+        """The page at `position`; the next one must begin behind its rows, or they come again."""
+        return self._retries.patiently(lambda: self._page(split, position, packer), self.close)
+
+    def _page(self, split: str, position: Any, packer: RowPacker) -> Page:
+        who = f"{_who(split)} at position {position!r}"
+        found = self._functions.call("read", who, self._open(), split, position)
+        with self._functions.blamed("read", who):
+            rows, following = _page(found)
+            buffer = Buffer(packer)
+            for row in [rows] if isinstance(rows, pa.RecordBatch) else rows:
+                _add(row, buffer)
+            page = Page(split, position, _plain(following), buffer.take()[0])
+            if page.rows and page.end == position:
+                raise ValueError(_SAME_POSITION)
+            if page.end is None and (page.rows or position is not None):
+                raise ValueError(_NO_POSITION)
+            return page
+
     def close(self) -> None:
         """Close what `connect` opened in this process."""
-        if self._is_open and "close" in self._functions:
-            self._functions.call("close", "the source", self._context.connection)
+        connection, was_open = self._context.connection, self._is_open
         self._context, self._is_open = replace(self._context, connection=None), False
+        if was_open and "close" in self._functions:
+            self._functions.call("close", "the source", connection)
+
+    def _ask(self, name: str, who: str, *arguments: Any, **also: Any) -> Any:
+        """Call a function; again, on a new connection, after an error that may pass.
+
+        `also` goes into its context.
+        """
+
+        def once() -> Any:
+            return self._functions.call(name, who, replace(self._open(), **also), *arguments)
+
+        return self._retries.patiently(once, self.close)
 
     def _open(self) -> SplitContext:
         if not self._is_open and "connect" in self._functions:
@@ -159,7 +214,12 @@ def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
 
 def _who(split: str) -> str:
     """For errors: some names hold a whole plan."""
-    return f"split `{split if len(split) <= _QUOTED else split[:_QUOTED] + '…'}`"
+    return f"split `{_short(split)}`"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
 def _distance(begin: Position, end: Position) -> int:
@@ -169,22 +229,54 @@ def _distance(begin: Position, end: Position) -> int:
     return int(before(begin, end))
 
 
+def _add(found: Any, buffer: Buffer) -> None:
+    if isinstance(found, pa.RecordBatch):
+        buffer.add_batch(found)
+    else:
+        buffer.add(found)
+
+
 def _first_positions(found: Any) -> Positions:
-    pairs = found.items() if isinstance(found, Mapping) else [(name, 0) for name in found]
-    firsts = {name: _position(first) for name, first in pairs}
-    wrong = [name for name in firsts if not name or not isinstance(name, str)]
-    if isinstance(found, str) or wrong:
+    return {name: _position(first) for name, first in _named(found, 0).items()}
+
+
+def _named(found: Any, first: Any) -> dict[str, Any]:
+    """The splits that `splits` has named, with their first positions."""
+    named = dict(found) if isinstance(found, Mapping) else dict.fromkeys(found, first)
+    if isinstance(found, str) or any(not name or not isinstance(name, str) for name in named):
         raise TypeError(
             "a list of texts, none of them empty, is wanted, or a dict with a first position for "
             f"each, got {found!r}"
         )
-    return firsts
+    return named
 
 
 def _position(value: Any) -> Position:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise TypeError(f"a position is a whole number or a text, got {value!r}")
     return value
+
+
+def _plain(position: Any) -> Any:
+    """A cursor's position as a checkpoint gives it back: a tuple is a list then."""
+    return json.loads(json.dumps(position, allow_nan=False))
+
+
+def _page(found: Any) -> tuple[Any, Any]:
+    if isinstance(found, tuple) and len(found) == 2 and not isinstance(found[0], str | Mapping):
+        return found
+    raise TypeError(f"return the rows, as a list, and the next position: got {_short(found)}")
+
+
+_SAME_POSITION = (
+    "the page has rows, but the next position is the same, so they would come again and again; "
+    "return one that is behind them: of a page that still grows, say, its number and how many of "
+    "its rows were there"
+)
+_NO_POSITION = (
+    "the next position is None, where a source begins; at the end of what there is now return no "
+    "rows and the same position, and after a last page one from which it can go on"
+)
 
 
 def before(one: Position, other: Position) -> bool:

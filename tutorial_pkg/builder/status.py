@@ -15,8 +15,9 @@ class InstanceStatus:
 
     `idle_since` is when it last added a row, or was created, in seconds since 1970, once that is a
     second ago. `inside` is the function that it has not come back from for a second.
-    `unacknowledged` are tokens of rows that the source has not been told about, and `last_error`
-    what went wrong last, perhaps in an `acknowledge` that is tried again.
+    `unacknowledged` are tokens of rows that the source has not been told about. `retries` is how
+    often it began anew after an error that may pass, and `last_error` what went wrong last, perhaps
+    in an `acknowledge` that is tried again.
     """
 
     running: bool = True
@@ -25,6 +26,7 @@ class InstanceStatus:
     bytes: int = 0
     backlog_bytes: int = 0
     unacknowledged: int = 0
+    retries: int = 0
     idle_since: float | None = None
     inside: str | None = None
     last_error: str | None = None
@@ -87,6 +89,8 @@ def _instance_text(index: int, instance: InstanceStatus) -> str:
         parts.append(f"idle since {since}")
     if instance.inside:
         parts.append(f"inside `{instance.inside}`")
+    if instance.retries:
+        parts.append(f"began anew {instance.retries} times")
     if instance.last_error:
         parts.append(f"last error: {instance.last_error}")
     return f"Instance {index}: {state}; {', '.join(parts)}"

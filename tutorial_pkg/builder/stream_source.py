@@ -19,6 +19,7 @@ from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_so
 from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.declaration import InstancesDeclaration, State
 from tutorial_pkg.builder.frames import batches_of
+from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.builder.instance import Plan
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.rows import RowPacker
@@ -58,8 +59,12 @@ class BuiltStreamReader(LogReader):
         _check_time(self._parts, self._schema)
         column, seconds = self._parts.time_column, self._parts.heartbeat_seconds
         heartbeat = (column, seconds) if column and seconds else None
-        plan = Plan(self._parts.functions, RowPacker(self._schema), self._values, heartbeat)
+        plan = Plan(self.functions(), RowPacker(self._schema), self._values, heartbeat)
         return Instances(plan, logs, backlog, self._values.parallelism)
+
+    def functions(self) -> Functions:
+        """What the instances call."""
+        return self._parts.functions
 
     def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
         wanted = RowPacker(self._schema).arrow_schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -49,21 +50,54 @@ class Patience:
             self._news_at = self._answered_at
 
 
+LONGER = 10  # times the first pause: the longest one
+
+
+class Tries:
+    """How long, and after which pauses, one work is tried again after errors that may pass.
+
+    The pauses double up to ten times the first. Each is cut short by chance, by up to a half, so
+    that those who failed together do not come back together. The last try is when time is up.
+    """
+
+    def __init__(
+        self,
+        may_pass: Callable[[Exception], bool],
+        seconds: float,
+        pause: float = 0.2,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._may_pass, self._clock, self._chance = may_pass, clock, chance
+        self._until = clock() + seconds
+        self._pause, self._longest = pause, LONGER * pause
+
+    def pause_after(self, error: Exception) -> float:
+        """Seconds until the next try. Raises `error` if it will not pass, or time is up."""
+        left = self._until - self._clock()
+        if left <= 0 or not self._may_pass(error):
+            raise error
+        pause, self._pause = self._pause, min(2 * self._pause, self._longest)
+        return min(left, pause * (1 - self._chance() / 2))
+
+
 def patiently(
     work: Callable[[], Answer],
     may_pass: Callable[[Exception], bool],
     seconds: float,
     pause: float = 0.2,
+    between: Callable[[Exception], object] = lambda error: None,
 ) -> Answer:
     """What `work` returns; it is tried again, for so long, after errors that may pass.
 
-    An error that will not pass is raised at once, and the last one when time is up.
+    An error that will not pass is raised at once, and the last one when time is up. `between` is
+    told of each other one. For the pauses see `Tries`.
     """
-    deadline = time.monotonic() + seconds
+    tries = Tries(may_pass, seconds, pause)
     while True:
         try:
             return work()
         except Exception as error:
-            if not may_pass(error) or time.monotonic() >= deadline:
-                raise
-        time.sleep(pause)
+            rest = tries.pause_after(error)
+            between(error)
+        time.sleep(rest)

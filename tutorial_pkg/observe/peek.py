@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 MOST_ROWS = 20
+_log = logging.getLogger(__name__)
 _PREFIX = "peek "  # of the metrics' names, so that others are left alone
 
 
@@ -44,10 +46,11 @@ def peek(
         lines = peek(lines, "lines", to=logging.info)   # logs
 
     They are the first rows of as many partitions. `to` gets each as a `Peeked`, in the thread of a
-    listener. The rows travel in the query's metrics (`DataFrame.observe`); so peek at what is
-    small, and `drop` long columns from a stage before. On two cores each row takes some forty
-    nanoseconds longer: nothing at a thousand rows a second, 4 % of the time at a million.
-    Filters behind a peek stay behind it. A peek of the same name replaces the one before.
+    listener; when it raises, that is logged, and the query and other peeks go on. The rows travel
+    in the query's metrics (`DataFrame.observe`); so peek at what is small, and `drop` long columns
+    from a stage before. On two cores each row takes some forty nanoseconds longer: nothing at a
+    thousand rows a second, 4 % of the time at a million. Filters behind a peek stay behind it. A
+    peek of the same name replaces the one before.
 
     Raises `ValueError` for a DataFrame that is no stream, whose `show()` does the same, and for
     `rows` outside of 1..20.
@@ -95,13 +98,21 @@ class _Listener(StreamingQueryListener):
             for first in found if to else ():
                 if to and first is not None:
                     name, query = metric.removeprefix(_PREFIX), told.name or str(told.id)
-                    to(Peeked(name, query, told.batchId, first.partition, first.row))
+                    _hand_over(Peeked(name, query, told.batchId, first.partition, first.row), to)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing is new."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """The next start goes on peeking."""
+
+
+def _hand_over(peeked: Peeked, to: Callable[[Peeked], object]) -> None:
+    """An error in a function of the user's is told, and silences no other peek."""
+    try:
+        to(peeked)
+    except Exception:
+        _log.exception("peek(%r): its `to` failed for %s", peeked.name, peeked)
 
 
 _listeners: WeakKeyDictionary[SparkSession, _Listener] = WeakKeyDictionary()

@@ -7,8 +7,10 @@ where tasks run, and its state in RocksDB: `use_rocksdb` sets that for a session
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -91,7 +93,8 @@ def sliding(
 
     A row is accumulated into one *frame*, as long as the slide; nothing else of it is kept. When a
     frame closes it is combined into the window, and the one that has left the window is deducted:
-    two steps for each result, however many rows and however long the window. The output mode is
+    two steps for each result, however many rows and however long the window. What floats have been
+    rounded by stays in later windows; NaN and infinity do not. The output mode is
     `append`; the column `end` is the window's end. Rows behind the watermark are dropped, also
     those whose window is still open; and rows without a time, as `F.window` does.
 
@@ -171,13 +174,21 @@ class Sliding(StatefulProcessor):
         if newest := self._frame(end):
             frames, window = frames + 1, self._operation.combine(window, newest)
         if gone := self._frame(end - self._window):
-            frames, window = frames - 1, self._operation.deduct(window, gone)
+            frames, window = frames - 1, self._without(gone, window, end)
             self._frames.removeKey((end - self._window,))
         if frames:
             self._sum.update((frames, *window))
             yield self._row(*key, _from_millis(end), *self._operation.finish(window))
         else:
             self._sum.clear()
+
+    def _without(self, gone: Accumulator, window: Accumulator, end: int) -> Accumulator:
+        """NaN and infinity cannot be deducted: behind them the frames are combined anew."""
+        if all(math.isfinite(number) for number in window if isinstance(number, float)):
+            return self._operation.deduct(window, gone)
+        ends = range(end - self._window + self._slide, end + 1, self._slide)
+        there = filter(None, map(self._frame, ends))
+        return reduce(self._operation.combine, there, self._operation.create())
 
     def _window_so_far(self) -> tuple[int, Accumulator]:
         """How many frames are in the window, and what they hold together."""

@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 
 from tutorial_pkg import builder as builder_package
 from tutorial_pkg.builder import (
+    CursorSourceBuilder,
     OptionValues,
     ReplayableSourceBuilder,
     SinkBuilder,
@@ -179,7 +180,7 @@ def test_the_help_leads_to_all_that_can_follow() -> None:
     text = " ".join(str(SourceBuilder.__doc__).split())
     methods = [
         name
-        for follows in (StreamSourceBuilder, ReplayableSourceBuilder)
+        for follows in (StreamSourceBuilder, CursorSourceBuilder, ReplayableSourceBuilder)
         for name in dir(follows)
         if not name.startswith("_")
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tutorial_pkg.core.patience import IDLE_AFTER, LONGEST, SHORT, Patience
+import pytest
+
+from tutorial_pkg.core.patience import IDLE_AFTER, LONGEST, SHORT, Patience, Tries
 
 
 class Clock:
@@ -62,3 +64,21 @@ def test_a_source_that_is_told_of_news_waits_for_them_also_right_after_some() ->
     before = clock.now
     patience.wait(clock.sleep)
     assert clock.now == before + SHORT
+
+
+def paused(chance: float, seconds: float) -> list[float]:
+    """The pauses after a work that always fails at once."""
+    clock, pauses = Clock(), list[float]()
+    tries = Tries(lambda _: True, seconds, 0.5, clock, lambda: chance)
+    with pytest.raises(OSError):
+        while True:
+            pauses.append(tries.pause_after(OSError()))
+            clock.sleep(pauses[-1])
+    return pauses
+
+
+def test_pauses_double_are_cut_by_chance_and_end_when_time_is_up() -> None:
+    assert paused(0, 20) == [0.5, 1, 2, 4, 5, 5, 2.5]
+    assert paused(1, 2.5) == [0.25, 0.5, 1, 0.75]
+    with pytest.raises(LookupError):
+        Tries(lambda _: False, 20).pause_after(LookupError())

@@ -294,6 +294,7 @@ def _check_columns(table: DeltaTable, schema: StructType, options: OptionValues)
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Upload)
+    .retry(seconds=0)  # it waits by itself
     .receive_batch(Upload.receive_batch)
     .flush(Upload.flush)
     .destroy(Upload.close)

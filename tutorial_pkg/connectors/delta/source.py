@@ -193,6 +193,7 @@ def _as_inserted(
 
 source = (
     SourceBuilder.replayable(FORMAT, schema_of, splits, latest, read)
+    .retry(seconds=0)  # it waits by itself
     .connect(Round)
     .bound(bound)
     .limit("maxVersionsPerTrigger", "versions in a batch; all rows of the table count as one")

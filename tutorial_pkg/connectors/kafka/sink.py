@@ -152,6 +152,7 @@ def _pairs(column: pa.Array) -> list[list[tuple[str, bytes | None]] | None]:
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Sender)
+    .retry(seconds=0)  # it waits by itself
     .receive_batch(Sender.send)
     .flush(Sender.flush)
     .destroy(Sender.close)

@@ -117,6 +117,7 @@ class Queue:
 
 source = (
     SourceBuilder.stream(FORMAT, SCHEMA, create=Queue)
+    .retry(seconds=0)  # it waits by itself
     .fill(Queue.fill)
     .snapshot(Queue.snapshot)
     .restore(Queue.restore)

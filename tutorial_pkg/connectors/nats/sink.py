@@ -114,6 +114,7 @@ def _chunks(messages: Iterator[Message]) -> Iterator[list[Message]]:
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Publisher)
+    .retry(seconds=0)  # it waits by itself
     .receive_batch(Publisher.send)
     .destroy(Publisher.close)
     .check(check)

@@ -160,6 +160,7 @@ class Reading:
 
 source = (
     SourceBuilder.replayable(FORMAT, SCHEMA, splits, latest, read)
+    .retry(seconds=0)  # it waits by itself
     .connect(Stream)
     .close(Stream.close)
     .distributed()

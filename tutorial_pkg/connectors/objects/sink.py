@@ -179,6 +179,7 @@ def _mark(store: Store) -> None:
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Upload)
+    .retry(seconds=0)  # it waits by itself
     .receive_batch(Upload.receive_batch)
     .flush(Upload.flush)
     .destroy(Upload.close)

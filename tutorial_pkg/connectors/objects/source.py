@@ -123,6 +123,7 @@ def _shares(options: OptionValues) -> Iterator[list[Part]]:
 
 source = (
     SourceBuilder.replayable(FORMAT, schema_of, splits, latest, read)
+    .retry(seconds=0)  # it waits by itself
     .connect(Look)
     .bound(bound)
     .limit("maxFilesPerTrigger", "objects in a batch")

@@ -263,6 +263,7 @@ def _structs(packer: RowPacker, rows: Sequence[Row]) -> pa.StructArray:
 
 source = (
     SourceBuilder.replayable(FORMAT, changes_schema, splits, latest, read)
+    .retry(seconds=0)  # it waits by itself
     .bound(bound)
     .commit(commit)
     .options(*READ)

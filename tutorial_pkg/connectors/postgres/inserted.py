@@ -162,6 +162,7 @@ def check_inserted(context: SplitContext) -> None:
 
 source = (
     SourceBuilder.replayable(FORMAT, table_schema, splits, latest, read)
+    .retry(seconds=0)  # it waits by itself
     .connect(Look)
     .bound(bound)
     .options(*READ)

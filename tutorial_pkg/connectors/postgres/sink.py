@@ -251,6 +251,7 @@ def check(context: TargetContext) -> None:
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Stage)
+    .retry(seconds=0)  # it waits by itself
     .receive_batch(Stage.receive_batch)
     .flush(Stage.flush)
     .destroy(Stage.close)

@@ -1,0 +1,247 @@
+"""`SourceBuilder.cursor` without Spark: pages, once each, through the log and without one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from tests.stream_runs import NUMBER, running
+from tutorial_pkg.builder import CursorSourceBuilder, SourceBuilder
+from tutorial_pkg.builder.context import SplitContext
+from tutorial_pkg.builder.functions import Functions
+from tutorial_pkg.builder.pages import Walk
+from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.splits import SplitCalls
+
+
+class Service:
+    """Numbers by split, in pages of ten; positions are how many came before."""
+
+    def __init__(self, **numbers: list[int]) -> None:
+        self.numbers = numbers
+        self.asked: list[tuple[str, Any]] = []  # that had an answer
+
+    def read(self, context: Any, split: str, position: Any) -> tuple[Any, Any]:
+        start = position or 0
+        page = self.numbers[split][start : start + 10]
+        if page:
+            self.asked.append((split, position))
+        return page, start + len(page)
+
+    def builder(self) -> CursorSourceBuilder:
+        """The functions share memory with the test: nothing is pickled."""
+        read, splits = self.read, lambda context: list(self.numbers)
+        return SourceBuilder.cursor("pages", NUMBER, read).splits(splits)
+
+
+def cursor(read: Callable[..., Any]) -> CursorSourceBuilder:
+    return SourceBuilder.cursor("pages", NUMBER, read)
+
+
+def values(batches: Any) -> list[int]:
+    return [number for batch in batches for number in batch.column(0).to_pylist()]
+
+
+# ---- Through the log -----------------------------------------------------------------------------
+
+
+def test_no_page_is_asked_for_twice_and_a_restart_goes_on(tmp_path: Path) -> None:
+    service = Service(all=list(range(25)))
+    source = cursor(service.read).build()
+    with running(source, tmp_path, pollSeconds=0) as run:
+        assert run.rows_until(lambda rows: len(rows) == 25) == list(range(25))
+        offset = run.offset
+    service.numbers["all"] += range(25, 41)
+    with running(source, tmp_path, offset, pollSeconds=0) as run:
+        assert run.rows_until(lambda rows: len(rows) == 16) == list(range(25, 41))
+    assert service.asked == [("all", at) for at in (None, 10, 20, 25, 35)]
+
+
+def test_other_numbers_of_threads_share_the_splits(tmp_path: Path) -> None:
+    service = Service(**{f"s{place}": list(range(place, 100, 7)) for place in range(7)})
+    source, offset = service.builder().distributed(3).build(), None
+    wanted = list(range(100))
+    for count in (3, 1, 5):
+        with running(source, tmp_path, offset, parallelism=count, pollSeconds=0) as run:
+            found: list[int] = []
+            while len(found) < len(wanted):
+                found += run.rows_until(bool)
+            assert sorted(found) == wanted
+            offset = run.offset
+        wanted = [1_000 + number for number in range(7)]
+        for numbers, number in zip(service.numbers.values(), wanted, strict=True):
+            numbers.append(number)
+    assert len(set(service.asked)) == len(service.asked)
+
+
+def test_available_now_asks_for_all_pages_and_ends(tmp_path: Path) -> None:
+    """Also with a backlog of one page, and though the first split grows."""
+    service = Service(a=list(range(95)), b=[])
+    source = service.builder().build()
+    found, sizes = [], []
+    with running(source, tmp_path, maxRowsPerTrigger=10, maxBacklogBytes=1) as run:
+        run.reader.prepareForTriggerAvailableNow()
+        limit = run.reader.getDefaultReadLimit()
+        while (end := run.reader.latestOffset(run.offset, limit)) != run.offset:
+            parts = run.reader.partitions(run.offset, end)
+            rows = values(batch for part in parts for batch in run.reader.read(part))
+            found += rows
+            sizes.append(len(rows))
+            run.offset = end
+    assert found == list(range(95))
+    assert sizes == [10] * 9 + [5]
+    with running(source, tmp_path, run.offset) as run:
+        run.reader.prepareForTriggerAvailableNow()
+        assert run.rows() == []
+
+
+def test_a_path_is_for_streams_only() -> None:
+    source: Any = Service(all=[1]).builder().build()
+    with pytest.raises(ValueError, match="option `path` is missing; a stream keeps its pages in"):
+        source({}).streamReader(NUMBER)
+
+
+@pytest.mark.parametrize("without_log", [False, True])
+def test_a_batch_has_all_pages_of_all_splits(without_log: bool) -> None:
+    service = Service(a=list(range(25)), b=[], c=[100])
+    builder = service.builder().replayable() if without_log else service.builder()
+    source: Any = builder.build()
+    reader = source({}).reader(NUMBER)
+    found = {part.split: values(reader.read(part)) for part in reader.partitions()}
+    assert found == {"a": list(range(25)), "b": [], "c": [100]}
+
+
+# ---- Without a log -------------------------------------------------------------------------------
+
+
+def reader_of(service: Service, **options: object) -> Any:
+    source: Any = service.builder().replayable().build()
+    return source({name: str(value) for name, value in options.items()}).streamReader(NUMBER)
+
+
+def batch(reader: Any, start: Any, end: Any) -> list[int]:
+    parts = reader.partitions(start, end)
+    return [number for part in parts for number in values(reader.read(part))]
+
+
+def test_pages_go_to_tasks_and_a_repeated_batch_is_the_same() -> None:
+    service = Service(a=list(range(25)), b=list(range(100, 112)))
+    reader = reader_of(service, pollSeconds=0)
+    start = reader.initialOffset()
+    one = json.loads(json.dumps(reader.latestOffset(start, ReadMaxRows(10_000))))
+    first = batch(reader, start, one)
+    assert sorted(first) == [*range(25), *range(100, 112)]
+    assert len(set(service.asked)) == len(service.asked) == 5
+    assert reader.latestOffset(one, ReadMaxRows(10_000)) == one
+    service.numbers["a"] += range(25, 30)
+    two = reader.latestOffset(one, ReadMaxRows(10_000))
+    again = reader_of(service)
+    assert batch(again, start, one) == first  # though the last page has more rows now
+    assert batch(again, one, two) == batch(reader, one, two) == list(range(25, 30))
+    assert again.latestOffset(two, ReadMaxRows(10_000)) == two
+
+
+def test_a_limit_counts_rows_and_cuts_no_page() -> None:
+    reader = reader_of(Service(a=list(range(45)), b=list(range(100, 123))), maxRowsPerTrigger=25)
+    offset, sizes = reader.initialOffset(), []
+    reader.prepareForTriggerAvailableNow()
+    while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        sizes.append(len(batch(reader, offset, end)))
+        offset = end
+    assert sizes == [30, 33, 5]
+
+
+def test_a_limit_does_not_bound_a_query_that_wants_all() -> None:
+    reader = reader_of(Service(a=list(range(45))), maxRowsPerTrigger=1)
+    start = reader.initialOffset()
+    assert len(batch(reader, start, reader.latestOffset(start, ReadAllAvailable()))) == 45
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda numbers: numbers.__setitem__(3, 7),  # another row
+        lambda numbers: numbers.pop(0),  # pages begin elsewhere
+        lambda numbers: numbers.clear(),
+    ],
+)
+def test_a_page_that_has_changed_ends_the_query(change: Callable[[list[int]], Any]) -> None:
+    service = Service(a=list(range(12)))
+    reader = reader_of(service)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(1_000))
+    change(service.numbers["a"])
+    with pytest.raises(LookupError, match="split `a`: the 12 rows from position None on are not"):
+        batch(reader_of(service), start, end)
+
+
+def test_one_thread_asks_where_there_is_no_log() -> None:
+    with pytest.raises(ValueError, match="`distributed` is for pages that go through the log"):
+        Service().builder().distributed(2).replayable().build()
+
+
+# ---- What `read` returns -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (([1], None), "failed: ValueError: the next position is None, where a source begins; at"),
+        (([], None), "failed: ValueError: the next position is None"),
+        (([1], "x"), "failed: ValueError: the page has rows, but the next position is the same"),
+        ([1], "failed: TypeError: return the rows, as a list, and the next position: got [1]"),
+        (({"number": 1}, 2), "failed: TypeError: return the rows, as a list, and the next"),
+        (("1", 2), "failed: TypeError: return the rows, as a list, and the next position"),
+        (([], float("nan")), "failed: ValueError: Out of range float values are not JSON"),
+        ((["a"], 2), "failed: ValueError: column `number` BIGINT cannot hold 'a'"),
+    ],
+)
+def test_a_wrong_answer_is_named(answer: Any, text: str) -> None:
+    source: Any = cursor(lambda *_: answer).splits(lambda _: {"a": "x"}).build()
+    reader = source({}).reader(NUMBER)
+    with pytest.raises(Exception, match=re.escape(f"`read` of split `a` at position 'x' {text}")):
+        list(reader.read(reader.partitions()[0]))
+
+
+def test_rows_may_be_record_batches_and_positions_what_json_can_hold() -> None:
+    record_batch = pa.RecordBatch.from_pydict({"number": [1, 2]})
+    pages: dict[str, Any] = {
+        "null": (record_batch, ("a", 1)),
+        '["a", 1]': ([record_batch, 3, (4,)], {"token": "b"}),
+        '{"token": "b"}': (iter([5]), "end"),
+        '"end"': ([], "end"),
+    }
+    source: Any = cursor(lambda _, split, at: pages[json.dumps(at)]).build()
+    reader = source({}).reader(NUMBER)
+    assert values(reader.read(reader.partitions()[0])) == [1, 2, 1, 2, 3, 4, 5]
+
+
+# ---- Whose turn it is ----------------------------------------------------------------------------
+
+
+def test_splits_take_turns_appear_vanish_and_rest_at_their_end() -> None:
+    service, now = Service(a=list(range(20)), b=[1]), [100.0]
+    functions = Functions(
+        "pages", {"read": service.read, "splits": lambda _: list(service.numbers)}
+    )
+    calls = SplitCalls(functions, SplitContext(options=None, schema=StructType()))  # type: ignore[arg-type]
+    walk = Walk(calls, RowPacker(NUMBER), 5.0, clock=lambda: now[0])
+
+    def asked() -> str:
+        return "".join(page.split for page in iter(walk.next_page, None))
+
+    assert asked() == "ababa"
+    assert asked() == ""
+    service.numbers = {"a": list(range(21)), "c": [9]}
+    assert asked() == ""
+    now[0] += 5
+    assert asked() == "acac"
+    assert walk.positions == {"a": 21, "b": 1, "c": 1}

@@ -1,0 +1,322 @@
+"""A refused connection ends no query: what is tried again in each kind of source and sink."""
+
+from __future__ import annotations
+
+import urllib.error
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from tests.stream_runs import NUMBER, running
+from tutorial_pkg.builder import (
+    Buffer,
+    SinkBuilder,
+    SourceBuilder,
+    SourceContext,
+    StreamSourceBuilder,
+    builder_status,
+)
+from tutorial_pkg.builder.functions import FunctionError
+from tutorial_pkg.builder.retries import Retries
+from tutorial_pkg.builder.sink_builder import KEPT_ROWS
+from tutorial_pkg.processes.query_process import wait_until
+
+SOON = {"retryPauseMillis": "1"}
+
+
+class Refusing:
+    """Refuses what `at` names, so often for each."""
+
+    def __init__(self, times: int = 2, error: type[BaseException] = ConnectionRefusedError) -> None:
+        self.left: dict[str, int] = {}
+        self.times, self.error = times, error
+
+    def at(self, name: str) -> None:
+        left = self.left.setdefault(name, self.times)
+        if left:
+            self.left[name] = left - 1
+            raise self.error(name)
+
+
+@pytest.fixture(autouse=True)
+def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions share memory with the test; nothing is pickled."""
+    monkeypatch.setattr("tutorial_pkg.builder.declaration.check_travel", lambda *_: None)
+    properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "7"}
+    sink = "tutorial_pkg.builder.sink_builder"
+    monkeypatch.setattr(f"{sink}.task_property", properties.__getitem__)
+    monkeypatch.setattr(f"{sink}.this_task", lambda: SimpleNamespace(partitionId=lambda: 0))
+
+
+# ---- Which errors --------------------------------------------------------------------------------
+
+
+def raised(*errors: BaseException, suppressed: bool = False) -> BaseException:
+    """The first, to which the others led."""
+    for error, cause in pairwise(errors):
+        error.__context__, error.__suppress_context__ = cause, suppressed
+    return errors[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (ConnectionResetError(), True),
+        (TimeoutError(), True),
+        (raised(urllib.error.URLError("refused"), ConnectionRefusedError()), True),
+        (raised(LookupError(), RuntimeError(), ConnectionRefusedError()), True),
+        (raised(LookupError(), ConnectionRefusedError(), suppressed=True), False),
+        (LookupError(), False),
+        (OSError(28, "no space"), False),
+    ],
+)
+def test_an_error_may_pass_if_the_network_led_to_it(error: BaseException, passes: bool) -> None:
+    assert Retries().may_pass(error) is passes
+
+
+@pytest.mark.parametrize("given", [{"seconds": -1}, {"pause": 0}, {"errors": ["OSError"]}])
+def test_retry_says_what_it_takes(given: dict[str, Any]) -> None:
+    builder = SourceBuilder.cursor("pages", NUMBER, lambda *_: ([], 0))
+    with pytest.raises(ValueError, match="`retry` takes classes of errors, `seconds` from 0 on an"):
+        builder.retry(*given.pop("errors", []), **given)
+
+
+def test_the_options_are_those_that_were_declared() -> None:
+    builder = SourceBuilder.cursor("pages", NUMBER, lambda *_: ([], 0))
+    assert "retrySeconds (0 or more; default 30)" in str(builder.build().__doc__)
+    assert "retryPauseMillis (1 or more; default 500)" in str(builder.build().__doc__)
+    text = str(builder.retry(LookupError, seconds=7, pause=0.02).build().__doc__)
+    assert "retrySeconds (0 or more; default 7)" in text
+    assert "retryPauseMillis (1 or more; default 20)" in text
+    assert "retry" not in str(builder.retry(seconds=0).build().__doc__)
+
+
+# ---- Streams -------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """Five of them with each `fill`; refuses in the middle of the third."""
+
+    def __init__(self, refusing: Refusing) -> None:
+        refusing.at("create")
+        self.refusing, self.next = refusing, 0
+
+    def fill(self, buffer: Buffer) -> None:
+        for _ in range(5):
+            buffer.add(self.next, token=self.next)
+            self.next += 1
+            if self.next == 13:
+                self.refusing.at("fill")
+
+    def go_to(self, snapshots: list[int]) -> None:
+        self.refusing.at("restore")
+        [self.next] = snapshots
+
+
+def numbers(refusing: Refusing) -> StreamSourceBuilder[Numbers]:
+    builder = SourceBuilder.stream("numbers", NUMBER, lambda context: Numbers(refusing))
+    return (
+        builder.fill(Numbers.fill)
+        .snapshot(lambda state: state.next)
+        .restore(Numbers.go_to)
+        .acknowledge(lambda state, tokens: refusing.at("acknowledge"))
+    )
+
+
+def test_an_instance_begins_anew_where_it_was(tmp_path: Path) -> None:
+    """What a `fill` that failed had added is not in the log: its state is made again."""
+    with running(numbers(Refusing()).build(), tmp_path, **SOON) as run:
+        found = run.rows_until(lambda rows: len(rows) >= 100)
+        # twice each: `create`, `fill` and `restore`; `acknowledge` is called again by itself
+        wait_until(lambda: "began anew 6 times" in str(builder_status(tmp_path)), 60, "status")
+    assert found == list(range(len(found)))
+
+
+@pytest.mark.parametrize(
+    ("error", "options"), [(LookupError, {}), (ConnectionError, {"retrySeconds": "0"})]
+)
+def test_other_errors_and_too_many_end_the_query(
+    tmp_path: Path, error: type[BaseException], options: dict[str, str]
+) -> None:
+    with running(numbers(Refusing(1, error)).build(), tmp_path, **SOON, **options) as run:
+        text = f"FunctionError: format `numbers`: `create` of instance 0 failed: {error.__name__}"
+        assert run.failure().startswith(text)
+
+
+def test_a_destroy_that_fails_fills_no_closed_source_again(tmp_path: Path) -> None:
+    refusing = Refusing(1)
+
+    def fill(state: Any, buffer: Buffer) -> None:
+        buffer.add(1)
+        buffer.close()
+
+    builder = SourceBuilder.stream("once", NUMBER, lambda context: None).fill(fill)
+    source = builder.destroy(lambda state: refusing.at("destroy")).build()
+    with running(source, tmp_path, **SOON) as run:
+        assert "`destroy` of instance 0 failed" in run.failure()
+    with running(builder.build(), tmp_path, run.offset) as run:
+        run.reader.prepareForTriggerAvailableNow()
+        assert run.rows() == [1]
+
+
+def test_a_cursor_begins_anew_at_the_page_that_was_refused(tmp_path: Path) -> None:
+    refusing = Refusing()
+
+    def read(context: Any, split: str, position: Any) -> tuple[list[int], int]:
+        start = position or 0
+        if start:
+            refusing.at("read")
+        return list(range(start, min(start + 3, 10))), min(start + 3, 10)
+
+    builder = SourceBuilder.cursor("pages", NUMBER, read)
+    builder.connect(lambda options: refusing.at("connect"))
+    with running(builder.build(), tmp_path, **SOON, pollSeconds=0) as run:
+        assert run.rows_until(lambda rows: len(rows) >= 10) == list(range(10))
+        wait_until(lambda: builder_status(tmp_path).instances[0].retries == 4, 60, "status")
+    refusing.left.clear()
+    reader: Any = builder.replayable().build()(SOON).streamReader(NUMBER)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(100))
+    [part] = reader.partitions(start, end)
+    found = pa.Table.from_batches(list(reader.read(part)))
+    assert found.column(0).to_pylist() == list(range(10))
+    assert refusing.left == {"connect": 0, "read": 0}
+
+
+# ---- In tasks ------------------------------------------------------------------------------------
+
+
+def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connection() -> None:
+    refusing, open_now = Refusing(1), list[object]()
+
+    def connect(options: Any) -> object:
+        refusing.at("connect")
+        open_now.append(object())
+        return open_now[-1]
+
+    def asking(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(context: Any, *arguments: Any) -> Any:
+            assert open_now == [context.connection]
+            refusing.at(name)
+            return answer(*arguments)
+
+        return ask
+
+    def read(context: Any, split: str, start: int, end: int) -> Any:
+        yield start
+        refusing.at("read")
+        yield from range(start + 1, end)
+
+    builder = SourceBuilder.replayable(
+        *("numbers", NUMBER, asking("splits", lambda: ["a"])),
+        latest=asking("latest", lambda split, start: 9),
+        read=read,
+    )
+    builder.connect(connect).close(open_now.remove)
+    builder.bound(lambda c, split, start, end, rows: asking("bound", lambda: end)(c))
+    reader: Any = builder.commit(asking("commit", lambda done: None)).build()(SOON)
+    reader = reader.streamReader(NUMBER)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    reader.commit(end)
+    reader.stop()
+    [part] = reader.partitions(start, end)
+    reader.stop()
+    [batch] = reader.read(part)
+    assert batch.column(0).to_pylist() == list(range(9))
+    assert not any(refusing.left.values()) and len(refusing.left) == 6
+    assert open_now == []
+
+
+def test_a_read_is_not_repeated_when_spark_has_some_of_its_rows() -> None:
+    refusing = Refusing(1)
+
+    def read(context: Any, split: str, start: int, end: int) -> Any:
+        yield pa.RecordBatch.from_pydict({"number": [1]})
+        refusing.at("read")
+
+    builder = SourceBuilder.replayable("one", NUMBER, lambda _: ["a"], lambda *_: 1, read)
+    reader: Any = builder.build()(SOON).reader(NUMBER)  # type: ignore[call-arg]
+    with pytest.raises(FunctionError, match="`read` of split `a` failed: ConnectionRefusedError"):
+        list(reader.read(reader.partitions()[0]))
+
+
+def test_a_batch_begins_anew_before_its_first_rows() -> None:
+    refusing = Refusing()
+
+    def create(context: SourceContext) -> None:
+        refusing.at("create")
+
+    def fill(state: None, buffer: Buffer) -> None:
+        buffer.add(1)
+        refusing.at("fill")
+        buffer.close()
+
+    builder = SourceBuilder.batch("one", NUMBER, create).fill(fill)
+    reader: Any = builder.build()(SOON).reader(NUMBER)  # type: ignore[call-arg]
+    [batch] = reader.read(reader.partitions()[0])
+    assert batch.column(0).to_pylist() == [1]
+
+
+class Target:
+    """Rows by attempt; each function is refused at first."""
+
+    def __init__(self, refusing: Refusing) -> None:
+        self.refusing, self.attempts = refusing, list[list[int]]()
+        self.flushed = self.destroyed = 0
+
+    def create(self, context: Any) -> list[int]:
+        self.refusing.at("create")
+        self.attempts.append([])
+        return self.attempts[-1]
+
+    def receive(self, state: list[int], row: Row) -> None:
+        state.append(row.number)
+        if row.number == 3:
+            self.refusing.at("receive")
+
+    def flush(self, state: list[int]) -> list[int]:
+        self.refusing.at("flush")
+        return state
+
+    def destroy(self, state: list[int]) -> None:
+        self.destroyed += 1
+
+    def commit(self, context: Any, handles: list[list[int]]) -> None:
+        self.refusing.at("commit")
+        self.handles = handles
+
+    def writer(self) -> Any:
+        builder = SinkBuilder.stream("target", self.create).receive(self.receive).flush(self.flush)
+        built = builder.destroy(self.destroy).commit(self.commit).build()
+        return built(SOON).streamWriter(NUMBER, False)
+
+
+def test_a_task_of_a_sink_begins_anew_with_all_its_rows() -> None:
+    target = Target(Refusing())
+    message = target.writer().write(Row(number=number) for number in range(10))
+    target.writer().commit([message], 7)
+    assert target.handles == [list(range(10))]
+    assert not any(target.refusing.left.values()) and len(target.refusing.left) == 4
+    assert target.destroyed == len(target.attempts) == 5
+
+
+@pytest.mark.parametrize("before", [KEPT_ROWS - 1, KEPT_ROWS])
+def test_rows_that_are_not_kept_cannot_be_written_again(before: int) -> None:
+    """A task begins anew only as long as it can do so with all of them."""
+    target = Target(Refusing(1))
+    target.refusing.left |= {"create": 0, "flush": 0}
+    rows = [*range(10, 10 + before), 3, 4]
+    if before == KEPT_ROWS:
+        with pytest.raises(FunctionError, match="`receive` of task 0 failed: ConnectionRefusedErr"):
+            target.writer().write(Row(number=number) for number in rows)
+    else:
+        message = target.writer().write(Row(number=number) for number in rows)
+        assert message.handle == rows
