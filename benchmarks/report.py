@@ -132,6 +132,7 @@ def _processor() -> str:
 
 
 CLIENTS = (  # section, group, series, what is told of it, aim
+    ("network_trust", "burst", "TLS", "`network_lines` over TLS, of plain TCP", 0.6),
     ("postgres", "Reading a table", "postgres, two tasks", "`postgres`, reading, of ADBC", 0.6),
     (
         "postgres",

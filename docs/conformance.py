@@ -184,7 +184,14 @@ def install_others() -> None:
 SOURCES: dict[str, tuple[Callable[[Path], StreamSource], str]] = {
     "file_lines": (kit_subjects.file_lines, "ours: replayable while files are appended to"),
     "cpu_log": (kit_subjects.cpu_log_source, "ours: as `file_lines`"),
-    "network_lines": (kit_subjects.network_lines, "ours: exactly once from its log on"),
+    "network_lines": (
+        kit_subjects.network_lines,
+        "ours: exactly once from its log on, and from senders that have a name",
+    ),
+    "network_lines over TLS": (
+        kit_subjects.network_lines_tls,
+        "the same, with certificates on both sides",
+    ),
     "builder stream": (
         kit_subjects.built_stream,
         "`SourceBuilder.stream` with snapshot and restore: exactly once",

@@ -31,6 +31,11 @@ class ReceiverProcess:
         self.begin()
         wait_until(self._listens, SECONDS, "a receiver that listens")
 
+    def is_up(self) -> bool:
+        """Whether it listens."""
+        status = network_status(self._folder)
+        return status.listening and status.process == self._process.pid
+
     def begin(self) -> None:
         """As `start`, but it does not wait."""
         command = [sys.executable, "-m", "tutorial_pkg", "receive", *self._words]
@@ -47,5 +52,4 @@ class ReceiverProcess:
 
     def _listens(self) -> bool:
         assert self._process.poll() is None, "the receiver has ended"
-        status = network_status(self._folder)
-        return status.listening and status.process == self._process.pid
+        return self.is_up()

@@ -5,22 +5,27 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+import sys
 import threading
-import time
 
 HOST = "127.0.0.1"
 _RESET = b"\1\0\0\0\0\0\0\0"
 
 
 class CuttingProxy:
-    """Leads each connection to `target`; `cut` ends all that are open, with resets."""
+    """Leads each connection to `target`; `cut` ends all that are open, with resets.
+
+    So does a connection end by itself after `most` bytes to the target.
+    """
 
     def __init__(self, target: int, seed: int = 27) -> None:
         self._target, self._chance = target, random.Random(seed)
+        self.most = sys.maxsize
+        self.connections = 0  # so far
         self._server = socket.create_server((HOST, 0))
         self.port = self._server.getsockname()[1]
         self._open: list[socket.socket] = []
-        self._cutting = threading.Event()
+        self._cutting, self._was_cut = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
@@ -31,18 +36,22 @@ class CuttingProxy:
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        self.cut()
+        self._end_all()
         for thread in self._threads:
-            thread.join(10)
+            thread.join()
 
     def cut(self) -> None:
-        """What is under way gets through in part."""
+        """What comes next gets through in part; if nothing does, all is cut after a second."""
+        self._was_cut.clear()
         self._cutting.set()
-        time.sleep(0.02)
+        self._was_cut.wait(1)
+        self._end_all()
+        self._cutting.clear()
+
+    def _end_all(self) -> None:
         opened, self._open = self._open, []
         for each in opened:
             _reset(each)
-        self._cutting.clear()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # closed
@@ -54,22 +63,28 @@ class CuttingProxy:
                     client.close()
                     continue
                 self._open += [client, there]
-                for ends in ((client, there), (there, client)):
-                    thread = threading.Thread(target=self._pump, args=ends, daemon=True)
+                self.connections += 1
+                for way in ((client, there, self.most), (there, client, sys.maxsize)):
+                    thread = threading.Thread(target=self._pump, args=way, daemon=True)
                     self._threads.append(thread)
                     thread.start()
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket, most: int) -> None:
         try:
-            while data := source.recv(65536):
+            while data := source.recv(min(most, 65536)):
                 if self._cutting.is_set():
                     target.sendall(data[: self._chance.randrange(len(data))])
+                    self._was_cut.set()
                     return
                 target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
+                most -= len(data)
+            if most:
+                target.shutdown(socket.SHUT_WR)
+                return
         except OSError:  # one side is gone: so is the connection
-            _reset(source)
-            _reset(target)
+            pass
+        _reset(source)
+        _reset(target)
 
 
 def _reset(end: socket.socket) -> None:

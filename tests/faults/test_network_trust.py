@@ -1,18 +1,16 @@
 """From a file to a CPU log, exactly once, whatever dies on the way.
 
 A sender follows a file, through a proxy that cuts connections, to a receiver of its own; a query
-reads the receiver's log into `cpu_log`. Sender, receiver, driver and workers are killed, each once
-here, and 100 times in the soak test, one or two at a time.
+reads the receiver's log into `cpu_log`. Sender, receiver, driver, a worker and the connection are
+killed, each once here, and at random in the soak test: 100 times, one or two at a time.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -25,10 +23,14 @@ from tests.faults.log_account import items_in
 from tests.faults.spare_driver import SECONDS
 from tests.faults.test_family_kills import Service
 from tests.receivers import ReceiverProcess
+from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_until
 
-SOAK_KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "100"))
 CHANCE = random.Random(20261123)
+KINDS = ["sender", "receiver", "connection", "worker", "driver"]
+EACH_ONCE = [[kind] for kind in KINDS]
+AT_RANDOM = [CHANCE.sample(KINDS, CHANCE.choice([1, 2])) for _ in range(100)]
+LINES = 10_000  # between two kills
 
 
 class Sender:
@@ -63,6 +65,7 @@ class Line:
 
     def __init__(self, folder: Path, port: int, cleanup: ExitStack) -> None:
         self.file, self._written = folder / "sent.log", 0
+        self._lost = 0  # connections, with what was killed
         self._log = folder / "out"
         self.file.touch()
         self.receiver = cleanup.enter_context(ReceiverProcess(folder / "log", port))
@@ -82,32 +85,38 @@ class Line:
         self.sender.keep_up()
         self.service.keep_up()
 
+    def is_up(self, kind: str) -> bool:
+        """Whether it has come up since it was killed last."""
+        self.keep_up()
+        if kind in ("sender", "connection"):
+            return self.proxy.connections > self._lost
+        return self.receiver.is_up() if kind == "receiver" else bool(self._family("worker"))
+
     def kill(self, kind: str) -> None:
+        if kind in ("sender", "receiver", "connection"):
+            self._lost = self.proxy.connections
         if kind == "sender":
             self.sender.kill()
         elif kind == "receiver":
             self.receiver.kill()
         elif kind == "connection":
+            self.write(1_013)
             self.proxy.cut()
-        else:
-            self._kill_in_family(kind)
-
-    def _kill_in_family(self, kind: str) -> None:
-        kinds = self.service.family()
-        found = [each for name in kinds if name.startswith(kind) for each in kinds[name]]
-        if found:
+        elif found := self._family(kind):
             with suppress(psutil.NoSuchProcess):
                 CHANCE.choice(found).kill()
 
+    def _family(self, kind: str) -> list[psutil.Process]:
+        kinds = self.service.family()
+        return [each for name in kinds if name.startswith(kind) for each in kinds[name]]
+
     def is_complete(self) -> bool:
         self.keep_up()
-        return self.lines().total() >= self._written
-
-    def lines(self) -> Counter[str]:
-        return items_in(self._log)
+        files = self._log.glob("data.*.csv")
+        return sum(file.read_bytes().count(b"\n") for file in files) >= self._written
 
     def check(self) -> None:
-        found = self.lines()
+        found = items_in(self._log)
         assert found.keys() == {f"line-{number}" for number in range(self._written)}
         assert set(found.values()) == {1}, "there twice"
 
@@ -118,28 +127,14 @@ def line(tmp_path: Path, free_ports: Callable[[int], int]) -> Iterator[Line]:
         yield Line(tmp_path, free_ports(1), cleanup)
 
 
-KINDS = ["sender", "receiver", "connection", "worker", "driver"]
-
-
-def test_each_kind_is_killed_once_and_every_line_is_there_once(line: Line) -> None:
-    for kind in KINDS:
-        line.write(5_003)
-        time.sleep(CHANCE.uniform(0, 0.5))  # somewhere in the next batch
-        line.kill(kind)
-    wait_until(line.is_complete, 2 * SECONDS, "all lines in the CPU log")
-    line.check()
-
-
-@pytest.mark.soak
-def test_100_kills_and_a_million_lines(line: Line) -> None:
-    """`TUTORIAL_PKG_KILLS=10` makes it shorter."""
-    for _ in range(SOAK_KILLS):
-        line.write(10_000)
-        time.sleep(CHANCE.uniform(0, 1))
-        for kind in CHANCE.sample(KINDS, CHANCE.choice([1, 2])):
+@few_or_many("rounds", EACH_ONCE, AT_RANDOM)
+def test_whatever_is_killed_every_line_is_there_once(line: Line, rounds: list[list[str]]) -> None:
+    for kinds in rounds:
+        line.write(LINES)
+        for kind in kinds:
+            wait_until(lambda: line.is_up(kind), SECONDS, f"the {kind} up again")  # noqa: B023
+        time.sleep(CHANCE.uniform(0, 0.3))  # somewhere in the next batch
+        for kind in kinds:
             line.kill(kind)
-        line.keep_up()
-        if CHANCE.random() < 0.2:
-            wait_until(line.is_complete, 3 * SECONDS, "all lines in the CPU log")
     wait_until(line.is_complete, 5 * SECONDS, "all lines in the CPU log")
     line.check()

@@ -14,6 +14,7 @@ reads what there is. Folders may be on storage that several hosts share.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS, WriterLock
 RECEIVED, REPORTED = "received.json", "query/reported.json"
 POLL_SECONDS = 0.02
 DISCOVER_SECONDS = 1.0
-_GLOB = "*?["
+_SIGNS = "*?["
+_CHOICE = re.compile(r"(.*?)\{([^{}]*)\}(.*)", re.DOTALL)  # the first that holds no other
 
 
 # ---- The receiver's side -------------------------------------------------------------------------
@@ -188,17 +190,28 @@ class ReceivedLogs(Logs):
         if self._glob is None:
             return [self.directory]
         pattern = str(Path(self._glob).relative_to(self.directory))
-        return sorted(path for path in self.directory.glob(pattern) if path.is_dir())
+        found = {path for each in _chosen(pattern) for path in self.directory.glob(each)}
+        return sorted(path for path in found if path.is_dir())
 
 
 def _is_glob(path: str) -> bool:
-    return any(sign in path for sign in _GLOB) and not Path(path).is_dir()
+    signs = any(sign in path for sign in _SIGNS) or _CHOICE.fullmatch(path)
+    return bool(signs) and not Path(path).is_dir()
+
+
+def _chosen(pattern: str) -> list[str]:
+    """`a{b,c}` is `ab` and `ac`, as in Spark."""
+    choice = _CHOICE.fullmatch(pattern)
+    if not choice:
+        return [pattern]
+    before, parts, after = choice.groups()
+    return [each for part in parts.split(",") for each in _chosen(before + part + after)]
 
 
 def _fixed_part(path: str) -> Path:
     """The folders before the first that a glob leaves open."""
     parts = Path(path).parts
-    fixed = next(place for place, part in enumerate(parts) if any(sign in part for sign in _GLOB))
+    fixed = next(place for place, part in enumerate(parts) if set(part) & {*_SIGNS, "{"})
     return Path(*parts[:fixed])
 
 

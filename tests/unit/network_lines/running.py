@@ -16,6 +16,7 @@ from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
 from tutorial_pkg.processes.query_process import wait_until
 
 HOST = "127.0.0.1"
+SECONDS = 120  # until something that must happen counts as not happening
 
 
 class Running:
@@ -64,5 +65,5 @@ class Running:
         return b"".join(split(payload)[0] for _, payload in found).split(b"\n")[:-1]
 
     def wait_for_lines(self, count: int) -> list[bytes]:
-        wait_until(lambda: self.status.lines >= count, 60, f"{count} lines in the log")
+        wait_until(lambda: self.status.lines >= count, SECONDS, f"{count} lines in the log")
         return self.lines()

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tests.unit.network_lines.running import HOST, Running
+from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import ports as ports_module
 from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.listener import (
@@ -77,13 +77,13 @@ def test_a_sender_is_answered_only_after_its_lines_are_on_disk(start, monkeypatc
 
     def slow() -> int:
         syncs.append(sync())
-        assert go.wait(10)
+        assert go.wait(SECONDS)
         return syncs[-1]
 
     monkeypatch.setattr(running.log, "sync", slow)
     senders = [threading.Thread(target=send_lines, args=(HOST, running.port, ["x"]))]
     senders[0].start()
-    wait_until(lambda: syncs, 60, "the first sync")
+    wait_until(lambda: syncs, SECONDS, "the first sync")
     senders += [threading.Thread(target=send_lines, args=(HOST, running.port, ["y"])) for _ in "ab"]
     for sender in senders[1:]:
         sender.start()
@@ -93,7 +93,7 @@ def test_a_sender_is_answered_only_after_its_lines_are_on_disk(start, monkeypatc
     assert running.status.connections == 3
     go.set()
     for sender in senders:
-        sender.join(10)
+        sender.join(SECONDS)
         assert not sender.is_alive()
     assert len(syncs) == 2
 
@@ -108,7 +108,7 @@ def test_a_disk_that_refuses_confirms_nothing_and_ends_the_query(start, monkeypa
         once.setattr(os, "fdatasync", broken)
         with pytest.raises(ConnectionError):
             send_lines(HOST, running.port, ["in the log, and not on disk"])
-        wait_until(lambda: running.listener._ports[running.port].failure, 60, "the failure")
+        wait_until(lambda: running.listener._ports[running.port].failure, SECONDS, "the failure")
     with pytest.raises(OSError, match="Input/output error"):
         running.listener.raise_failure()
     running.log._sync_failure = None  # for the teardown
@@ -145,7 +145,7 @@ def test_half_lines_are_never_joined_to_those_of_others(start) -> None:
     running = start()
     with running.connect() as one, running.connect() as two:
         one.sendall(b"first ")
-        wait_until(lambda: running.status.connections == 2, 60, "both connections")
+        wait_until(lambda: running.status.connections == 2, SECONDS, "both connections")
         two.sendall(b"other\nsecond ")
         running.wait_for_lines(1)
         one.sendall(b"half\n")
@@ -184,7 +184,7 @@ def test_a_last_line_without_newline_can_be_kept_and_is_counted(start) -> None:
     assert running.status.dropped == {"too_long": 0, "unterminated": 0}
     assert running.status.kept_unterminated == 1
     expected = "dropped: none, kept: 1 unterminated"
-    wait_until(lambda: expected in str(network_status(running.directory)), 60, expected)
+    wait_until(lambda: expected in str(network_status(running.directory)), SECONDS, expected)
 
 
 def test_reasons_for_dropped_lines_are_told_together(start) -> None:
@@ -200,7 +200,7 @@ def test_half_line_of_a_broken_connection_is_dropped_and_counted(start) -> None:
     with reset_when_done(client):
         client.sendall(b"whole\nhalf")
         running.wait_for_lines(1)
-    wait_until(lambda: running.status.dropped["unterminated"] == 1, 60, "the count")
+    wait_until(lambda: running.status.dropped["unterminated"] == 1, SECONDS, "the count")
     send_lines(HOST, running.port, ["next"])
     assert running.lines() == [b"whole", b"next"]
 
@@ -278,7 +278,7 @@ def test_cap_of_connections_makes_others_wait(start) -> None:
     for client in clients:
         client.close()
     assert running.wait_for_lines(5)[4:] == [b"4"]
-    wait_until(lambda: running.status.connections == 0, 60, "all closed")
+    wait_until(lambda: running.status.connections == 0, SECONDS, "all closed")
 
 
 def test_idle_connection_gives_its_slot_back(start) -> None:
@@ -301,7 +301,7 @@ def test_single_bytes_do_not_keep_a_slot(start) -> None:
             while True:
                 slow.sendall(b"x")
                 waiting.join(0.05)
-        waiting.join(10)
+        waiting.join(SECONDS)
     assert running.lines() == [b"other"]
 
 
@@ -310,7 +310,7 @@ def test_full_backlog_stops_reading_until_the_query_has_processed_some(start) ->
     lines = [b"%07d" % number for number in range(2_000_000)]
     sending = threading.Thread(target=send_lines, args=(HOST, running.port, lines))
     sending.start()
-    wait_until(lambda: running.backlog.full, 60, "a full backlog")
+    wait_until(lambda: running.backlog.full, SECONDS, "a full backlog")
     stopped_at = running.log.end
     sending.join(0.5)
     assert sending.is_alive()
@@ -320,7 +320,7 @@ def test_full_backlog_stops_reading_until_the_query_has_processed_some(start) ->
         running.backlog.processed({running.port: running.log.end})
         return not sending.is_alive()
 
-    wait_until(all_sent, 60, "the sender's end")
+    wait_until(all_sent, SECONDS, "the sender's end")
     assert running.lines() == lines
 
 
@@ -328,7 +328,7 @@ def test_10_000_connections_leave_nothing_behind(start) -> None:
     running = start()
     process = psutil.Process(os.getpid())
     send_lines(HOST, running.port, ["warm"])
-    wait_until(lambda: running.status.connections == 0, 60, "the close")
+    wait_until(lambda: running.status.connections == 0, SECONDS, "the close")
     files, threads = process.num_fds(), process.num_threads()
     for number in range(10_000):
         client = running.connect()
@@ -336,11 +336,11 @@ def test_10_000_connections_leave_nothing_behind(start) -> None:
             client.sendall(b"x\n")
         client.close()
     assert len(running.wait_for_lines(5_001)) == 5_001
-    wait_until(lambda: running.status.accepted == 10_001, 60, "all accepted")
-    wait_until(lambda: running.status.connections == 0, 60, "all closed")
+    wait_until(lambda: running.status.accepted == 10_001, SECONDS, "all accepted")
+    wait_until(lambda: running.status.connections == 0, SECONDS, "all closed")
     # Not "equal": what earlier tests have left to the garbage collector may go meanwhile.
-    wait_until(lambda: process.num_fds() <= files, 60, "no growth in files")
-    wait_until(lambda: process.num_threads() <= threads, 60, "no growth in threads")
+    wait_until(lambda: process.num_fds() <= files, SECONDS, "no growth in files")
+    wait_until(lambda: process.num_threads() <= threads, SECONDS, "no growth in threads")
 
 
 def test_more_connections_than_slots_come_to_an_end(start) -> None:
@@ -350,7 +350,7 @@ def test_more_connections_than_slots_come_to_an_end(start) -> None:
         target=send_lines, args=(HOST, running.port, lines), kwargs={"connections": 3}
     )
     sending.start()
-    sending.join(30)
+    sending.join(SECONDS)
     assert not sending.is_alive()
     assert sorted(running.lines()) == sorted(lines)
 
@@ -424,7 +424,7 @@ def test_failure_of_the_log_reaches_the_query(start, monkeypatch) -> None:
     monkeypatch.setattr(running.log, "append", no_room)
     with pytest.raises(ConnectionError):
         send_lines(HOST, running.port, ["not written, so not confirmed"])
-    wait_until(lambda: running.listener._ports[running.port].failure, 60, "the failure")
+    wait_until(lambda: running.listener._ports[running.port].failure, SECONDS, "the failure")
     with pytest.raises(OSError, match="no room for a frame of 2 bytes"):
         running.listener.raise_failure()
 
@@ -471,7 +471,7 @@ def test_status_is_published_for_others(start) -> None:
     running = start(line_bytes=5)
     path = running.directory
     waiting = f"Waiting for connection on port {running.port} ..."
-    wait_until(lambda: str(network_status(path)) == waiting, 60, "the waiting")
+    wait_until(lambda: str(network_status(path)) == waiting, SECONDS, "the waiting")
     assert network_status(path).listening
     assert network_status(path).process == os.getpid()
     with pytest.raises(LinesDroppedError):
@@ -480,9 +480,11 @@ def test_status_is_published_for_others(start) -> None:
         f"Port {running.port}: 0 connections, 2 lines, 7 bytes, backlog 31 bytes, "
         "dropped: 1 too_long"
     )
-    wait_until(lambda: str(network_status(path)) == expected, 60, expected)
+    wait_until(lambda: str(network_status(path)) == expected, SECONDS, expected)
     running.backlog.processed({running.port: running.log.end})
-    wait_until(lambda: network_status(path).ports[running.port].backlog_bytes == 0, 60, "backlog 0")
+    wait_until(
+        lambda: network_status(path).ports[running.port].backlog_bytes == 0, SECONDS, "backlog 0"
+    )
     running.lock.release()
     assert not network_status(path).listening
     running.lock = WriterLock(path)
@@ -495,7 +497,7 @@ def test_status_is_published_for_others(start) -> None:
 
 def test_status_goes_on_after_the_disk_was_full(start, monkeypatch) -> None:
     running = start()
-    wait_until(lambda: network_status(running.directory).listening, 60, "the first status")
+    wait_until(lambda: network_status(running.directory).listening, SECONDS, "the first status")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -504,8 +506,10 @@ def test_status_goes_on_after_the_disk_was_full(start, monkeypatch) -> None:
         meanwhile.setattr(StatusFile, "write", full)
         send_lines(HOST, running.port, ["one"])
         warnings = running.listener._publisher._warnings
-        wait_until(lambda: warnings, 60, "the failure noticed")
-    wait_until(lambda: network_status(running.directory).ports[running.port].lines == 1, 60, "one")
+        wait_until(lambda: warnings, SECONDS, "the failure noticed")
+    wait_until(
+        lambda: network_status(running.directory).ports[running.port].lines == 1, SECONDS, "one"
+    )
     expected = ["the status could not be written for a while: No space left on device"]
     assert network_status(running.directory).warnings == expected
 

@@ -7,14 +7,17 @@ import logging
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.unit.network_lines.running import HOST, Running
+from tests.faults.cutting_proxy import CuttingProxy
+from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import forward
 from tutorial_pkg.connectors.network_lines.connection import RefusedError
@@ -45,7 +48,7 @@ def exchange(running: Running, name: str = "host-7") -> Exchange:
 
 
 def free(running: Running) -> None:
-    wait_until(lambda: running.status.connections == 0, 10, "the end of the connection")
+    wait_until(lambda: running.status.connections == 0, SECONDS, "the end of the connection")
 
 
 # ---- A file --------------------------------------------------------------------------------------
@@ -77,57 +80,16 @@ def test_connections_cut_anywhere_lose_and_repeat_nothing(start, tmp_path, monke
     running, file = start(), tmp_path / "file"
     expected = write(file, range(60_000))
     chance, cuts = random.Random(27), 0
-    while running.lines() != expected:
-        with cutting_proxy(running.port, chance.randint(0, 200_000)) as port:
+    with CuttingProxy(running.port) as proxy:
+        while running.lines() != expected:
+            proxy.most = chance.randint(0, 200_000)
             try:
-                send_named(file, HOST, port, "host-7")
+                send_named(file, HOST, proxy.port, "host-7")
             except ConnectionError:
                 cuts += 1
-        free(running)
+            free(running)
     assert cuts > 3
     assert running.status.dropped == {"too_long": 0, "unterminated": 0}
-
-
-@contextmanager
-def cutting_proxy(port: int, most: int) -> Iterator[int]:
-    """A port that leads to `port` for one connection, and is cut after `most` bytes."""
-    server = socket.create_server((HOST, 0))
-
-    def forward_some() -> None:
-        with server.accept()[0] as client, socket.create_connection((HOST, port)) as there:
-            back = threading.Thread(target=pump, args=(there, client, 1 << 40))
-            back.start()
-            if pump(client, there, most):
-                there.shutdown(socket.SHUT_WR)
-                back.join()
-            for end in (client, there):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                with_shutdown(end)
-            back.join()
-
-    forwarding = threading.Thread(target=forward_some)
-    forwarding.start()
-    yield server.getsockname()[1]
-    forwarding.join()
-    server.close()
-
-
-def with_shutdown(end: socket.socket) -> None:
-    try:
-        end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
-
-
-def pump(source: socket.socket, target: socket.socket, most: int) -> bool:
-    """Up to `most` bytes from one to the other; whether the source has ended before."""
-    try:
-        while most and (data := source.recv(min(most, 65536))):
-            target.sendall(data)
-            most -= len(data)
-    except OSError:
-        return False
-    return most > 0
 
 
 def test_a_last_line_without_newline_is_not_sent_and_said(start, tmp_path) -> None:
@@ -223,7 +185,7 @@ def test_blocks_are_acknowledged_only_when_they_are_on_disk(start, monkeypatch) 
     running = start()
     go, sync = threading.Event(), running.log.sync
     with exchange(running) as sender:
-        monkeypatch.setattr(running.log, "sync", lambda: (go.wait(10), sync())[1])
+        monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
         sender.send(b"a\n", 1)
         assert running.wait_for_lines(1) == [b"a"]
         sender.rest(0.2)
@@ -304,14 +266,29 @@ def test_blocks_that_are_refused(start, block: bytes, expected: str) -> None:
     assert running.lines() == []
 
 
-def test_a_sender_that_is_silent_between_lines_keeps_its_connection(start) -> None:
-    running = start(idle_seconds=0.6)
+@pytest.fixture
+def wait_for_sign(monkeypatch) -> Callable[[Exchange, Callable[[], bool]], None]:
+    """Let a third of the idle time pass for a sender that has nothing to send."""
+    passed = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0])
+
+    def wait(sender: Exchange, heard: Callable[[], bool]) -> None:
+        monkeypatch.setattr(forward, "time", clock)
+        passed[0] += sender.welcome["idle_seconds"] / 3 + 1
+        wait_until(lambda: sender.rest(0.01) or heard(), SECONDS, "a sign of life")
+
+    return wait
+
+
+def test_a_sender_that_is_silent_between_lines_keeps_its_connection(start, wait_for_sign) -> None:
+    running = start()
     with exchange(running) as sender:
-        for _ in range(30):
-            sender.rest(0.05)
+        [connection] = running.listener._ports[running.port]._connections
+        for _ in range(5):
+            before = connection.last_line
+            wait_for_sign(sender, lambda: connection.last_line > before)  # noqa: B023
         sender.send(b"a\n", 1)
         sender.finish()
-    assert running.status.idle_closed == 0
 
 
 def test_a_disk_that_is_full_ends_the_query_and_confirms_nothing(start, monkeypatch) -> None:
@@ -325,7 +302,7 @@ def test_a_disk_that_is_full_ends_the_query_and_confirms_nothing(start, monkeypa
         with pytest.raises(ConnectionError):
             sender.send(b"a\n", 1)
             sender.finish()
-    wait_until(lambda: running.listener._ports[running.port].failure, 5, "the failure")
+    wait_until(lambda: running.listener._ports[running.port].failure, SECONDS, "the failure")
     with pytest.raises(OSError, match="No space left on device"):
         running.listener.raise_failure()
 
@@ -405,14 +382,14 @@ def test_names_are_forgotten_but_not_while_they_are_connected(tmp_path) -> None:
     log.close()
 
 
-def test_a_silent_sender_is_written_down_before_it_would_be_forgotten(start) -> None:
-    running = start(forget_seconds=100, idle_seconds=0.3)
+def test_a_silent_sender_is_written_down_before_it_would_be_forgotten(start, wait_for_sign) -> None:
+    running = start(forget_seconds=100)
     with exchange(running) as sender:
         sender.send(b"a\n", 1)
-        sender.rest(0.1)
+        running.wait_for_lines(1)
         running.now += 90
         end = running.log.end
-        wait_until(lambda: sender.rest(0.05) or running.log.end > end, 10, "a frame without rows")
+        wait_for_sign(sender, lambda: running.log.end > end)
     [last] = list(frames(running.directory / str(running.port), end, running.log.end))[:1]
     assert last.rows == 0
     running.now += 90
@@ -453,7 +430,7 @@ class Following:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._ended.result(20)
+        self._ended.result(SECONDS)
         self._thread.shutdown()
 
 
@@ -503,17 +480,41 @@ def test_a_receiver_that_is_away_is_waited_for_and_said_once(
     expected = write(file, range(100))
     with caplog.at_level(logging.INFO):
         followed(file, port)
-        wait_until(lambda: "is away" in caplog.text, 10, "the warning")
+        wait_until(lambda: "is away" in caplog.text, SECONDS, "the warning")
         running = Running(tmp_path / "log", port, Limits(1 << 20, 256, 300))
         assert running.wait_for_lines(100) == expected
         running.close()
-        wait_until(lambda: caplog.text.count("is away") == 2, 10, "the second warning")
+        wait_until(lambda: caplog.text.count("is away") == 2, SECONDS, "the second warning")
         write(file, range(100, 200))
         running = Running(tmp_path / "log", port, Limits(1 << 20, 256, 300))
-        wait_until(lambda: len(running.lines()) == 200, 20, "all lines")
+        wait_until(lambda: len(running.lines()) == 200, SECONDS, "all lines")
         assert caplog.text.count("is away") == 2
     assert running.lines() == [b"line %d" % number for number in range(200)]
     running.close()
+
+
+def test_a_network_that_is_away_is_waited_for_too(
+    start, tmp_path, followed, caplog, monkeypatch
+) -> None:
+    """A host that is down refuses no connection, nor does one that breaks off a handshake."""
+    running, file = start(), tmp_path / "app.log"
+    expected = write(file, range(100))
+    connect = socket.create_connection
+    away: list[OSError] = [
+        OSError(113, "No route to host"),
+        TimeoutError(),
+        socket.gaierror(-3, ""),
+    ]
+
+    def try_to_connect(*words: Any, **more: Any) -> socket.socket:
+        if away:
+            raise away.pop()
+        return connect(*words, **more)
+
+    monkeypatch.setattr(socket, "create_connection", try_to_connect)
+    followed(file, running.port)
+    assert running.wait_for_lines(100) == expected
+    assert caplog.text.count("is away") == 1
 
 
 def test_a_name_is_for_one_kind_of_sending(start, tmp_path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
 from tutorial_pkg.connectors.network_lines.forward import send_named
@@ -28,7 +29,6 @@ from tutorial_pkg.durable_log import handover
 from tutorial_pkg.durable_log.lock import LogLockedError
 from tutorial_pkg.processes.query_process import wait_until
 
-HOST = "127.0.0.1"
 ALL = ReadAllAvailable()
 
 
@@ -39,12 +39,12 @@ def receiving(folder: Path, port: int, **options: object) -> Iterator[None]:
     words = {"port": str(port), **{name: str(value) for name, value in options.items()}}
     with ThreadPoolExecutor(1) as thread:
         ended = thread.submit(receive, folder, words, stopping)
-        wait_until(lambda: ended.done() or _listens(folder, port), 20, "listening")
+        wait_until(lambda: ended.done() or _listens(folder, port), SECONDS, "listening")
         try:
             yield
         finally:
             stopping.set()
-            ended.result(20)
+            ended.result(SECONDS)
 
 
 def _listens(folder: Path, port: int) -> bool:
@@ -82,7 +82,7 @@ class Query:
             found.extend(self.read())
             return len(found) >= count
 
-        wait_until(enough, 20, f"{count} lines")
+        wait_until(enough, SECONDS, f"{count} lines")
         return found
 
 
@@ -140,7 +140,7 @@ def test_what_the_query_has_committed_is_deleted_by_the_receiver(
         reading = query(tmp_path)
         assert len(reading.read_until(150_000)) == 150_000
         reading.read()
-        wait_until(lambda: len(segments()) == 1, 10, "deleted segments")
+        wait_until(lambda: len(segments()) == 1, SECONDS, "deleted segments")
 
 
 def test_the_backlog_limit_slows_senders_down_until_the_query_reads(
@@ -150,11 +150,13 @@ def test_the_backlog_limit_slows_senders_down_until_the_query_reads(
     with receiving(tmp_path, port, maxBacklogBytes=100_000), ThreadPoolExecutor(1) as thread:
         sending = thread.submit(send_lines, HOST, port, lines)
         full = lambda: network_status(tmp_path).ports[port].backlog_bytes >= 100_000  # noqa: E731
-        wait_until(full, 10, "a full backlog")
+        wait_until(full, SECONDS, "a full backlog")
         assert not sending.done()
         reading = query(tmp_path)
         found: list[str] = []
-        wait_until(lambda: found.extend(reading.read()) or sending.done(), 60, "all lines sent")
+        wait_until(
+            lambda: found.extend(reading.read()) or sending.done(), SECONDS, "all lines sent"
+        )
         assert found + reading.read() == lines
 
 
@@ -211,6 +213,24 @@ def test_a_glob_reads_all_receivers_and_discovers_new_ones(tmp_path, free_ports,
             assert again.read_until(1) == ["later"]
 
 
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("*/{a,b1}", ["log/a", "log/b1"]),
+        ("{log,none}/{a,b{1,2}}", ["log/a", "log/b1", "log/b2"]),
+        ("log/b[12]", ["b1", "b2"]),
+        ("log/{b", [""]),
+    ],
+)
+def test_globs_are_as_in_spark(tmp_path, glob: str, expected: list[str]) -> None:
+    for name in ("a", "b1", "b2", "{b"):
+        (tmp_path / "log" / name).mkdir(parents=True)
+        (tmp_path / "log" / name / handover.RECEIVED).write_text('{"log": "", "first": {}}')
+    logs = handover.ReceivedLogs(str(tmp_path / glob), "port")
+    assert [prefix.rstrip("/") for prefix in logs._folders] == expected
+    logs.close()
+
+
 def test_a_folder_that_went_is_an_error_and_not_a_gap(
     tmp_path, free_ports, query, monkeypatch
 ) -> None:
@@ -231,7 +251,9 @@ def test_available_now_reads_what_is_there(tmp_path, free_ports, query) -> None:
     with receiving(tmp_path, port):
         send_lines(HOST, port, ["a", "b"])
         reading = query(tmp_path)
-        wait_until(lambda: reading.reader.reportLatestOffset() != reading.offset, 10, "two lines")
+        wait_until(
+            lambda: reading.reader.reportLatestOffset() != reading.offset, SECONDS, "two lines"
+        )
         reading.reader.prepareForTriggerAvailableNow()
         assert reading.read() == ["a", "b"]
         send_lines(HOST, port, ["c"])
@@ -270,7 +292,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path, free_ports)
     port, metrics = free_ports(2), free_ports(1)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(60)
+        systemd.settimeout(SECONDS)
         env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
         words = tmp_path / "log", "--port", port, "--parallelism", 2, "--metrics", metrics
         with command(*words, **env) as process:
@@ -284,12 +306,12 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path, free_ports)
                     text if f'network_lines_lines_total{{port="{port + 1}"}} 2.0\n' in text else ""
                 )
 
-            text = wait_until(told, 10, "two lines among the metrics")
+            text = wait_until(told, SECONDS, "two lines among the metrics")
             assert f'network_lines_listening{{port="{port}"}} 1.0\n' in text
             assert f'network_lines_dropped_total{{port="{port}",reason="too_long"}} 0.0\n' in text
             process.send_signal(signal.SIGTERM)
             assert systemd.recv(100) == b"STOPPING=1"
-            assert process.wait(30) == 0
+            assert process.wait(SECONDS) == 0
     assert not network_status(tmp_path / "log").listening
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.network_lines.running import SECONDS
 from tutorial_pkg.connectors.network_lines.data_source import _batch
 from tutorial_pkg.durable_log.segments import frames, read_frames
 from tutorial_pkg.processes.query_process import wait_until
@@ -59,7 +60,7 @@ def test_a_message_is_answered_only_when_it_is_on_disk(start, monkeypatch) -> No
     with running.connect() as client:
         client.sendall(OPEN)
         assert hear(client, len(OPENED)) == OPENED
-        monkeypatch.setattr(running.log, "sync", lambda: (go.wait(10), sync())[1])
+        monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
         client.sendall(message(2, b"one"))
         running.wait_for_lines(1)
         client.settimeout(0.2)
@@ -121,12 +122,12 @@ def test_an_unknown_command_is_answered(start) -> None:
 def test_who_could_not_be_told_is_counted(start, monkeypatch) -> None:
     running = start(relp=True)
     go, sync = threading.Event(), running.log.sync
-    monkeypatch.setattr(running.log, "sync", lambda: (go.wait(10), sync())[1])
+    monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
     client = running.connect()
     client.sendall(message(2, b"one") + message(3, b"two"))
     running.wait_for_lines(2)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     client.close()
-    wait_until(lambda: running.status.connections == 0, 10, "the end of the connection")
+    wait_until(lambda: running.status.connections == 0, SECONDS, "the end of the connection")
     go.set()
-    wait_until(lambda: running.status.unconfirmed == 2, 10, "the count")
+    wait_until(lambda: running.status.unconfirmed == 2, SECONDS, "the count")

@@ -11,7 +11,12 @@ from contextlib import contextmanager
 import pytest
 
 from tutorial_pkg.connectors.network_lines import sender
-from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_file, send_lines
+from tutorial_pkg.connectors.network_lines.sender import (
+    LinesDroppedError,
+    SenderRefusedError,
+    send_file,
+    send_lines,
+)
 
 
 class Receiver:
@@ -215,7 +220,33 @@ def test_dropped_lines_are_an_error_that_counts_them() -> None:
     )
 
 
-def test_what_another_receiver_says_is_not_for_us() -> None:
-    there = FewSlots(1, b"HTTP/1.1 400 Bad Request\r\n")
-    assert send_lines("127.0.0.1", there.port, ["a"]) == 1
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n", b"network_lines " * 10_000])
+def test_who_says_what_no_receiver_would_say_has_confirmed_nothing(answer: bytes) -> None:
+    there = FewSlots(1, answer)
+    with pytest.raises(SenderRefusedError, match=r"^no `network_lines` listens there: it says '"):
+        send_lines("127.0.0.1", there.port, ["a"])
     there.close()
+
+
+def test_a_close_before_the_sender_has_ended_confirms_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def lines() -> Iterator[str]:
+            yield from map(str, range(sender.LINES_AT_ONCE))
+            client, _ = server.accept()
+            with client, client.makefile() as taken:
+                for _ in range(sender.LINES_AT_ONCE):
+                    taken.readline()
+
+        with pytest.raises(ConnectionError, match="broke after about 10000 lines"):
+            send_lines("127.0.0.1", port, lines())
+
+
+@pytest.mark.parametrize("count", [1, 1_000_000])
+def test_a_mute_receiver_is_not_waited_for_without_an_end(count: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        expected = f"^127.0.0.1:{port} has taken nothing and said nothing for 0.1 s; what the rec"
+        with pytest.raises(TimeoutError, match=expected):
+            send_lines("127.0.0.1", port, map(str, range(count)), timeout=0.1)

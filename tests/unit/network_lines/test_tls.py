@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from tests.certificates import Certificates
-from tests.unit.network_lines.running import HOST, Running
+from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import listener as listener_module
+from tutorial_pkg.connectors.network_lines.forward import Exchange
 from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
 from tutorial_pkg.connectors.network_lines.notes import split
 from tutorial_pkg.connectors.network_lines.sender import (
@@ -41,7 +42,7 @@ def clients_of(running: Running) -> list[tuple[str | None, list[bytes]]]:
 
 def refused(running: Running, reason: str, count: int = 1) -> str:
     """Wait for the counter; the line that the status has for it."""
-    wait_until(lambda: running.status.refused.get(reason) == count, 20, f"{count} {reason}")
+    wait_until(lambda: running.status.refused.get(reason) == count, SECONDS, f"{count} {reason}")
     return running.status.last_refused
 
 
@@ -109,7 +110,7 @@ def test_clients_without_a_good_certificate(start, certificates: Certificates, t
     assert "unable to get local issuer" in refused(running, "certificate", 3)
     assert running.lines() == []
     expected = f"Waiting for connection on port {running.port} ... refused: 3 certificate (last: "
-    wait_until(lambda: expected in str(network_status(running.directory)), 5, expected)
+    wait_until(lambda: expected in str(network_status(running.directory)), SECONDS, expected)
 
 
 def test_a_receiver_that_is_not_to_be_trusted(start, certificates, tmp_path) -> None:
@@ -144,13 +145,14 @@ def test_plain_text_on_a_port_with_tls(start, certificates: Certificates) -> Non
 
 
 def test_handshakes_have_a_deadline_and_hold_nobody_up(start, certificates, monkeypatch) -> None:
-    monkeypatch.setattr(listener_module, "HANDSHAKE_SECONDS", 1.0)
+    monkeypatch.setattr(listener_module, "HANDSHAKE_SECONDS", 1e9)
     running = start(tls=certificates.files())
     with running.connect() as silent, running.connect() as slow:
         slow.sendall(b"\x16\x03\x01")
         send(running, ["served meanwhile"], certificates.client("host-7"))
         assert running.lines() == [b"served meanwhile"]
-        assert refused(running, "timeout", 2) == "127.0.0.1: no handshake within 1 s"
+        monkeypatch.setattr(listener_module, "HANDSHAKE_SECONDS", 0.0)
+        assert refused(running, "timeout", 2) == "127.0.0.1: no handshake within 0 s"
         for client in (silent, slow):
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
@@ -184,7 +186,7 @@ def test_half_renewed_files_leave_the_old_ones_in_use(start, tmp_path) -> None:
     mine.server.write_bytes(whole[: len(whole) // 3])
     send(running, ["still served"], mine.client("host-7"))
     expected = f"renewed TLS files are not used yet: `tlsCertificate`: {mine.server} cannot be used"
-    wait_until(lambda: network_status(running.directory).warnings, 5, "a warning")
+    wait_until(lambda: network_status(running.directory).warnings, SECONDS, "a warning")
     assert network_status(running.directory).warnings[0].startswith(expected)
     mine.server.unlink()
     send(running, ["and now"], mine.client("host-7"))
@@ -204,7 +206,7 @@ def test_a_killed_sender_does_not_end_in_good_order(start, certificates: Certifi
             else:
                 client.shutdown(socket.SHUT_WR)
     assert running.wait_for_lines(3) == [b"killed", b"ended", b"rest of ended"]
-    wait_until(lambda: running.status.dropped["unterminated"] == 1, 5, "the count")
+    wait_until(lambda: running.status.dropped["unterminated"] == 1, SECONDS, "the count")
 
 
 def test_a_confirmation_cannot_be_forged(start, certificates: Certificates) -> None:
@@ -217,7 +219,7 @@ def test_a_confirmation_cannot_be_forged(start, certificates: Certificates) -> N
         secure = context.wrap_socket(client, server_side=True)
         secure.recv(100)
         socket.socket.shutdown(secure, socket.SHUT_WR)
-        client_end.wait(10)
+        client_end.wait(SECONDS)
         secure.close()
 
     client_end = threading.Event()
@@ -228,6 +230,16 @@ def test_a_confirmation_cannot_be_forged(start, certificates: Certificates) -> N
     client_end.set()
     cutting.join()
     server.close()
+
+
+def test_a_welcome_of_many_records(start, certificates: Certificates) -> None:
+    """What TLS has decrypted already, no wait for the socket would find."""
+    running = start(tls=certificates.files())
+    for before in (None, "x" * 100_001):
+        with Exchange((HOST, running.port), "host-7", certificates.client("host-7")) as sender:
+            assert sender.welcome["position"] == before
+            sender.send(b"a\n", "x" * 100_001)
+            sender.finish()
 
 
 def test_dropped_lines_are_told_over_tls_too(start, certificates: Certificates) -> None:
@@ -257,16 +269,16 @@ def test_1_000_handshakes_leave_nothing_behind(start, certificates: Certificates
     running = start(tls=certificates.files())
     tls, process = certificates.client("host-7"), psutil.Process(os.getpid())
     send(running, ["warm"], tls)
-    wait_until(lambda: running.status.connections == 0, 5, "the close")
+    wait_until(lambda: running.status.connections == 0, SECONDS, "the close")
     files, threads = process.num_fds(), process.num_threads()
     for number in range(1_000):
         with tls.wrap_socket(running.connect(), server_hostname=HOST) as client:
             if number % 2:
                 client.sendall(b"x\n")
     assert len(running.wait_for_lines(501)) == 501
-    wait_until(lambda: running.status.connections == 0, 10, "all closed")
-    wait_until(lambda: process.num_fds() <= files, 10, "no growth in files")
-    wait_until(lambda: process.num_threads() <= threads, 10, "no growth in threads")
+    wait_until(lambda: running.status.connections == 0, SECONDS, "all closed")
+    wait_until(lambda: process.num_fds() <= files, SECONDS, "no growth in files")
+    wait_until(lambda: process.num_threads() <= threads, SECONDS, "no growth in threads")
 
 
 def test_names_in_a_certificate() -> None:

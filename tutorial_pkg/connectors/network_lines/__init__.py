@@ -1,18 +1,21 @@
 """Format `network_lines`: lines that senders write to TCP ports, through a log on disk.
 
 A line's way: `sender` (or `forward`, for senders with a name) → `listener` (a thread for each port;
-`ports` gives it the socket, `tls` makes that secure) → whole lines (`whole_lines` for plain
-senders; `named` and `relp` for those that wait for answers) → `durable_log`: a log for each port
-(`group`), offsets and tasks (`reader`) → `data_source` (rows). `confirm` lets answers wait for the
-disk, `names` keeps what is known of senders, `notes` has what stands in the log beside lines.
-`receiver` is a process of its own for all of that; `status` and `metrics` tell how the ports do.
+`ports` gives it the socket, `secure_socket` encrypts, `tls` says who may connect) → whole lines
+(`whole_lines` for plain senders; `named` and `relp` for those that wait for answers) →
+`durable_log`: a log for each port (`group`), offsets and tasks (`reader`) → `data_source` (rows).
+`confirm` lets answers wait for the disk, `names` keeps what is known of senders, `notes` has what
+stands in the log beside lines. `receiver` is a process of its own for all of that; `status` and
+`metrics` tell how the ports do.
 
 Who is told what, and when
 --------------------------
 *Plain lines* (`nc`, `send`, `send_lines`). The receiver says nothing until the sender has ended its
 side. When all whole lines are on disk it ends its own side in good order, and that is the
 confirmation. Anything else is a reset: some lines may not be there, and nobody knows which. Lines
-that were dropped are told before a reset: `network_lines dropped: 1 too_long`.
+that were dropped are told before a reset: `network_lines dropped: 1 too_long`. `send_lines` takes
+no other words, no close that comes before its own end, and no silence of `timeout` seconds for a
+confirmation. But whatever reads everything and closes then looks like a receiver; TLS tells.
 
 *A sender with a name* (`send --name`, `send --follow`) begins with a line that begins with a NUL;
 nothing else it says looks like a line, and a client that does not greet notices nothing. Both sides

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import socket
-import ssl
 import struct
 import time
 from collections import Counter
@@ -17,12 +16,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
+
 # What SO_LINGER makes of a close: a reset, or good order.
 _RESET = struct.pack("ii", 1, 0)
 _GOOD_ORDER = struct.pack("ii", 0, 0)
 
-REFUSED = "network_lines refused:"
-_DROPPED = "network_lines dropped:"
+SAYS = "network_lines "  # all that a sender without a name is told begins so
+REFUSED = f"{SAYS}refused:"
+_DROPPED = f"{SAYS}dropped:"
 _DROPPED_LINE = re.compile(rf"{_DROPPED} (.*)\n")
 
 
@@ -88,7 +90,7 @@ class Connection:
     def __init__(self, client: socket.socket, peer: str = "") -> None:
         client.setblocking(False)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # should the process die
-        self.socket = client
+        self.socket: socket.socket | SecureSocket = client
         self.peer = peer
         self.shaking_hands = False
         self.client: str | None = None
@@ -123,8 +125,8 @@ class Connection:
 
     def _close_in_good_order(self) -> None:
         try:
-            if isinstance(self.socket, ssl.SSLSocket):
-                self.socket.unwrap()
+            if isinstance(self.socket, SecureSocket):
+                self.socket.end()
         except OSError:  # it did not wait for the answer
             self.reset()
             return

@@ -185,10 +185,11 @@ class NetworkLinesDataSource(DataSource):
     A receiver of its own: `python -m tutorial_pkg receive PATH --port 11000` holds the ports, with
     these options as words with dashes (`--max-backlog-bytes`), and queries on PATH only read: they
     may restart, or stay away until `maxBacklogBytes` is full, and no sender notices. The receiver
-    deletes what the query has committed, so a log has one query. A glob (`*`, `?`, `[a-c]`) for
-    `path` reads the logs of all receivers whose folders match, and of new ones after a second or
-    two. Keep the folder of a receiver that is gone: a checkpoint that has read it needs it. To
-    have queries listen themselves again, delete `received.json` there while nothing runs.
+    deletes what the query has committed, so a log has one query. A glob for `path`, as Spark has
+    them (`*`, `?`, `[a-c]`, `{a,b}`), reads the logs of all receivers whose folders match, and of
+    new ones after a second or two. Keep the folder of a receiver that is gone: a checkpoint that
+    has read it needs it. To have queries listen themselves again, delete `received.json` there
+    while nothing runs.
 
     RELP: `value` has the message as rsyslog sends it, in its default template
     `<133>2026-11-23T07:12:36.988655+00:00 host app: text`. Its fields:

@@ -24,8 +24,11 @@ from tqdm import tqdm
 
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines.named import greeting_of
+from tutorial_pkg.connectors.network_lines.names import MOST_POSITION_BYTES
+from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 from tutorial_pkg.connectors.network_lines.sender import (
     SENDS_PER_SECOND,
+    SILENT_SECONDS,
     SenderRefusedError,
     connect,
     end,
@@ -33,7 +36,7 @@ from tutorial_pkg.connectors.network_lines.sender import (
 )
 
 WINDOW = 8  # blocks under way that are not on disk yet
-SILENCE_SECONDS = 30.0  # until somebody is told that the receiver does not answer
+TELL_SECONDS = 30.0  # until somebody is told that the receiver does not answer
 LOOK_SECONDS = 0.1
 IN_USE_SECONDS = 3.0
 AWAY_SECONDS = (0.2, 5.0)  # between two attempts to connect: they double
@@ -65,11 +68,13 @@ class Exchange:
         self._said = b""
         self._sent = self._stored = 0
         self._ended = False
-        self._told_at = time.monotonic()
+        self._heard_at = self._told_at = time.monotonic()
+        self._patience = SILENT_SECONDS
+        self.welcome: dict[str, Any] = {}
         try:
             self._send(greeting_of(name))
             self.welcome = self._welcome()
-            self._heard_at = time.monotonic()
+            self._patience = self.welcome["idle_seconds"]
         except BaseException:
             self.close()
             raise
@@ -92,8 +97,8 @@ class Exchange:
 
     def rest(self, seconds: float) -> None:
         """Nothing to send: hear what the receiver says, and let it know now and then."""
-        self._hear_soon(seconds)
-        if time.monotonic() - self._told_at > self.welcome["idle_seconds"] / 3:
+        self._hear(seconds)
+        if time.monotonic() - self._told_at > self._patience / 3:
             self._told_at = time.monotonic()
             self._send(_json({"bytes": 0}))
 
@@ -109,23 +114,12 @@ class Exchange:
         while not enough():
             if self._ended:
                 raise ConnectionResetError(f"{self._address} has ended the connection")
-            self._hear_soon(min(SILENCE_SECONDS, self.welcome["idle_seconds"] / 3))
-
-    def _hear_soon(self, seconds: float) -> None:
-        """A receiver that answers nothing for so long is away, whatever the connection says."""
-        if self._hear(seconds):
-            self._heard_at = time.monotonic()
-        if time.monotonic() - self._heard_at > self.welcome["idle_seconds"]:
-            raise ConnectionResetError(f"{self._address} does not answer any more")
+            self._hear(min(TELL_SECONDS, self._patience / 3))
 
     def _welcome(self) -> dict[str, Any]:
-        told = False
-        while b"\n" not in self._said:
-            if self._ended:
-                raise ConnectionResetError(f"{self._address} has ended the connection")
-            if not self._hear(SILENCE_SECONDS) and not told:
-                log.warning(_SILENT, self._address, SILENCE_SECONDS)
-                told = True
+        if not self._hear(TELL_SECONDS):
+            log.warning(_SILENT, self._address, TELL_SECONDS)
+        self.wait(lambda: b"\n" in self._said)
         text, _, self._said = self._said.partition(b"\n")
         return self._parsed(text)
 
@@ -135,24 +129,38 @@ class Exchange:
             try:
                 left = left[self._socket.send(left) :]
             except BlockingIOError:
-                readable, _, _ = select.select([self._socket], [self._socket], [])
-                if readable:
-                    self._hear(0)
+                self._hear(self._patience / 3, to_send=True)
             if self._ended:
                 raise ConnectionResetError(f"{self._address} has ended the connection")
 
-    def _hear(self, seconds: float) -> bool:
-        """Take what the receiver says within `seconds`; whether it said something."""
-        readable, _, _ = select.select([self._socket], [], [], seconds)
+    def _hear(self, seconds: float, to_send: bool = False) -> bool:
+        """Whether the receiver says something within `seconds`, or takes what there is `to_send`.
+
+        One that does neither for too long is away, whatever the connection says.
+        """
+        both = [self._socket]
+        known = isinstance(self._socket, SecureSocket) and self._socket.has_more
+        readable, writable, _ = select.select(
+            both, both if to_send else [], [], 0 if known else seconds
+        )
+        heard = (known or readable) and self._take()
+        if heard or writable:
+            self._heard_at = time.monotonic()
+        elif time.monotonic() - self._heard_at > self._patience:
+            raise ConnectionResetError(f"{self._address} does not answer any more")
+        return bool(heard)
+
+    def _take(self) -> bool:
+        """Take what the receiver says; whether it said something."""
         try:
-            said = receive(self._socket) if readable else None
+            said = receive(self._socket)
         except BlockingIOError:
-            return False
-        if said is None:
             return False
         self._ended = not said
         self._said += said
-        if hasattr(self, "welcome"):
+        if len(self._said) > 2 * MOST_POSITION_BYTES:
+            raise SenderRefusedError(f"{self._address} says too much to be `network_lines`")
+        if self.welcome:
             *whole, self._said = self._said.split(b"\n")
             for text in whole:
                 self._stored = self._parsed(text)["stored"]
@@ -338,7 +346,7 @@ def follow(
         except SenderRefusedError as error:
             if not (was_there and isinstance(error, NameInUseError)):
                 raise
-        except ConnectionError as error:
+        except (ConnectionError, TimeoutError) as error:
             if not told:
                 log.warning("%s:%d is away (%s); it is tried again and again", host, port, error)
             told = True

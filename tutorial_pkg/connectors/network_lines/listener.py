@@ -18,7 +18,6 @@ import copy
 import ipaddress
 import selectors
 import socket
-import ssl
 import threading
 import time
 from collections import deque
@@ -39,8 +38,9 @@ from tutorial_pkg.connectors.network_lines.names import Names
 from tutorial_pkg.connectors.network_lines.notes import with_note
 from tutorial_pkg.connectors.network_lines.ports import bind_all, have_descriptors
 from tutorial_pkg.connectors.network_lines.relp import RelpDialogue
+from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
-from tutorial_pkg.connectors.network_lines.tls import SecureSocket, ServerTls, TlsFiles
+from tutorial_pkg.connectors.network_lines.tls import ServerTls, TlsFiles
 from tutorial_pkg.connectors.network_lines.whole_lines import (
     FRAME_BYTES,
     RECEIVE_BYTES,
@@ -229,12 +229,8 @@ class PortListener(threading.Thread):
         if self._tls is None:
             self._serve(connection)
             return
-        try:
-            connection.socket = self._tls.wrap(connection.socket)
-        except OSError:  # it is gone already
-            connection.reset()
-            self._forget(connection)
-            return
+        assert isinstance(connection.socket, socket.socket)
+        connection.socket = self._tls.wrap(connection.socket)
         connection.shaking_hands = True
         self._listen_to(connection, self._shake_hands)
 
@@ -249,27 +245,18 @@ class PortListener(threading.Thread):
         else:
             self._listen_to(connection, self._receive)
 
-    def _listen_to(
-        self,
-        connection: Connection,
-        take: Callable[[Connection], None],
-        events: int = selectors.EVENT_READ,
-    ) -> None:
+    def _listen_to(self, connection: Connection, take: Callable[[Connection], None]) -> None:
         """From now on `take` is called when the connection has something."""
-        data = partial(take, connection)
-        if connection.socket in self._selector.get_map():
-            self._selector.modify(connection.socket, events, data)
-        else:
-            self._selector.register(connection.socket, events, data)
+        known = connection.socket in self._selector.get_map()
+        change = self._selector.modify if known else self._selector.register
+        change(connection.socket, selectors.EVENT_READ, partial(take, connection))
 
     def _shake_hands(self, connection: Connection) -> None:
         assert self._tls and isinstance(connection.socket, SecureSocket)
         try:
             connection.client = self._tls.shake_hands(connection.socket)
-        except ssl.SSLWantReadError:
-            self._listen_to(connection, self._shake_hands)
-        except ssl.SSLWantWriteError:
-            self._listen_to(connection, self._shake_hands, selectors.EVENT_WRITE)
+        except BlockingIOError:
+            return
         except RefusedError as refused:
             self._refuse(connection, refused)
         else:
@@ -331,7 +318,7 @@ class PortListener(threading.Thread):
     def _after(self, connection: Connection, count: int) -> None:
         if count == 0 and not connection.ended:
             self._end(connection)
-        elif self._tls and connection.socket.has_more:  # type: ignore[attr-defined]
+        elif isinstance(connection.socket, SecureSocket) and connection.socket.has_more:
             self._again.append(connection)
 
     def _greet(self, connection: Connection) -> None:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import select
 import selectors
 import socket
 import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 
 from tqdm import tqdm
 
-from tutorial_pkg.connectors.network_lines.connection import REFUSED, dropped_in
-from tutorial_pkg.connectors.network_lines.tls import SecureSocket
+from tutorial_pkg.connectors.network_lines.connection import REFUSED, SAYS, dropped_in
+from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
 COUNTED_AT_ONCE = 1024 * 1024
 QUOTED = 120
 CONNECT_SECONDS = 30.0
+SILENT_SECONDS = 300.0  # a receiver that takes and says nothing for so long is not waited for
+ANSWER_BYTES = 64 * 1024
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
+
+Connected = socket.socket | SecureSocket
 
 
 class SenderRefusedError(ConnectionError):
@@ -40,19 +45,24 @@ def send_lines(
     rate: float | None = None,
     connections: int = 1,
     tls: ssl.SSLContext | None = None,
+    timeout: float | None = SILENT_SECONDS,
 ) -> int:
     """Send `lines` to `host`:`port`, each ended by a newline, and return their number.
 
     `rate` is in lines per second, all together; None is as fast as the receiver takes them. With
     several `connections`, each group of lines goes to one that has sent its last. Returns when
     the receiver has closed its end, which `network_lines` does as soon as all lines are on disk.
-    `tls` is for a receiver that speaks it, and best made by `client_tls`.
+    Without TLS any program can do that: what reads all lines and closes counts as a receiver.
+    `tls` is for a receiver that speaks it, and best made by `client_tls`. `timeout` is how many
+    seconds to wait for a receiver that takes nothing and says nothing, as one with a full backlog
+    does; None is for ever.
 
     Raises `ConnectionRefusedError` if nothing listens there; `ConnectionError` if a connection
-    breaks; `SenderRefusedError`, which is one, if a side does not trust the other's certificate;
-    `LinesDroppedError`, which is one, if `network_lines` dropped lines and has the others
-    on disk; `TypeError` for what is no line, and `ValueError` for a line with a newline inside, a
-    bad `rate` or bad `connections`.
+    breaks; `SenderRefusedError`, which is one, if a side does not trust the other's certificate,
+    or if the other side says something that `network_lines` would not; `LinesDroppedError`, which
+    is one, if `network_lines` dropped lines and has the others on disk; `TimeoutError`;
+    `TypeError` for what is no line, and `ValueError` for a line with a newline inside, a bad
+    `rate` or bad `connections`.
     """
     if isinstance(lines, str | bytes | bytearray):
         raise TypeError(
@@ -60,7 +70,7 @@ def send_lines(
             f"{lines[:QUOTED]!r}; give [line] for one line, and text.splitlines() for a text"
         )
     total = len(lines) if isinstance(lines, Sequence) else None
-    return _send_all((host, port), lines, total, rate, connections, tls)
+    return _send_all((host, port), lines, total, rate, connections, tls, timeout)
 
 
 def send_file(
@@ -70,12 +80,13 @@ def send_file(
     rate: float | None = None,
     connections: int = 1,
     tls: ssl.SSLContext | None = None,
+    timeout: float | None = SILENT_SECONDS,
 ) -> int:
     """Send a file's lines as `send_lines` does, and return their number."""
     with Path(path).open("rb") as file:
         total = sum(block.count(b"\n") for block in iter(lambda: file.read(COUNTED_AT_ONCE), b""))
         file.seek(0)
-        return _send_all((host, port), file, total, rate, connections, tls)
+        return _send_all((host, port), file, total, rate, connections, tls, timeout)
 
 
 def _send_all(
@@ -85,16 +96,17 @@ def _send_all(
     rate: float | None,
     connections: int,
     tls: ssl.SSLContext | None,
+    timeout: float | None,
 ) -> int:
     if rate is not None and not rate > 0:
         raise ValueError(f"`rate` must be more than 0 lines per second, or None, got {rate!r}")
     if connections < 1:
         raise ValueError(f"`connections` must be 1 or more, got {connections!r}")
     with ExitStack() as opened:
-        sockets = [opened.enter_context(connect(address, tls)) for _ in range(connections)]
+        sockets = [opened.enter_context(closing(connect(address, tls))) for _ in range(connections)]
         # In a terminal only: a cell of a notebook should stay clean.
         bar = opened.enter_context(tqdm(total=total, unit=" lines", disable=None))
-        sending = opened.enter_context(_Connections(sockets))
+        sending = opened.enter_context(Connections(sockets, timeout))
         sent = 0
         try:
             for group in _paced(lines, rate):
@@ -104,6 +116,8 @@ def _send_all(
             dropped = sending.finish()
         except SenderRefusedError:
             raise
+        except TimeoutError as error:
+            raise TimeoutError(f"{address[0]}:{address[1]} {error}; {_UNKNOWN}") from None
         except ConnectionError as error:
             raise ConnectionError(_broken_text(address, sent)) from error
     if dropped:
@@ -111,21 +125,22 @@ def _send_all(
     return sent
 
 
-class _Connections:
+class Connections:
     """Connections that take turns: what is to be sent goes to one that has sent its last.
 
     So a connection that the receiver has not accepted yet keeps only its own lines waiting, until
-    the others have ended and it gets a slot.
+    the others have ended and it gets a slot. `timeout` is as for `send_lines`.
     """
 
-    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, sockets: Sequence[Connected], timeout: float | None) -> None:
+        self._timeout = timeout
         self._free = deque(sockets)
         self._busy = selectors.DefaultSelector()
         self._answers = dict.fromkeys(sockets, b"")
         for connected in sockets:
             connected.setblocking(False)
 
-    def __enter__(self) -> _Connections:
+    def __enter__(self) -> Connections:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -137,7 +152,7 @@ class _Connections:
             self._go_on()
         connected = self._free.popleft()
         self._busy.register(connected, _BOTH, (connected, memoryview(data)))
-        self._go_on(timeout=0)
+        self._go_on(wait=False)
 
     def finish(self) -> Counter[str]:
         """Send the rest, wait for the receiver's closes, and return what it says it dropped."""
@@ -148,16 +163,19 @@ class _Connections:
         answers = map(dropped_in, self._answers.values())
         return sum(map(Counter, answers), Counter[str]())
 
-    def _go_on(self, timeout: float | None = None) -> None:
-        """Whatever some connection is ready for; at least one thing, if there is no timeout."""
-        for key, events in self._busy.select(timeout):
+    def _go_on(self, wait: bool = True) -> None:
+        """Whatever some connection is ready for; at least one thing, if it is to wait."""
+        ready = self._busy.select(self._timeout if wait else 0)
+        if wait and not ready:
+            raise TimeoutError(f"has taken nothing and said nothing for {self._timeout} s")
+        for key, events in ready:
             connected, unsent = key.data
             if events & selectors.EVENT_READ:
-                self._receive(connected, unsent)
+                self._receive(connected, has_ended=unsent is None)
             if events & selectors.EVENT_WRITE:
                 self._send_some(connected, unsent)
 
-    def _send_some(self, connected: socket.socket, unsent: memoryview) -> None:
+    def _send_some(self, connected: Connected, unsent: memoryview) -> None:
         try:
             left = unsent[connected.send(unsent) :]
         except BlockingIOError:  # TLS has something of its own to do first
@@ -168,29 +186,31 @@ class _Connections:
             self._busy.unregister(connected)
             self._free.append(connected)
 
-    def _end(self, connected: socket.socket) -> None:
+    def _end(self, connected: Connected) -> None:
         """Say that this is all; what is left to do is to read the answer."""
-        end(connected)
+        self._receive(connected, has_ended=False)
+        end(connected, self._timeout)
         self._busy.register(connected, selectors.EVENT_READ, (connected, None))
 
-    def _receive(self, connected: socket.socket, unsent: memoryview | None) -> None:
+    def _receive(self, connected: Connected, has_ended: bool) -> None:
+        """What the receiver says: its close confirms only what we have ended before."""
         try:
-            answer = receive(connected)
+            said = receive(connected)
         except BlockingIOError:
             return
         except ConnectionError:
             if not dropped_in(self._answers[connected]):
                 raise
-            answer = b""  # it said why
-        self._answers[connected] += answer
+            said = b""  # it said why
+        self._answers[connected] += said
         raise_if_refused(self._answers[connected])
-        if not answer and unsent:
+        if not said and not has_ended:
             raise ConnectionResetError("the receiver has ended before the sender")
-        if not answer:
+        if not said:
             self._busy.unregister(connected)
 
 
-def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> socket.socket:
+def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> Connected:
     """A connection to a receiver. Raises what `send_lines` does."""
     try:
         connected = socket.create_connection(address, timeout=CONNECT_SECONDS)
@@ -199,41 +219,53 @@ def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> sock
             f"nothing listens on {address[0]}:{address[1]}; start the query first, and look "
             "whether `network_status(path)` says that it waits for connections"
         ) from None
-    if tls:
-        connected = _secured(connected, address[0], tls)
+    except OSError as error:  # no such host, no way to it, no answer
+        raise ConnectionError(f"{address[0]}:{address[1]} cannot be reached: {error}") from None
+    secured = _secured(connected, address[0], tls) if tls else connected
     connected.settimeout(None)
-    return connected
+    return secured
 
 
-def _secured(connected: socket.socket, host: str, tls: ssl.SSLContext) -> socket.socket:
-    tls.sslsocket_class = SecureSocket
+def _secured(connected: socket.socket, host: str, tls: ssl.SSLContext) -> SecureSocket:
+    secure = SecureSocket(connected, tls, host)
     try:
-        return tls.wrap_socket(connected, server_hostname=host, suppress_ragged_eofs=False)
+        secure.shake_hands()
     except ssl.SSLCertVerificationError as error:
         connected.close()
         text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
         raise SenderRefusedError(text) from None
+    except ssl.SSLEOFError as error:
+        connected.close()
+        raise ConnectionResetError(f"{host} broke off the handshake") from error
+    except ssl.SSLError as error:
+        connected.close()
+        text = f"{host} does not accept a TLS connection here: {error.reason}"
+        raise SenderRefusedError(text) from None
     except OSError as error:
         connected.close()
-        why = getattr(error, "reason", None) or "it broke off the handshake"
-        raise SenderRefusedError(f"{host} does not accept a TLS connection here: {why}") from None
+        raise ConnectionResetError(f"{host} broke off the handshake: {error}") from error
+    return secure
 
 
-def end(connected: socket.socket) -> None:
-    """Say that nothing more comes. Raises `ConnectionError`."""
-    if isinstance(connected, SecureSocket):
-        connected.end()
-        return
+def end(connected: Connected, timeout: float | None = SILENT_SECONDS) -> None:
+    """Say that nothing more comes. Raises `ConnectionError`, `TimeoutError`."""
     try:
-        connected.shutdown(socket.SHUT_WR)
+        if isinstance(connected, SecureSocket):
+            connected.end()
+        else:
+            connected.shutdown(socket.SHUT_WR)
+    except BlockingIOError:  # TLS has a last word, and there is no room for it yet
+        if not select.select([], [connected], [], timeout)[1]:
+            raise TimeoutError(f"has taken nothing for {timeout} s") from None
+        end(connected, timeout)
     except OSError as error:  # "not connected": the receiver has reset it already
         raise ConnectionResetError(error.errno, error.strerror) from error
 
 
-def receive(connected: socket.socket) -> bytes:
+def receive(connected: Connected) -> bytes:
     """What the receiver says; nothing when it has ended. Raises `ConnectionError`."""
     try:
-        return connected.recv(4096)
+        return connected.recv(ANSWER_BYTES)
     except ssl.SSLError as error:
         why = (error.reason or str(error)).replace("_", " ").lower()
         text = f"the receiver does not accept this sender's certificate: {why}"
@@ -241,10 +273,16 @@ def receive(connected: socket.socket) -> bytes:
 
 
 def raise_if_refused(said: bytes) -> None:
-    """Raise `SenderRefusedError` if the receiver says that it lets nobody like this one in."""
+    """Raise `SenderRefusedError` if the receiver says that it lets nobody like this one in.
+
+    The same if it says something that `network_lines` would not.
+    """
     text = said.decode(errors="replace")
     if text.startswith(REFUSED) and text.endswith("\n"):
         raise SenderRefusedError(text.removeprefix(REFUSED).strip())
+    begins_well = SAYS.startswith(text[: len(SAYS)])
+    if not begins_well or len(said) > ANSWER_BYTES:
+        raise SenderRefusedError(f"no `network_lines` listens there: it says {text[:QUOTED]!r}")
 
 
 def _paced(lines: Iterable[str | bytes], rate: float | None) -> Iterator[list[str | bytes]]:
@@ -275,10 +313,10 @@ def _ended(line: str | bytes) -> bytes:
 
 
 def _broken_text(address: tuple[str, int], sent: int) -> str:
-    return (
-        f"the connection to {address[0]}:{address[1]} broke after about {sent} lines; what the "
-        "receiver had not written to its log by then is lost"
-    )
+    return f"the connection to {address[0]}:{address[1]} broke after about {sent} lines; {_UNKNOWN}"
+
+
+_UNKNOWN = "what the receiver had not written to its log by then is lost"
 
 
 def _dropped_text(address: tuple[str, int], dropped: Counter[str], sent: int) -> str:

@@ -16,77 +16,10 @@ from socket import socket
 from typing import Any
 
 from tutorial_pkg.connectors.network_lines.connection import RefusedError
+from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 
 # What OpenSSL finds in the first bytes of a client that does not speak TLS.
 _NOT_TLS = {"HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL"}
-
-
-class SecureSocket(ssl.SSLSocket):
-    """A socket that never waits, as the others of a port: `BlockingIOError` says try again.
-
-    It raises `OSError` when the other side is gone without having said that it ends.
-    """
-
-    has_more = False  # after `recv_into`: more was decrypted, and no selector knows of it
-
-    def recv_into(self, room: memoryview) -> int:  # type: ignore[override]
-        """Fill `room` as far as there is something: TLS itself gives 16 KiB at once, at most."""
-        filled, count = 0, 1
-        self.has_more = False
-        try:
-            with _as_plain():
-                while filled < len(room) and count:
-                    count = super().recv_into(room[filled:])
-                    filled += count
-        except BlockingIOError:
-            if not filled:
-                raise
-            return filled
-        except OSError:  # after what came before it; the next call raises it again
-            if not filled:
-                raise
-        self.has_more = filled > 0 and (filled < len(room) or self.pending() > 0)
-        return filled
-
-    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """What is there; nothing when the other side has said that it ends."""
-        try:
-            with _as_plain():
-                return super().recv(buflen, flags)
-        except ssl.SSLZeroReturnError:  # both sides have ended
-            return b""
-
-    def send(self, data: Any, flags: int = 0) -> int:
-        """As much as the connection takes now."""
-        view, sent = memoryview(data), 0
-        try:
-            with _as_plain():
-                while sent < len(view):
-                    sent += super().send(view[sent:], flags)
-        except BlockingIOError:
-            if not sent:
-                raise
-        return sent
-
-    def end(self) -> None:
-        """Say that nothing more comes; what the other side says can still be read."""
-        try:
-            self.unwrap()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return
-
-
-@contextmanager
-def _as_plain() -> Iterator[None]:
-    """The errors of a plain socket that does not wait."""
-    try:
-        yield
-    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-        raise BlockingIOError from None
-    except (ssl.SSLEOFError, ssl.SSLSyscallError):
-        raise ConnectionResetError(
-            "the other side is gone, and has not said that it ends"
-        ) from None
 
 
 def client_tls(
@@ -120,7 +53,6 @@ class TlsFiles:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.num_tickets = 0  # unread, they would turn a client's close into a reset
-        context.sslsocket_class = SecureSocket
         with _named("tlsCertificate", self.certificate, self.key):
             context.load_cert_chain(self.certificate, self.key)
         if self.client_ca:
@@ -150,21 +82,16 @@ class ServerTls:
     def wrap(self, client: socket) -> SecureSocket:
         """`client`, from now on secure; its handshake is still to be done."""
         self._renew()
-        secure = self._context.wrap_socket(
-            client, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=False
-        )
-        assert isinstance(secure, SecureSocket)
-        return secure
+        return SecureSocket(client, self._context)
 
     def shake_hands(self, client: SecureSocket) -> str | None:
         """Go on with the handshake; at its end the client's name, if it was asked for one.
 
-        Raises `ssl.SSLWantReadError` or `ssl.SSLWantWriteError` while it is under way, and
-        `RefusedError`.
+        Raises `BlockingIOError` while it is under way, and `RefusedError`.
         """
         try:
-            client.do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            client.shake_hands()
+        except BlockingIOError:
             raise
         except OSError as error:
             raise _refused(error) from None
