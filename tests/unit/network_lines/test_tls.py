@@ -235,10 +235,10 @@ def test_a_confirmation_cannot_be_forged(start, certificates: Certificates) -> N
 def test_a_welcome_of_many_records(start, certificates: Certificates) -> None:
     """What TLS has decrypted already, no wait for the socket would find."""
     running = start(tls=certificates.files())
-    for before in (None, "x" * 100_001):
+    for before in (None, "x" * 110_000):
         with Exchange((HOST, running.port), "host-7", certificates.client("host-7")) as sender:
             assert sender.welcome["position"] == before
-            sender.send(b"a\n", "x" * 100_001)
+            sender.send(b"a\n", "x" * 110_000)
             sender.finish()
 
 
