@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,36 +24,20 @@ def start_query(spark: SparkSession, directory: Path, port: int, **options: Any)
     """A query into Parquet files, Spark's own exactly-once sink, when its ports are open."""
     before = network_status(directory / "log").process
     query = to_parquet(network_lines(spark, directory, port, **options), directory).start()
-    wait_for_ports(query, directory, before)
+
+    def listening() -> bool:
+        if query.exception():
+            raise query.exception()
+        status = network_status(directory / "log")
+        return status.listening and status.process != before
+
+    wait_until(listening, 120, "listening")
     return query
 
 
 def to_parquet(lines: DataFrame, directory: Path) -> Any:
     writer = lines.writeStream.format("parquet").option("path", str(directory / "out"))
     return writer.option("checkpointLocation", str(directory / "checkpoint"))
-
-
-def wait_for_ports(query: StreamingQuery, directory: Path, before: int | None = None) -> None:
-    """Wait until another process than `before` listens, or raise what ended the query."""
-
-    def check() -> None:
-        if query.exception():
-            raise query.exception()
-
-    wait_for_listener(directory, before, check, 120)
-
-
-def wait_for_listener(
-    directory: Path, before: int | None, check: Callable[[], None], seconds: float
-) -> None:
-    """Wait until another process than `before` listens; `check` raises when that will not be."""
-
-    def listening() -> bool:
-        check()
-        status = network_status(directory / "log")
-        return status.listening and status.process != before
-
-    wait_until(listening, seconds, "listening")
 
 
 def rows(spark: SparkSession, directory: Path) -> list[str]:

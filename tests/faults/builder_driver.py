@@ -6,28 +6,17 @@ With a file `drain` in the directory, the query ends when it has read all that i
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from tests.faults.builder_sink import database_sink
 from tests.faults.builder_sources import all_rows
-from tests.faults.spare_driver import wait_for_go
-from tutorial_pkg import start_spark
+from tests.faults.spare_driver import started
 
-ATTEMPTS = {"spark.master": "local[2,3]", "spark.ui.enabled": "false"}  # of each task
-
-
-def main(ready: str, go: str, directory: str, nats_port: str) -> None:
-    spark = start_spark("drill", **ATTEMPTS)
-    wait_for_go(ready, go)
-    spark.dataSource.register(database_sink())
-    rows = all_rows(spark, Path(directory), int(nats_port))
-    writer = rows.writeStream.format("database").option("path", directory)
-    writer = writer.option("checkpointLocation", str(Path(directory, "checkpoint")))
-    if Path(directory, "drain").exists():
-        writer = writer.trigger(availableNow=True)
-    writer.start().awaitTermination()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+spark, (directory, nats_port) = started(**{"spark.master": "local[2,3]"})  # attempts of each task
+spark.dataSource.register(database_sink())
+rows = all_rows(spark, Path(directory), int(nats_port))
+writer = rows.writeStream.format("database").option("path", directory)
+writer = writer.option("checkpointLocation", str(Path(directory, "checkpoint")))
+if Path(directory, "drain").exists():
+    writer = writer.trigger(availableNow=True)
+writer.start().awaitTermination()

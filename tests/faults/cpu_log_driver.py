@@ -4,14 +4,12 @@ Arguments: the two files of a spare driver, folder of the lines, log directory, 
 `forever` or `drain`.
 """
 
-import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from tests.faults.spare_driver import wait_for_go
-from tutorial_pkg import start_spark
+from tests.faults.spare_driver import started
 
 
 def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -21,10 +19,8 @@ def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         raise RuntimeError("this attempt was told to fail")
 
 
-ready, go, folder, out, checkpoint, until = sys.argv[1:]
-attempts = {"spark.master": "local[2,3]", "spark.ui.enabled": "false"}  # three of each task
-spark = start_spark("drill", **attempts)
-wait_for_go(ready, go)
+spark, words = started(**{"spark.master": "local[2,3]"})  # three attempts of each task
+folder, out, checkpoint, until = words
 
 lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder).repartition(2)
 lines = lines.mapInArrow(fail_at_first, lines.schema)

@@ -5,17 +5,15 @@ Arguments: the two files of a spare driver, the folder of the files, the copy an
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.faults.spare_driver import wait_for_go
-from tutorial_pkg import start_spark
+from tests.faults.spare_driver import started
 
 
-def started(spark: SparkSession, folder: Path, **trigger: bool) -> StreamingQuery:
+def copied(spark: SparkSession, folder: Path, **trigger: bool) -> StreamingQuery:
     lines = spark.readStream.format("file_lines").option("maxRowsPerTrigger", 10_000)
     writer = lines.load(str(folder / "logs")).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
@@ -23,6 +21,5 @@ def started(spark: SparkSession, folder: Path, **trigger: bool) -> StreamingQuer
 
 
 if __name__ == "__main__":
-    spark = start_spark("drill", **{"spark.ui.enabled": "false"})
-    wait_for_go(*sys.argv[1:3])
-    started(spark, Path(sys.argv[3])).awaitTermination()
+    spark, (folder,) = started()
+    copied(spark, Path(folder)).awaitTermination()

@@ -5,7 +5,6 @@ Arguments: two files for `SpareDriver`, the folder, and how many orders there ar
 
 from __future__ import annotations
 
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 
-from tests.faults.spare_driver import wait_for_go
-from tutorial_pkg import SourceBuilder, start_spark
+from tests.faults.spare_driver import started
+from tutorial_pkg import SourceBuilder
 from tutorial_pkg.builder import integer
 from tutorial_pkg.processes.query_process import end_with_parent
 from tutorial_pkg.workbook.orders import ORDERS, PAYMENTS, orders, payments
@@ -85,8 +84,6 @@ def run_queries(spark: SparkSession, folder: Path, count: int) -> None:
 
 if __name__ == "__main__":
     end_with_parent()
-    quiet: dict[str, Any] = {"spark.ui.enabled": "false"}
-    spark = start_spark("joins", **quiet)
-    wait_for_go(*sys.argv[1:3])
-    run_queries(spark, Path(sys.argv[3]), int(sys.argv[4]))
+    spark, (folder, count) = started()
+    run_queries(spark, Path(folder), int(count))
     spark.streams.awaitAnyTermination()

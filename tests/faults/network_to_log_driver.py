@@ -14,9 +14,8 @@ from pathlib import Path
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from tests.faults.spare_driver import wait_for_go
+from tests.faults.spare_driver import started
 from tests.network_queries import network_lines
-from tutorial_pkg import start_spark
 
 
 def run_query(spark: SparkSession, directory: Path, port: int, **trigger: object) -> None:
@@ -36,12 +35,7 @@ def run_for_ever(spark: SparkSession, directory: Path, port: int) -> None:
             traceback.print_exc()
 
 
-def main(ready: str, go: str, directory: str, port: str, *settings: str) -> None:
-    given = dict(setting.split("=", 1) for setting in settings)
-    spark = start_spark("drill", **{"spark.ui.enabled": "false", **given})
-    wait_for_go(ready, go)
-    run_for_ever(spark, Path(directory), int(port))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    settings = [word.split("=", 1) for word in sys.argv[5:]]
+    spark, (folder, listened_to, *_) = started(**dict(settings))
+    run_for_ever(spark, Path(folder), int(listened_to))

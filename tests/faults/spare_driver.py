@@ -1,14 +1,18 @@
 """Drivers made to be killed, whose Spark is up before they are needed: a restart without the wait.
 
-Their scripts get two files as their first arguments, and hand them to `wait_for_go`.
+Their scripts get two files as their first arguments, which are for `started`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from tutorial_pkg import start_spark
 from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 PROJECT = Path(__file__).parents[2]
@@ -38,3 +42,11 @@ def wait_for_go(ready: str, go: str) -> None:
     Path(ready).touch()
     while not Path(go).exists():
         time.sleep(0.01)
+
+
+def started(**settings: str) -> tuple[SparkSession, list[str]]:
+    """In the script, Spark when it is up and told to go; and the other arguments."""
+    ready, go, *words = sys.argv[1:]
+    spark = start_spark("drill", **{"spark.ui.enabled": "false", **settings})
+    wait_for_go(ready, go)
+    return spark, words

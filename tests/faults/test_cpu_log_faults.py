@@ -152,7 +152,7 @@ POINTS = ["staging", "staged", "recorded", "half_applied", "applied"]
 ANY_TIME = ""
 
 
-@few_or_many("deaths", ["recorded", "half_applied", ANY_TIME], [*POINTS, *[ANY_TIME] * 10])
+@few_or_many("deaths", ["half_applied", ANY_TIME], [*POINTS, *[ANY_TIME] * 10])
 def test_whenever_it_dies_each_line_is_there_once(
     drill: Drill, spark: SparkSession, deaths: list[str]
 ) -> None:
@@ -187,6 +187,7 @@ def test_whenever_it_dies_each_line_is_there_once(
     onlookers.check()
 
 
+@pytest.mark.soak  # two queries of one driver, in every run: test_cpu_log
 def test_a_second_driver_is_told_who_was_first(drill: Drill, spark: SparkSession) -> None:
     """Two drivers, two processes: what the first one wrote last names it to the second."""
     first = drill.driver("forever")

@@ -10,25 +10,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tests.faults.log_account import Sender
-from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.network_queries import (
     HOST,
     network_lines,
-    offsets,
-    rows,
     start_query,
     to_parquet,
-    wait_for_listener,
 )
 from tests.soak import few_or_many
 from tutorial_pkg.connectors.network_lines import network_status
@@ -38,34 +33,7 @@ from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import frames, read_frames
 from tutorial_pkg.processes.query_process import wait_until
 
-DRIVER = Path(__file__).with_name("network_driver.py")
 MIB = 1024 * 1024
-
-
-@few_or_many("kills", 1, 10)
-def test_killed_drivers_lose_and_repeat_nothing_of_the_log(
-    spark, tmp_path, free_ports, kills: int
-) -> None:
-    """Two senders in every round: one ends with the driver, one connects again, and again."""
-    port = free_ports(2)
-    senders = [Sender("faithful", port, reconnect=True)]
-    senders += [Sender(f"round {number}", port + 1, reconnect=False) for number in range(kills)]
-    with ExitStack() as opened, senders[0]:
-        drivers = _drivers(tmp_path, port, kills, opened)
-        for driver, sender in zip(drivers, senders[1:], strict=True):
-            with sender:
-                wait_until(lambda: sender.confirmed, SECONDS, "confirmed lines")  # noqa: B023
-                time.sleep(random.uniform(0, 4))
-                driver.kill()
-    _drain(spark, tmp_path, port)
-    logged = _log_lines(tmp_path, port) + _log_lines(tmp_path, port + 1)
-    assert Counter(rows(spark, tmp_path)) == Counter(logged)
-    assert len(set(logged)) == len(logged)
-    confirmed = {line for sender in senders for line in sender.confirmed}
-    assert confirmed <= set(logged)
-    for each in (port, port + 1):
-        positions = [offset[str(each)] for offset in offsets(tmp_path)]
-        assert positions == sorted(positions)
 
 
 LISTENING = """
@@ -84,7 +52,7 @@ time.sleep(60)
 
 @few_or_many("kills", 5, 50)
 def test_killed_listeners_keep_what_they_confirmed(tmp_path, free_ports, kills: int) -> None:
-    """The same for the process that writes the log, without Spark."""
+    """The process that writes the log, without Spark; notebook 07 kills whole drivers."""
     port = free_ports(1)
     senders = [Sender(f"sender {number}", port, reconnect=True) for number in range(3)]
     command = [sys.executable, "-c", LISTENING, str(tmp_path / "log"), str(port)]
@@ -102,38 +70,6 @@ def test_killed_listeners_keep_what_they_confirmed(tmp_path, free_ports, kills: 
     confirmed = {line for sender in senders for line in sender.confirmed}
     assert confirmed
     assert confirmed <= set(logged)
-
-
-def _drivers(directory: Path, port: int, kills: int, opened: ExitStack) -> Iterator[SpareDriver]:
-    """One after the other, each when it listens, while the Spark of the next one starts."""
-
-    def spare(number: int) -> SpareDriver:
-        path = directory / f"driver-{number}"
-        return opened.enter_context(SpareDriver(DRIVER, path, directory, port, 2))
-
-    following = spare(0)
-    for number in range(1, kills + 1):
-        driver = following
-        if number < kills:
-            following = spare(number)
-        _go_and_listen(driver, directory)
-        yield driver  # killed; what it leaves behind, the next one has to cope with
-
-
-def _go_and_listen(driver: SpareDriver, directory: Path) -> None:
-    before = network_status(directory / "log").process
-    driver.go()
-
-    def check() -> None:
-        assert driver.running, driver.output.read_text()
-
-    wait_for_listener(directory, before, check, SECONDS)
-
-
-def _drain(spark: SparkSession, directory: Path, port: int) -> None:
-    lines = network_lines(spark, directory, port, parallelism=2)
-    query = to_parquet(lines, directory).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
 
 
 def _log_lines(directory: Path, port: int) -> list[str]:

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from tests.faults.log_account import Sender
 from tests.faults.network_to_log_driver import run_query
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tests.network_queries import wait_for_listener
 from tests.soak import few_or_many
+from tutorial_pkg import network_status
 from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
@@ -98,7 +98,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         subprocess.run(["umount", memory], check=True)
 
 
-@few_or_many("failures", 2, 20)
+@few_or_many("failures", 1, 20)
 def test_after_a_power_failure_confirmed_lines_are_there_and_none_is_there_twice(
     spark: SparkSession, disk: Disk, tmp_path: Path, free_ports: Callable[[int], int], failures: int
 ) -> None:
@@ -131,7 +131,7 @@ def _copies_while_it_is_written(
     moment = random.Random(20261121)
     with SpareDriver(DRIVER, tmp_path / "driver", directory, port) as driver:
         driver.go()
-        wait_for_listener(directory, None, lambda: None, SECONDS)
+        wait_until(lambda: network_status(directory / "log").listening, SECONDS, "listening")
         with Sender("line", port, reconnect=False, most=20) as sender:
             wait_until(lambda: any(directory.glob("out/*.csv")), SECONDS, "the first batch")
             for number in range(failures):

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.network_queries import (
@@ -149,21 +149,6 @@ def test_metadata_and_event_time(spark, tmp_path, free_ports) -> None:
         assert abs(row.received_at - before) < timedelta(minutes=1)
 
 
-def test_event_time_modes(spark, tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    options = {"eventTime": "millis_prefix", "mode": "DROPMALFORMED", "includeMetadata": "true"}
-    query = start_query(spark, tmp_path, port, **options)
-    send_lines(HOST, port, ["1,a", "bad", ",b", "2,c"])
-    query.processAllAvailable()
-    query.stop()
-    assert sorted(rows(spark, tmp_path)) == ["1,a", "2,c"]
-
-    query = start_query(spark, tmp_path, port, **{**options, "mode": "FAILFAST"})
-    send_lines(HOST, port, ["3,d", "bad line", "4,e"])
-    with pytest.raises(StreamingQueryException, match="first comma of line 'bad line'"):
-        query.processAllAvailable()
-
-
 def test_byte_limit(tmp_path, free_ports) -> None:
     port = free_ports(1)
     limited = reader(tmp_path, port, maxBytesPerTrigger=1_000)
@@ -206,44 +191,17 @@ def test_status_and_lag(spark, tmp_path, free_ports) -> None:
 
 def test_processed_segments_are_deleted(spark, tmp_path, free_ports) -> None:
     port = free_ports(1)
-    count, block = 2_600_000, 20_000
+    count = 15_000  # of 5,000 bytes: more than a segment takes
     query = network_lines(spark, tmp_path, port).writeStream.format("noop").start()
     wait_until(lambda: network_status(tmp_path / "log").listening, 60, "listening")
-    lines = list(map(LINE.format, range(block)))
-    with socket.create_connection((HOST, port)) as client:
-        for _ in range(count // block):
-            client.sendall("".join(f"{line}\n" for line in lines).encode())
-        client.shutdown(socket.SHUT_WR)
-        assert client.recv(1) == b""
+    send_lines(HOST, port, ["x" * 5_000] * count)
     query.processAllAvailable()
     assert sum(progress["numInputRows"] for progress in query.recentProgress) == count
     send_lines(HOST, port, ["next batch, which commits the last"])
     query.processAllAvailable()
     query.stop()
-    assert len(list((tmp_path / "log" / str(port)).glob("*.segment"))) == 1
-
-
-def test_second_query_on_the_log_is_told_who_holds_it(spark, tmp_path, free_ports) -> None:
-    port = free_ports(2)
-    start_query(spark, tmp_path, port)
-    holder = network_status(tmp_path / "log").process
-    second = network_lines(spark, tmp_path, port + 1).writeStream.format("noop").start()
-    text = re.escape(f"the log {tmp_path}/log is in use by the query of process {holder} (since ")
-    # Its reader has the same parent, as the second reader of a self-join has.
-    text += ".*; stop that query first, .*as a self-join does, meets itself here"
-    with pytest.raises(StreamingQueryException, match=text):
-        second.awaitTermination(120)
-
-
-def test_port_in_use(spark, tmp_path, free_ports) -> None:
-    port = free_ports(2)
-    with socket.create_server((HOST, port + 1)):
-        lines = network_lines(spark, tmp_path, port, parallelism=2)
-        query = lines.writeStream.format("noop").start()
-        text = f"cannot listen on 127.0.0.1:{port + 1}: Address already in use. If another"
-        with pytest.raises(StreamingQueryException, match=re.escape(text)):
-            query.awaitTermination(120)
-        socket.create_server((HOST, port)).close()
+    [segment] = (tmp_path / "log" / str(port)).glob("*.segment")
+    assert int(segment.stem) > 0, "the first one is still there"
 
 
 @pytest.mark.parametrize(
@@ -291,8 +249,3 @@ def test_option_errors_come_when_the_query_is_written(spark, tmp_path) -> None:
         spark.readStream.format("network_lines").option("port", "abc").load(str(tmp_path))
     with pytest.raises(AnalysisException, match=r"`path` is missing; give a local directory"):
         spark.readStream.format("network_lines").load()
-
-
-def test_documentation_names_every_option() -> None:
-    for name in ("path", "host", "port", "parallelism", "maxBacklogBytes", "eventTime", "mode"):
-        assert f"    {name} (" in NetworkLinesDataSource.__doc__

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
-from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.state import drop_mark, is_late, rolling, sliding, use_rocksdb
+from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
 from tutorial_pkg.workbook.batches import post, run, stream_of, total
 from tutorial_pkg.workbook.trade_totals import Totals
-from tutorial_pkg.workbook.trades import SCHEMA, TICKERS, Trade, counts, trade, window_ends
+from tutorial_pkg.workbook.trades import SCHEMA, TICKERS, Trade, counts, trade
 
 SECOND = timedelta(seconds=1)
 
@@ -141,39 +137,6 @@ def test_a_silent_key_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
 
 
 # ---- Late ----------------------------------------------------------------------------------------
-
-
-def test_every_trade_is_counted_or_kept_aside(spark: SparkSession, tmp_path: Path) -> None:
-    rows, dice = told(3000), random.Random(7)
-    cuts = sorted({0, len(rows), *(dice.randrange(len(rows)) for _ in range(20))})
-    post(tmp_path / "in", [rows[a:b] for a, b in pairwise(cuts)])
-    found: Counter[datetime] = Counter()
-    kept: list[datetime] = []
-
-    def write(batch: DataFrame, number: int) -> None:
-        late = is_late("time", drop_mark(tmp_path / "checkpoint", number), "10 seconds")
-        for row in batch.withColumn("late", late).collect():
-            if row["count"] is not None:
-                found[row.time.astimezone(UTC)] = row["count"]
-            elif row.late:
-                kept.append(row.time.astimezone(UTC))
-
-    stream = stream_of(spark, tmp_path / "in", SCHEMA).withWatermark("time", "1 second")
-    ends = stream.groupBy(F.window("time", "10 seconds")).count().select("window.end", "count")
-    passing = stream.select("time", F.lit(None).cast("long").alias("count"))
-    both = ends.withColumnRenamed("end", "time").unionByName(passing).writeStream
-    both = both.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(write)
-    query = both.trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
-    assert query.exception() is None
-
-    times = Counter(row.time for row in rows)
-    assert not Counter(kept) - times  # each is one of the trades, and kept once
-    assert 0 < len(kept) < len(rows) / 2
-    all_of = Counter(window_ends(row.time, 10 * SECOND, 10 * SECOND)[0] for row in rows)
-    late_of = Counter(window_ends(time, 10 * SECOND, 10 * SECOND)[0] for time in kept)
-    assert {end: found[end] + late_of[end] for end in found} == {end: all_of[end] for end in found}
-    assert total(query, "numRowsDroppedByWatermark") < len(kept)  # why it is not enough
 
 
 def test_a_batch_that_is_not_in_the_checkpoint(tmp_path: Path) -> None:

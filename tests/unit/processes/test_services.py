@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import confluent_kafka.admin
 import psutil
 import psycopg
 import pytest
@@ -18,7 +17,6 @@ import pytest
 from tutorial_pkg.processes import services
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import (
-    Postgres,
     Service,
     start_kafka,
     start_nats,
@@ -44,85 +42,59 @@ def tables(uri: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("start", STARTERS)
-def test_a_server_is_reached_from_this_machine_only_and_gone_when_closed(
+def test_a_server_is_on_this_machine_only_starts_again_and_is_gone_when_closed(
     database_folder: Path, start: Start
 ) -> None:
     with start(database_folder) as server:
-        number = server.pid
+        uri, number = server.uri, server.pid
         places = psutil.Process(number).net_connections("inet")
         assert {place.laddr.ip for place in places} <= {"127.0.0.1"}
+        server.kill()
+        assert not lives(number)
+        server.restart()
+        number = server.pid
+        assert server.uri == uri and lives(number)
     assert not lives(number)
     server.close()  # once more does no harm
 
 
 @pytest.mark.parametrize("start", STARTERS)
-def test_a_killed_server_starts_again_where_it_was(database_folder: Path, start: Start) -> None:
-    with start(database_folder) as server:
-        uri, number = server.uri, server.pid
-        server.kill()
-        assert not lives(number)
-        server.restart()
-        assert server.uri == uri and lives(server.pid)
-
-
-@pytest.mark.parametrize("start", STARTERS)
-def test_a_server_goes_with_the_process_that_started_it(
+def test_a_server_prints_nothing_and_goes_with_the_process_that_started_it(
     database_folder: Path, start: Start
 ) -> None:
+    """Also where no folder for what runs is known."""
     name = start.__name__
     code = (
         f"import sys, time; from pathlib import Path; from tutorial_pkg.processes import services; "
         f"print(services.{name}(Path({str(database_folder)!r})).pid, flush=True); time.sleep(60)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as starter:
-        assert starter.stdout
+    without = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], env=without, **pipes) as starter:
         number = int(starter.stdout.readline())
         assert lives(number)
         starter.send_signal(signal.SIGKILL)
+        assert (starter.stdout.read(), starter.stderr.read()) == (b"", b"")
     wait_until(lambda: not lives(number), 60, "the end of the server")
 
 
-def test_a_lesson_that_begins_again_finds_an_empty_database(
+def test_postgres_keeps_what_was_committed_and_its_settings_until_a_lesson_begins_again(
     database_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Service, "_open", [])  # the other tests' server is not closed
-    first = Postgres(database_folder)
-    with psycopg.connect(first.uri) as database:
-        database.execute("CREATE TABLE left_over (number INT)")
+    server = start_postgres(database_folder, max_connections="17")
+    with psycopg.connect(server.uri) as database:
+        database.execute("CREATE TABLE kept (number INT)")
+    server.kill()
+    server.restart()
+    assert tables(server.uri) == [("kept",)]
+    with psycopg.connect(server.uri) as database:
+        assert database.execute("SHOW wal_level").fetchone() == ("logical",)
+        assert database.execute("SHOW max_connections").fetchone() == ("17",)
     Service.close_all()
     shutil.rmtree(database_folder)
-    with Postgres(database_folder) as second:
+    with start_postgres(database_folder) as second:
         assert tables(second.uri) == []
-
-
-def test_what_was_committed_survives_a_kill_and_changes_can_be_streamed(
-    database_folder: Path,
-) -> None:
-    with start_postgres(database_folder, max_connections="17") as server:
-        with psycopg.connect(server.uri) as database:
-            database.execute("CREATE TABLE kept (number INT)")
-        server.kill()
-        server.restart()
-        assert tables(server.uri) == [("kept",)]
-        with psycopg.connect(server.uri) as database:
-            assert database.execute("SHOW wal_level").fetchone() == ("logical",)
-            assert database.execute("SHOW max_connections").fetchone() == ("17",)
-
-
-def test_kafka_answers_its_client(database_folder: Path) -> None:
-    with start_kafka(database_folder) as server:
-        client = confluent_kafka.admin.AdminClient({"bootstrap.servers": server.uri})
-        assert client.list_topics(timeout=10).topics == {}
-
-
-def test_it_prints_nothing_where_no_runtime_folder_is_known(database_folder: Path) -> None:
-    code = (
-        "from pathlib import Path; from tutorial_pkg.processes.services import Postgres; "
-        f"Postgres(Path({str(database_folder)!r})).close()"
-    )
-    without = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
-    done = subprocess.run([sys.executable, "-c", code], env=without, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_make_services_names_a_version_or_what_to_install(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,7 +25,6 @@ def test_a_verdict_is_one_line() -> None:
 
 
 def test_a_tick_is_for_the_learner_s_own_answer() -> None:
-    assert repr(check_01_1(None)) == "– No answer yet: write yours in the cell above."
     assert repr(the_solution(check_01_1(escape))).startswith("✓ the solution: One item")
     assert not the_solution(check_01_1(str.upper)).passed
 
@@ -36,7 +36,6 @@ def escape(item: str) -> str:
 test_01_1 = tried(
     check_01_1,
     (escape, "✓ One item, one line"),
-    ("text", "A function is wanted: def escape(item): ..."),
     (lambda item: None, "must return a string for every string, not NoneType"),
     (lambda item: escape(item).encode(), "must return a string for every string, not bytes"),
     (lambda item: item[99], "raised IndexError"),
@@ -86,8 +85,7 @@ class JsonWriter(DataSourceStreamWriter):
             (self.folder / message.name).unlink()
 
 
-def writer(*edits: tuple[str, str]) -> Any:
-    return changed(JsonWriter, *edits)
+writer = partial(changed, JsonWriter)
 
 
 class NamedByPartition(JsonWriter):
@@ -122,7 +120,6 @@ JOINED = '"\\n".join(json.dumps(row.asDict()) for row in iterator)'
 test_01_2 = tried(
     check_01_2,
     (JsonWriter, "✓ Each batch is there once"),
-    ("folder", "A class is wanted"),
     (writer(("draft-{uuid4()}.tmp", "batch-{uuid4()}.json")), "Readers see rows before `commit`"),
     (
         writer((RETURN, "self.name = draft.name; return Draft('')"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,7 @@ class Counted(DataSourceWriter):
         Path(self.folder, "total.txt").write_text(str(total))
 
 
-def writer(*edits: tuple[str, str]) -> Any:
-    return changed(Counted, *edits)
+writer = partial(changed, Counted)
 
 
 class InTheClass(Counted):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from tutorial_pkg.workbook.checks import check_03_1, check_03_2
 test_03_1 = tried(
     check_03_1,
     (lambda data: data.rfind(b"\n") + 1, "✓ Never half a line"),
-    ("text", "A function is wanted"),
     (len, "Half a line goes out"),
     (lambda data: data.rfind(b"\n"), "the byte *behind* it"),
     (lambda data: data.rindex(b"\n") + 1, "answer(b'on') raised ValueError"),
@@ -59,8 +59,7 @@ class WholeLines(DataSourceStreamReader):
         return iter([(line,) for line in text.splitlines()])
 
 
-def reader(*edits: tuple[str, str]) -> Any:
-    return changed(WholeLines, *edits)
+reader = partial(changed, WholeLines)
 
 
 class PlaceInSelf(WholeLines):
@@ -118,7 +117,6 @@ IN_SELF = (
 test_03_2 = tried(
     check_03_2,
     (WholeLines, "✓ Every whole line once"),
-    (WholeLines("log"), "A class is wanted"),
     (reader(('rfind(b"\\n") + 1', "__len__()")), "Half a line, 'tw', went out"),
     (reader(('start["next"] + file', "file")), "went back, from {'next': 6} to {'next': 0}"),
     (PlaceInSelf, "and add that, and keep none in `self`"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,8 +19,7 @@ def cut(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
     return [line.decode() for line in lines], rest
 
 
-def cut_with(*edits: tuple[str, str]) -> Any:
-    return changed(cut, *edits)
+cut_with = partial(changed, cut)
 
 
 def decodes_too_early(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
@@ -37,7 +36,6 @@ REPLACE = ("decode()", 'decode(errors="replace")')
 test_04_1 = tried(
     check_04_1,
     (cut, "✓ The same lines"),
-    ("text", "A function is wanted"),
     (lambda rest, new: (new.decode(errors="replace").split("\n"), b""), "has no newline yet"),
     (cut_with(("(rest + received)", "received"), REPLACE), "put the rest before received"),
     (decodes_too_early, "decode lines only when complete"),

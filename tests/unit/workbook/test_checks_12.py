@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
@@ -30,8 +31,7 @@ class Client:
         self.socket.close()
 
 
-def client(*edits: tuple[str, str]) -> Any:
-    return changed(Client, *edits)
+client = partial(changed, Client)
 
 
 class Torn(Client):
@@ -68,8 +68,6 @@ IGNORE = ("data.decode()", 'data.decode(errors="ignore")')
 test_12_1 = tried(
     check_12_1,
     (Client, "✓ Whole lines only"),
-    (None, "– No answer yet"),
-    (3, "A class is wanted"),
     (Torn, "A line is whole when its newline is there"),
     (client(("(0.2)", "(None)")), "`fill` waits for what has not come"),
     (client(("buffer.close()", "pass")), "call `buffer.close()`"),
@@ -123,15 +121,12 @@ class AConnectionARow(Sender):
         super().receive(row)
 
 
-def sender(*edits: tuple[str, str]) -> Any:
-    return changed(Sender, *edits)
+sender = partial(changed, Sender)
 
 
 test_12_2 = tried(
     check_12_2,
     (Sender, "✓ Each row is a line"),
-    (None, "– No answer yet"),
-    (3, "A class is wanted"),
     (sender(("row.line", "row['line']")), "✓ Each row is a line"),
     (sender(("row.line", "row[0]")), "✓ Each row is a line"),
     (sender(("\\n", "")), "0 lines arrived, first 'row 0 érow 1"),

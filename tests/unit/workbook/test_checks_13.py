@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
@@ -21,8 +22,7 @@ def lag_and_delay(seen: Any, now: float) -> Any:
     return max([top(seen) - LAG, *waited])
 
 
-def delaying(*edits: tuple[str, str]) -> Any:
-    return changed(lag_and_delay, *edits)
+delaying = partial(changed, lag_and_delay)
 
 
 BY_LAG = delaying((", *waited", ""))
@@ -30,8 +30,6 @@ UNCHECKED = ("if not seen", "if seen is None")
 test_13_1 = tried(
     check_13_1,
     (lag_and_delay, "✓ No event waits longer"),
-    (None, "– No answer yet"),
-    (4, "A function is wanted"),
     (delaying(UNCHECKED), "raised ValueError"),
     (BY_LAG, "Event 9 came 6 s ago"),
     (lambda seen, now: seen[-1][1] - LAG if seen else None, "The *highest* event time counts"),
@@ -50,8 +48,7 @@ def lag_and_lull(seen: Any, now: float) -> Any:
     return top(seen) - LAG + max(0, now - advanced - LULL)
 
 
-def lulling(*edits: tuple[str, str]) -> Any:
-    return changed(lag_and_lull, *edits)
+lulling = partial(changed, lag_and_lull)
 
 
 def towards_the_clock(seen: Any, now: float) -> Any:
@@ -63,8 +60,6 @@ ADVANCED = "min(clock for clock, time in seen if time == top(seen))"
 test_13_2 = tried(
     check_13_2,
     (lag_and_lull, "✓ In a lull the watermark goes"),
-    (None, "– No answer yet"),
-    ("lull", "A function is wanted"),
     (lulling(UNCHECKED), "return None"),
     (BY_LAG, "goes on by 2 s"),
     (lulling((" - LULL", "")), "No event has waited long"),
@@ -84,8 +79,6 @@ def wall_clock(seen: Any, now: float) -> Any:
 test_13_3 = tried(
     check_13_3,
     (wall_clock, "✓ Never further behind"),
-    (None, "– No answer yet"),
-    (10, "A function is wanted"),
     (BY_LAG, "It needs no arrival"),
     (lambda seen, now: now - BEHIND, "the data count"),
     (lambda seen, now: top(seen) - LAG if seen else now - BEHIND, "behind the clock"),
@@ -112,8 +105,7 @@ class SharePrice(Totals):
         return (accumulator[0] / accumulator[1],)
 
 
-def price(*edits: tuple[str, str]) -> Any:
-    return changed(SharePrice, *edits)
+price = partial(changed, SharePrice)
 
 
 class NoDeduct:
@@ -138,8 +130,6 @@ AVERAGE, TYPES = "(accumulator[0] / accumulator[1],)", "paid LONG, shares LONG"
 test_13_4 = tried(
     check_13_4,
     (SharePrice, "✓ All laws hold"),
-    (None, "– No answer yet"),
-    (SharePrice(), "A class is wanted"),
     (NoDeduct, "has no `deduct`"),
     (price(("cents DOUBLE", "price DOUBLE")), "must be 'cents DOUBLE', yours is 'price DOUBLE'"),
     (

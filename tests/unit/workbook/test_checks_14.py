@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,8 +28,7 @@ def with_sector(batch: Any, connection: Any) -> Any:
     return batch.append_column("known", pa.array(known, pa.bool_()))
 
 
-def looking_up(*edits: tuple[str, str]) -> Any:
-    return changed(with_sector, *edits)
+looking_up = partial(changed, with_sector)
 
 
 def asking(question: str) -> Any:
@@ -55,8 +55,6 @@ NOT_NULL = "ticker in sector_of and sector_of[ticker] is not None for"
 test_14_1 = tried(
     check_14_1,
     (with_sector, "✓ One question for a batch"),
-    (None, "– No answer yet"),
-    ("SELECT", "A function is wanted"),
     (asked, "must return a pyarrow.RecordBatch, yours is a dict"),
     (lambda batch, connection: 1 / 0, "raised ZeroDivisionError: division by zero."),
     (lambda batch, connection: batch, "ticker, price, sector, known are wanted"),
@@ -82,8 +80,7 @@ def unpaid(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]
     ]
 
 
-def deciding(*edits: tuple[str, str]) -> Any:
-    return changed(unpaid, *edits)
+deciding = partial(changed, unpaid)
 
 
 def at_once(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
@@ -94,8 +91,6 @@ NOT_PAID = "and not (order.id in paid and order.time <= paid[order.id] <= order.
 test_14_2 = tried(
     check_14_2,
     (unpaid, "✓ Not a moment earlier"),
-    (None, "– No answer yet"),
-    ([], "A function is wanted"),
     (at_once, "may still come for each"),
     (deciding(("order.time + within < watermark", "order.time < watermark")), "may still come"),
     (deciding((NOT_PAID, "")), "Order 0 was paid."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,16 +18,13 @@ def alarms(batch: Any) -> list[str]:
     return found
 
 
-def ringing(*edits: tuple[str, str]) -> Any:
-    return changed(alarms, *edits)
+ringing = partial(changed, alarms)
 
 
 SLOWER, WHOLE = "batch.done_per_second < batch.in_per_second", 'batch.seconds["triggerExecution"]'
 test_15_1 = tried(
     check_15_1,
     (alarms, "✓ It rings when it should"),
-    (None, "– No answer yet"),
-    ("late", "A function is wanted"),
     (lambda: [], "raised TypeError"),
     (lambda batch: batch.seconds["total"], "raised KeyError"),
     (lambda batch: "late" if batch.late_rows else None, "A list is wanted"),
@@ -58,14 +56,12 @@ def labeller(shop: Any) -> Any:
     return label
 
 
-def labelling(*edits: tuple[str, str]) -> Any:
-    return changed(labeller, *edits)
+labelling = partial(changed, labeller)
 
 
 test_15_2 = tried(
     check_15_2,
     (labeller, "✓ Only the name travels"),
-    (3, "A function is wanted"),
     (labelling(("{name}", "{shop.name}")), "The shop is captured: take its name into a variable"),
     (
         labelling(("name = shop.name", "fields = vars(shop)"), ("{name}", "{fields['name']}")),

@@ -32,7 +32,6 @@ test_16_1 = tried(
     check_16_1,
     (next_block, "✓ Whole lines, and the position"),
     (lambda data, position: list(next_block(data, position)), "✓ Whole lines"),
-    ("text", "A function is wanted"),
     (lambda data, position: data[position:], "It must return two things"),
     (lambda data, position: (data[position:], len(data)), "may be torn: leave it"),
     (lambda data, position: next_block(data, 0), "are on the receiver's disk already"),

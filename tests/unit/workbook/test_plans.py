@@ -1,18 +1,18 @@
-"""Plans as Java tells them, played by Python: opened, measured, drawn."""
+"""Plans as Java tells them, played by Python: opened and drawn."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
-from tutorial_pkg.workbook.plans import Shuffle, Stage, nodes, plan_graph, shuffles, stage_of
+from tutorial_pkg.workbook.plans import Stage, plan_graph, stage_of
 
 
 class Node:
     """A physical operator, with the methods that py4j would reach."""
 
-    def __init__(self, name: str, *below: Any, **metrics: int) -> None:
-        self._name, self._below, self._metrics = name, below, metrics
+    def __init__(self, name: str, *below: Any) -> None:
+        self._name, self._below = name, below
 
     def nodeName(self) -> str:
         return self._name
@@ -20,18 +20,10 @@ class Node:
     def children(self) -> Any:
         return SimpleNamespace(size=lambda: len(self._below), apply=self._below.__getitem__)
 
-    def metrics(self) -> Any:
-        values = {name: SimpleNamespace(value=lambda v=v: v) for name, v in self._metrics.items()}
-        return SimpleNamespace(apply=values.__getitem__)
-
     def plan(self) -> Any:
         return self._below[0]
 
     executedPlan = plan
-
-
-def exchange(below: Node, rows: int) -> Node:
-    return Node("Exchange", below, shuffleRecordsWritten=rows, shuffleBytesWritten=10 * rows)
 
 
 SCAN = Node("Scan ExistingRDD[a#1]")
@@ -39,22 +31,13 @@ PLAN = Node(
     "AdaptiveSparkPlan",
     Node(
         "BroadcastHashJoin",
-        Node("ShuffleQueryStage", exchange(Node("HashAggregate", SCAN), 5)),
+        Node("ShuffleQueryStage", Node("Exchange", Node("HashAggregate", SCAN))),
         Node(
-            "BroadcastExchange", Node("WholeStageCodegen (1)", exchange(Node("Project", SCAN), 7))
+            "BroadcastExchange",
+            Node("WholeStageCodegen (1)", Node("Exchange", Node("Project", SCAN))),
         ),
     ),
 )
-
-
-def test_stages_of_an_adaptive_plan_are_opened() -> None:
-    names = [node.nodeName() for node in nodes(PLAN)]
-    assert names.count("Exchange") == 2
-    assert names[0] == "AdaptiveSparkPlan"
-
-
-def test_what_each_shuffle_moved_from_the_source_on() -> None:
-    assert shuffles(exchange(exchange(SCAN, 100), 7)) == [Shuffle(100, 1000), Shuffle(7, 70)]
 
 
 def test_stages_with_what_moves_between_them() -> None:
