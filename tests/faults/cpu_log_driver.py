@@ -1,7 +1,6 @@
 """A driver made to be killed: it writes the lines of a folder's files, one file a batch, as a log.
 
-Arguments: the two files of a spare driver, folder of the lines, log directory, checkpoint,
-`forever` or `drain`.
+Arguments: the two files of a spare driver, folder of the lines, log directory, checkpoint.
 """
 
 from collections.abc import Iterator
@@ -20,11 +19,9 @@ def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 spark, words = started(**{"spark.master": "local[2,3]"})  # three attempts of each task
-folder, out, checkpoint, until = words
+folder, out, checkpoint = words
 
 lines = spark.readStream.option("maxFilesPerTrigger", 1).text(folder).repartition(2)
 lines = lines.mapInArrow(fail_at_first, lines.schema)
 writer = lines.writeStream.format("cpu_log").option("checkpointLocation", checkpoint)
-if until == "drain":
-    writer = writer.trigger(availableNow=True)
 writer.start(out).awaitTermination()

@@ -18,8 +18,10 @@ from types import TracebackType
 
 import nats
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.faults.builder_sink import POINTS, connected
+from tests.faults.builder_driver import run_query
+from tests.faults.builder_sink import POINTS, TASKS_FAIL, connected
 from tests.faults.builder_sources import STREAM, SUBJECT, TICKETS
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.soak import few_or_many
@@ -89,26 +91,19 @@ def broker(tmp_path: Path, free_ports) -> Iterator[Broker]:
 class Service:
     """A query that is killed and started again; the next driver's Spark is up by then."""
 
-    def __init__(self, directory: Path, nats_port: int, cleanup: ExitStack) -> None:
+    def __init__(self, directory: Path, nats_port: int, kills: int, cleanup: ExitStack) -> None:
         self.directory = directory
         self._nats_port, self._cleanup = nats_port, cleanup
-        self._started = 0
-        self._spare = self._start()
+        self._drivers = (self._start(number) for number in range(kills))
+        self._spare = next(self._drivers)
         self._offsets: dict[int, list[str]] = {}
 
     def run(self) -> SpareDriver:
         """Start the query, and another driver for the next time."""
         driver = self._spare
         driver.go()
-        self._spare = self._start()
+        self._spare = next(self._drivers, driver)
         return driver
-
-    def drain(self) -> None:
-        """Run the query until it has read all that is in the logs."""
-        (self.directory / "drain").touch()
-        self._spare.go()
-        assert self._spare.wait(SECONDS) == 0, self._spare.output.read_text()
-        self._note_offsets()
 
     def kill(self, driver: SpareDriver, all_of_it: bool) -> None:
         """As if the machine had failed, or only the driver: its workers notice later."""
@@ -118,7 +113,7 @@ class Service:
             driver.kill()
         for file in self.directory.glob("halt*"):
             file.unlink()
-        self._note_offsets()
+        self.note_offsets()
 
     def wait_for(self, what: str, source: str, rows: int) -> None:
         wait_until(lambda: len(self.rows(source)) >= rows, SECONDS, what)
@@ -134,31 +129,35 @@ class Service:
         batches = [self._offsets[batch] for batch in sorted(self._offsets)]
         return [list(of_source) for of_source in zip(*batches, strict=True)]
 
-    def _note_offsets(self) -> None:
+    def note_offsets(self) -> None:
         """Spark writes a batch's offsets once: what a crash leaves is what the restart reads."""
         for file in (self.directory / "checkpoint" / "offsets").glob("[0-9]*"):
             _, _, *sources = file.read_text().splitlines()
             assert self._offsets.setdefault(int(file.name), sources) == sources
 
-    def _start(self) -> SpareDriver:
-        self._started += 1
-        path = self.directory / f"driver-{self._started}"
-        driver = SpareDriver(DRIVER, path, self.directory, self._nats_port)
-        return self._cleanup.enter_context(driver)
+    def _start(self, number: int) -> SpareDriver:
+        words = (self.directory / f"driver-{number}", self.directory, self._nats_port)
+        return self._cleanup.enter_context(SpareDriver(DRIVER, *words, **{TASKS_FAIL: "yes"}))
 
 
 @few_or_many("kills", 1, 10)
-def test_what_is_killed_goes_on(tmp_path: Path, broker: Broker, kills: int) -> None:
-    """Sources that can seek, that cannot, and that acknowledge, to a sink that commits."""
+def test_what_is_killed_goes_on(
+    spark: SparkSession, tmp_path: Path, broker: Broker, kills: int
+) -> None:
+    """Sources that can seek, that cannot, and that acknowledge, to a sink that commits.
+
+    The last driver is the session of the tests: it reads all that is in the logs.
+    """
     with ExitStack() as cleanup:
-        service = Service(tmp_path, broker.port, cleanup)
+        service = Service(tmp_path, broker.port, kills, cleanup)
         for moment in islice(cycle(MOMENTS), kills):
             _run_and_kill(service, moment)
-        driver = service.run()
-        broker.stop_publishing()
-        service.wait_for("all messages", "mailbox", broker.published)
-        service.kill(driver, all_of_it=True)
-        service.drain()
+    query = run_query(spark, tmp_path, broker.port)
+    broker.stop_publishing()
+    service.wait_for("all messages", "mailbox", broker.published)
+    query.stop()
+    assert run_query(spark, tmp_path, broker.port, availableNow=True).awaitTermination(SECONDS)
+    service.note_offsets()
     _check_rows(service, broker.published, kills)
     for positions in service.offsets():
         _check_never_back(positions)

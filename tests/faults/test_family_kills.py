@@ -13,10 +13,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.faults.log_account import LogAccount
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_for_end, wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
@@ -72,17 +72,20 @@ def _kind(process: psutil.Process) -> str | None:
     return f"{'daemon' if parent and parent.name() == 'java' else 'worker'} of {words[-1]}"
 
 
-@few_or_many("kills", 1, 15)
+KILLS = 15
+
+
+@pytest.mark.soak  # in every run `test_network_trust` kills a worker and a driver
 def test_whatever_is_killed_the_lines_go_on_and_come_once(
-    tmp_path: Path, free_ports: Callable[[int], int], kills: int
+    tmp_path: Path, free_ports: Callable[[int], int]
 ) -> None:
     port = free_ports(1)
     with ExitStack() as cleanup:
         running, account = Service(tmp_path, port, cleanup), LogAccount(tmp_path / "out", port)
-        kill_and_compare(running, account, kills)
+        kill_and_compare(running, account)
 
 
-def kill_and_compare(running: Service, account: LogAccount, kills: int) -> None:
+def kill_and_compare(running: Service, account: LogAccount) -> None:
     chance = random.Random(20261121)
 
     def sent() -> bool:
@@ -93,7 +96,7 @@ def kill_and_compare(running: Service, account: LogAccount, kills: int) -> None:
         running.keep_up()
         return account.is_complete()
 
-    for _ in range(kills):
+    for _ in range(KILLS):
         wait_until(sent, SECONDS, "a port that takes lines")
         wait_until(published, SECONDS, "the lines in the log")
         wait_until(sent, SECONDS, "a port that takes lines")

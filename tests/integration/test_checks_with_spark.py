@@ -8,16 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit.workbook.answers import look
-from tests.unit.workbook.test_checks_01 import JsonWriter
-from tests.unit.workbook.test_checks_02 import Counted, InTheClass
-from tests.unit.workbook.test_checks_03 import WholeLines
+from tests.unit.workbook.test_checks_02 import InTheClass
 from tutorial_pkg import item_stream
 from tutorial_pkg.workbook.checks import (
     check_00_1,
-    check_01_2,
     check_02_1,
     check_02_2,
-    check_03_2,
 )
 
 
@@ -45,15 +41,9 @@ def test_02_2(
     look(check_02_2(answer(wide(spark))), expected)
 
 
-def test_01_2_and_03_2_run_in_restarted_queries(spark: SparkSession) -> None:
-    assert check_01_2(JsonWriter).passed
-    assert check_03_2(WholeLines).passed
-
-
-def test_02_1_runs_in_a_real_job_which_a_count_in_the_class_does_not_survive(
+def test_02_1_a_count_in_the_class_does_not_survive_a_real_job(
     spark: SparkSession,
 ) -> None:
-    assert check_02_1(Counted).passed
     look(check_02_1(InTheClass), "In a real job: The total is 0.")
 
 

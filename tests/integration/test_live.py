@@ -1,4 +1,4 @@
-"""The live plot says why it gave up, which the notebooks never show; lag, and a clear desk."""
+"""The live plot says why it gave up, which the notebooks never show; and a clear desk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql.functions import raise_error
 
 from tutorial_pkg import item_stream
 from tutorial_pkg.workbook.lesson import clear_desk
-from tutorial_pkg.workbook.live import lag, watch
+from tutorial_pkg.workbook.live import watch
 
 
 def test_a_failed_query_is_told_at_once(spark: SparkSession) -> None:
@@ -22,31 +22,6 @@ def test_rows_that_never_come_are_not_waited_for_for_ever(spark: SparkSession) -
     query = item_stream(spark, 1).where("false").writeStream.format("noop").start()
     with pytest.raises(TimeoutError, match=r"\d of 1000000 rows were read within 1 s"):
         watch(query, rows=1_000_000, seconds=1)
-
-
-class Source:
-    def __init__(self, end: str, latest: str | None) -> None:
-        self.endOffset, self.latestOffset = end, latest
-
-
-class Progress:
-    def __init__(self, *sources: Source) -> None:
-        self.sources = sources
-
-
-@pytest.mark.parametrize(
-    ("end", "latest", "expected"),
-    [
-        ("5", "12", 7),
-        ('{"11000": 10, "11001": 20}', '{"11000": 15, "11001": 20}', 5),
-        ('{"files": [{"id": "8:77", "next": 3}]}', '{"files": [{"id": "8:77", "next": 4}]}', 1),
-        ("5", None, None),
-    ],
-)
-def test_lag_is_the_distance_of_the_numbers(
-    end: str, latest: str | None, expected: int | None
-) -> None:
-    assert lag(Progress(Source(end, latest))) == expected
 
 
 def test_a_clear_desk_has_no_query_and_no_file(spark: SparkSession) -> None:

@@ -103,16 +103,26 @@ def test_what_is_not_known_is_none() -> None:
 
 @pytest.mark.parametrize("told", ["None", "null", "", None, "no JSON"])
 def test_a_source_that_tells_no_newest_offset_has_no_lag(told: str | None) -> None:
-    report = progress()
-    report.sources[0]["latestOffset"] = told
-    assert BatchMetrics.of(report).lag is None
+    assert lag_of("5", told) is None
 
 
-@pytest.mark.parametrize("unread", [0, 12])
-def test_a_source_may_tell_its_lag_itself(unread: int) -> None:
+@pytest.mark.parametrize(
+    ("end", "latest", "lag"),
+    [
+        ("5", "12", 7),
+        ('{"files": [{"id": "8:77", "next": 3}]}', '{"files": [{"id": "8:77", "next": 4}]}', 1),
+        ('{"11000": 60}', '{"unread": 0}', 0),  # it tells the distance itself
+        ('{"11000": 60}', '{"unread": 12}', 12),
+    ],
+)
+def test_lag_is_the_distance_of_the_numbers(end: str, latest: str, lag: int) -> None:
+    assert lag_of(end, latest) == lag
+
+
+def lag_of(end: str, latest: str | None) -> float | None:
     report = progress()
-    report.sources[0]["latestOffset"] = f'{{"unread": {unread}}}'
-    assert BatchMetrics.of(report).lag == unread
+    report.sources[0] |= {"endOffset": end, "latestOffset": latest}
+    return BatchMetrics.of(report).lag
 
 
 def test_the_last_batches_are_kept_and_all_are_counted() -> None:

@@ -6,8 +6,16 @@ import socket
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_12_1, check_12_2
+from tutorial_pkg.workbook.checks import check_12_1, check_12_2, notebook_12
+
+
+@pytest.fixture(autouse=True)
+def less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times as long as a `fill` waits here."""
+    monkeypatch.setattr(notebook_12, "PATIENCE", 2.0)
 
 
 class Client:
