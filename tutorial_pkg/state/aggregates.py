@@ -109,6 +109,8 @@ def sliding(
         raise ValueError(
             f"`window` must be a multiple of `slide`, both more than 0; got {window} and {slide}"
         )
+    if not hasattr(operation, "deduct"):
+        raise ValueError("`sliding` deducts the frame that leaves a window: write `deduct`, too")
     _require_protobuf()
     result = _schema(rows.schema[key], f"end TIMESTAMP, {operation.result}")
     return (

@@ -69,7 +69,8 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
 
     Five laws: `create` is neutral, `combine` is commutative and associative, to accumulate a row is
     to combine with the accumulator of that row alone, and `deduct` undoes `combine`. Three to six
-    rows that differ are enough. Numbers that are almost equal count as equal.
+    rows that differ are enough. Numbers that are almost equal count as equal. An operation without
+    `deduct` breaks the last law: it can roll, and cannot slide.
     """
     nothing = operation.create()
     samples = [nothing, *(operation.accumulate(nothing, row) for row in rows)]
@@ -108,6 +109,8 @@ def _associative(operation: AggregateOperation, samples: list[Accumulator]) -> s
 
 
 def _undone(operation: AggregateOperation, samples: list[Accumulator]) -> str | None:
+    if not hasattr(operation, "deduct"):
+        return "there is no deduct, which must undo combine: it can roll, but it cannot slide"
     for one, two in product(samples, repeat=2):
         back = operation.deduct(operation.combine(one, two), two)
         if not _same(back, one):

@@ -67,6 +67,19 @@ class InPlace(Totals):
         return [accumulator[0] + 1, accumulator[1] + row.quantity]
 
 
+class WithoutDeduct:
+    """The highest price: what the notebook calls an operation that cannot slide."""
+
+    def create(self) -> Any:
+        return (0,)
+
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        return (max(accumulator[0], row.quantity),)
+
+    def combine(self, left: Any, right: Any) -> Any:
+        return (max(left[0], right[0]),)
+
+
 @pytest.mark.parametrize("operation", [Totals(), Tenths()])
 def test_kept(operation: Any) -> None:
     assert broken_law(operation, ROWS) is None
@@ -80,6 +93,7 @@ def test_kept(operation: Any) -> None:
         (NotAssociative(), "combine must be associative"),
         (DoesNotUndo(), "deduct must undo combine"),
         (Highest(), "deduct must undo combine"),
+        (WithoutDeduct(), "there is no deduct"),
         (ForgetsOnAccumulate(), "accumulate(a, row) must be"),
         (InPlace(), "in place"),
     ],
