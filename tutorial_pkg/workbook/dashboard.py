@@ -64,7 +64,7 @@ def picture(queries: Sequence[QueryRecord], now: datetime | None = None) -> Figu
     plt.close(figure)  # shown by a handle, not once more at the end of the cell
     for row, query in zip(axes, running, strict=False):
         _draw(row, query.batches, now or datetime.now(UTC))
-        row[0].set_ylabel(query.name)
+        row[0].set_title(f"{query.name}: rows a second")
     return figure
 
 
@@ -84,7 +84,6 @@ def _draw(axes: Sequence[Any], batches: list[BatchMetrics], now: datetime) -> No
 
 
 def _rates(axis: Any, numbers: list[int], batches: list[BatchMetrics]) -> None:
-    axis.set_title("rows a second")
     axis.plot(numbers, [batch.in_per_second for batch in batches], color=GRAY, label="came")
     axis.plot(numbers, [batch.done_per_second for batch in batches], color=BLUE, label="done")
     axis.legend(fontsize="small")
@@ -105,7 +104,7 @@ def _behind(axis: Any, numbers: list[int], batches: list[BatchMetrics], now: dat
     """The lag of each batch, if the source tells it; below, how old the watermark is by now."""
     lags = {batch.batch: batch.lag for batch in batches if batch.lag is not None}
     axis.set_title("lag behind the source, its units" if lags else "lag: the source tells none")
-    axis.plot(list(lags.keys()), list(lags.values()), color=RED)
+    axis.plot(list(lags.keys()), list(lags.values()), color=PURPLE)
     if not lags:
         axis.tick_params(labelbottom=False, labelleft=False)
     age = batches[-1].watermark_behind(now) if batches else None
@@ -115,6 +114,6 @@ def _behind(axis: Any, numbers: list[int], batches: list[BatchMetrics], now: dat
 
 def _kept(axis: Any, numbers: list[int], batches: list[BatchMetrics]) -> None:
     axis.set_title("rows kept, rows dropped as late")
-    axis.plot(numbers, [batch.state_rows for batch in batches], color=GREEN, label="kept")
-    axis.plot(numbers, [batch.late_rows for batch in batches], color=RED, label="late")
+    axis.plot(numbers, [batch.state_rows for batch in batches], color=GREEN, lw=5, label="kept")
+    axis.plot(numbers, [batch.late_rows for batch in batches], color=RED, lw=1.5, label="late")
     axis.legend(fontsize="small")

@@ -25,13 +25,18 @@ def test_a_row_of_plots_for_each_query_that_runs() -> None:
     ended = query("ended", batch(0, 0, None), state="stopped")
     figure = picture([windows, query("mute", batch(0, None, None)), query("new"), ended], NOW)
     rows = [figure.axes[at : at + 4] for at in range(0, len(figure.axes), 4)]
-    assert [row[0].get_ylabel() for row in rows] == ["windows", "mute", "new"]
+    assert [row[0].get_title() for row in rows] == [
+        f"{name}: rows a second" for name in ("windows", "mute", "new")
+    ]
     assert [row[2].get_xlabel() for row in rows] == [
         "batch; the watermark is 90 s old",
         "batch",
         "batch",
     ]
     assert list(rows[0][2].lines[0].get_ydata()) == [1200, 40]
+    kept, late = rows[0][3].lines
+    assert kept.get_linewidth() > late.get_linewidth(), "where both are 0, both are seen"
+    assert late.get_color() != rows[0][2].lines[0].get_color(), "late rows are no lag"
     assert list(rows[1][2].lines[0].get_ydata()) == [], "no lag is told, not a lag of 0"
     assert rows[1][2].get_title() == "lag: the source tells none"
 
