@@ -1,4 +1,4 @@
-"""python -m tutorial_pkg doctor | prepare | send | receive | demo | examine | cluster | …"""
+"""python -m tutorial_pkg doctor | progress | send | receive | demo | examine | cluster | …"""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="check this machine, one line for each thing")
     doctor.add_argument("--quick", action="store_true", help="leave out the streaming query")
     doctor.set_defaults(run=_doctor)
+
+    progress = commands.add_parser("progress", help="which exercises are solved, and the next one")
+    progress.add_argument("--reset", action="store_true", help="forget what is solved")
+    progress.set_defaults(run=_progress)
 
     prepare = commands.add_parser("prepare", help="find or install Java; make Spark start faster")
     prepare.set_defaults(run=_prepare)
@@ -89,6 +93,15 @@ def _doctor(given: argparse.Namespace) -> int:
     from tutorial_pkg.session.doctor import examine
 
     return examine(quick=given.quick)
+
+
+def _progress(given: argparse.Namespace) -> int:
+    from tutorial_pkg.workbook.progress import progress, reset
+
+    if given.reset:
+        print(f"Forgotten: {reset()} solved exercises.")
+    print(progress())
+    return 0
 
 
 def _prepare(_: argparse.Namespace) -> int:

@@ -13,8 +13,9 @@ from tutorial_pkg.workbook.rerun import hide_answers
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-MOST_CELLS, MOST_LINES, MOST_LINES_OF_THE_CONNECTOR = 50, 10, 40
-MOST_LINES_OF_A_SOLUTION = 20  # it is folded away: nobody reads it in passing
+MOST_CELLS, MOST_LINES, MOST_LINES_OF_THE_CONNECTOR = 50, 14, 40
+MOST_CHARACTERS = 86  # of a line of code: the width of the book's column
+MOST_LINES_OF_A_SOLUTION = 24  # it is folded away: nobody reads it in passing
 
 Cell = nbformat.NotebookNode
 
@@ -49,6 +50,11 @@ def over_budget(notebook: nbformat.NotebookNode) -> list[str]:
     return [cell.source for cell in long if cell not in allowed]
 
 
+def wide_lines(notebook: nbformat.NotebookNode) -> list[str]:
+    lines = [line for cell in code(notebook) for line in cell.source.splitlines()]
+    return [line for line in lines if len(line) > MOST_CHARACTERS]
+
+
 def without_outputs(notebook: nbformat.NotebookNode) -> list[str]:
     """Code cells that were not run, or not in order: nbval would not compare them."""
     return [
@@ -79,6 +85,7 @@ def test_there_are_notebooks() -> None:
 def test_within_budget(notebook: nbformat.NotebookNode) -> None:
     assert len(notebook.cells) <= MOST_CELLS
     assert over_budget(notebook) == []
+    assert wide_lines(notebook) == []
 
 
 def test_every_code_cell_was_run_in_order(notebook: nbformat.NotebookNode) -> None:
@@ -116,14 +123,18 @@ def test_the_arc(notebook: nbformat.NotebookNode) -> None:
     solutions = [cell for cell in code(notebook) if is_solution(cell)]
     assert len(solutions) == text.count("None  # Your code here") >= 1
     assert all(cell.metadata["jupyter"]["source_hidden"] for cell in solutions)
+    # Otherwise the solution would count as the learner's: the_solution(check_04_1)(solution)
+    assert not re.search(r"the_solution\(check\w*\(", text)
     assert not [c for c in code(notebook) if "raises-exception" in c.metadata.get("tags", [])]
 
 
 def test_the_checks_themselves_find_faults(tmp_path: Path) -> None:
     new = nbformat.v4
-    long = new.new_code_cell("x = 1\n" * 11, execution_count=1)
-    solution = new.new_code_cell("x = 1\n" * 20, metadata={"tags": ["solution"]})
+    long = new.new_code_cell("x = 1\n" * 15, execution_count=1)
+    solution = new.new_code_cell("x = 1\n" * 24, metadata={"tags": ["solution"]})
     connector = new.new_code_cell("class A(DataSource):\n" + "    x = 1\n" * 39, execution_count=2)
+    wide = new.new_notebook(cells=[new.new_code_cell(f"x = '{'x' * 80}'\nx = '{'x' * 81}'")])
+    assert wide_lines(wide) == [f"x = '{'x' * 81}'"]
     second = new.new_code_cell("class B(DataSource):\n" + "    x = 1\n" * 39)
     link = new.new_markdown_cell("[a](nowhere.ipynb) [b](https://example.org) [c](#here)")
     notebook = new.new_notebook(cells=[long, connector, second, link, solution])

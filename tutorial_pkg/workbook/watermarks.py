@@ -18,19 +18,19 @@ Arrival = tuple[float, float]
 Policy = Callable[[Sequence[Arrival], float], float | None]
 TICK = 0.25  # seconds of the clock from one look at a policy to the next
 END = 60.0
-LAG, DELAY, LULL, BEHIND = 4, 6, 5, 10  # seconds: what the policies are given
+LAG, DELAY, LULL, BEHIND = 2, 6, 5, 10  # seconds: what the policies are given
 COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 
 
 def arrivals(exchange: int) -> list[Arrival]:
     """Exchange 0 pauses from second 30 to 42. Exchange 1 is 3 s late, and silent from 20 on.
 
-    What happened is told up to 5 s later, and that is more than `LAG`.
+    What happened is reported up to 2 s later, as the trades of this notebook are.
     """
     dice = random.Random(exchange)
     spoken = [n / 2 for n in range(1, 120) if exchange == 0 or n < 40]
     heard = [clock for clock in spoken if not (exchange == 0 and 30 < clock < 42)]
-    return [(clock, clock - 3 * exchange - 5 * dice.random()) for clock in heard]
+    return [(clock, clock - 3 * exchange - 2 * dice.random()) for clock in heard]
 
 
 def followed(policy: Policy, seen: Sequence[Arrival]) -> list[float | None]:

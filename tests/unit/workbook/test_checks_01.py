@@ -25,8 +25,8 @@ def test_a_verdict_is_one_line() -> None:
 
 
 def test_a_tick_is_for_the_learner_s_own_answer() -> None:
-    assert repr(the_solution(check_01_1(escape))).startswith("✓ the solution: One item")
-    assert not the_solution(check_01_1(str.upper)).passed
+    assert repr(the_solution(check_01_1)(escape)).startswith("✓ the solution: One item")
+    assert not the_solution(check_01_1)(str.upper).passed
 
 
 def escape(item: str) -> str:

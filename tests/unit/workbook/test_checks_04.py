@@ -44,6 +44,9 @@ test_04_1 = tried(
     (cut_with((", rest\n", ", rest.decode('latin-1')\n")), "return bytes as the rest"),
     (cut_with(("line.decode()", "f'{line.decode()}\\n'")), "it made the lines"),
     (cut_with(("line.decode()", "line.decode().strip()")), "the lines ['first', '', 'Grüße"),
+    (cut_with(("line.decode()", "line.decode().rstrip('\\r')")), "belongs to the line: leave"),
+    (cut_with(("decode()", 'decode(errors="ignore")')), "errors='ignore' drops bytes silently"),
+    (cut_with(REPLACE), "✓ The same lines"),
     (lambda rest, received: None, "raised TypeError"),
 )
 

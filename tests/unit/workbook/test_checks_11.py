@@ -9,7 +9,7 @@ from typing import Any
 from tests.unit.workbook.answers import changed, look, tried
 from tutorial_pkg.core.worker import task_property, this_task
 from tutorial_pkg.testing import Report, Verdict
-from tutorial_pkg.workbook.checks import check_11
+from tutorial_pkg.workbook.checks import check_11_1
 from tutorial_pkg.workbook.number_files import (
     NumberReader,
     NumberWriter,
@@ -42,15 +42,15 @@ class Mended(Greedy):
 
 
 def test_what_the_kit_finds_is_told_in_a_line() -> None:
-    verdict = check_11(Mended, Greedy, report(KEPT, KEPT))
+    verdict = check_11_1(Mended, Greedy, report(KEPT, KEPT))
     assert repr(verdict) == "✓ 2 promises were tried, and all are kept."
-    verdict = check_11(Mended, Greedy, report(KEPT, BROKEN))
+    verdict = check_11_1(Mended, Greedy, report(KEPT, BROKEN))
     assert repr(verdict) == "✗ restart: after a restart: of 60 rows 20 too many → Mend it."
 
 
 ANOTHER = "A class is wanted that extends Greedy: write `class Mended(Greedy)"
 test_what_does_not_mend_the_class_of_the_exercise = tried(
-    check_11,
+    check_11_1,
     (3, ANOTHER),
     (Greedy, ANOTHER),
     (NumberReader, ANOTHER),
@@ -64,7 +64,7 @@ class WithoutRead(NumberReader):
 
 
 def test_a_method_that_is_missing_is_named() -> None:
-    look(check_11(WithoutRead, NumberReader, report(KEPT)), "`WithoutRead` has no `read`")
+    look(check_11_1(WithoutRead, NumberReader, report(KEPT)), "`WithoutRead` has no `read`")
 
 
 # ---- The sinks of exercises 4 and 5 --------------------------------------------------------------
@@ -121,7 +121,7 @@ ONCE = "for value in {value for message in messages for value in message.values}
 LINES = '"".join(f"{value}\\n" for value in values)'
 IN_PLACE = ((".draft-{messages[0].query}", "{batchId}.txt"), ("draft.replace", "str"))
 test_a_batch_is_shown_by_one_rename = tried(
-    check_11,
+    check_11_1,
     (OneFile, "✓ 1 promises were tried"),
     (Direct, "`write` shows rows to readers"),
     (
@@ -176,7 +176,7 @@ class LooksAtTheNote(Noting):
 
 
 test_the_note = tried(
-    check_11,
+    check_11_1,
     (Noting, "✓ 1 promises were tried"),
     (noting(("def commit", "def committed")), "There is no note handed-out after `commit(end)`"),
     (NotesInRead, "`read` has written the note handed-out"),
@@ -193,4 +193,4 @@ test_the_note = tried(
 
 
 def test_a_right_note_does_not_make_up_for_a_broken_promise() -> None:
-    look(check_11(Noting, NumberReader, report(BROKEN), note="handed-out"), "✗ restart: ")
+    look(check_11_1(Noting, NumberReader, report(BROKEN), note="handed-out"), "✗ restart: ")

@@ -1,4 +1,4 @@
-"""The checks of notebook 12."""
+"""The checks of notebook 20."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_12_1, check_12_2, notebook_12
+from tutorial_pkg.workbook.checks import check_20_1, check_20_2, notebook_20
 
 
 @pytest.fixture(autouse=True)
 def less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as long as a `fill` waits here."""
-    monkeypatch.setattr(notebook_12, "PATIENCE", 2.0)
+    monkeypatch.setattr(notebook_20, "PATIENCE", 2.0)
 
 
 class Client:
@@ -73,8 +73,8 @@ BY_SPLITLINES = (
     ("line.decode()", "line"),
 )
 IGNORE = ("data.decode()", 'data.decode(errors="ignore")')
-test_12_1 = tried(
-    check_12_1,
+test_20_1 = tried(
+    check_20_1,
     (Client, "✓ Whole lines only"),
     (Torn, "A line is whole when its newline is there"),
     (client(("(0.2)", "(None)")), "`fill` waits for what has not come"),
@@ -132,8 +132,8 @@ class AConnectionARow(Sender):
 sender = partial(changed, Sender)
 
 
-test_12_2 = tried(
-    check_12_2,
+test_20_2 = tried(
+    check_20_2,
     (Sender, "✓ Each row is a line"),
     (sender(("row.line", "row['line']")), "✓ Each row is a line"),
     (sender(("row.line", "row[0]")), "✓ Each row is a line"),

@@ -13,8 +13,9 @@ from tutorial_pkg.connectors.network_lines.status import network_status
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
 LIMIT = 100
-TEXT = "first\n\n Grüße\rfrom\u2028afar \nlast"
-LINES, REST = ["first", "", " Grüße\rfrom\u2028afar "], b"last"
+TEXT = "first\n\n Grüße\rfrom\u2028afar \nreturn\r\nlast"
+LINES, REST = ["first", "", " Grüße\rfrom\u2028afar ", "return\r"], b"last"
+NOT_UTF_8 = b"one\xfftwo\n"
 
 
 @exercise("def cut(rest, received)")
@@ -30,6 +31,7 @@ def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> str
             f"cut(b'a', b'b\\nc') raised {told(error)}"
         ) from None
     _compare(found)
+    _keeps_each_byte(answer)
     return "The same lines, however the bytes arrive."
 
 
@@ -49,10 +51,21 @@ def _compare(found: list[tuple[list[str], bytes]]) -> None:
         raise Wrong("An empty line is a line, too: between two newlines is ''.")
     if len(whole) > len(LINES):
         raise Wrong("It cuts at more than newlines: splitlines does; split(b'\\n') does not.")
+    if whole == [line.removesuffix("\r") for line in LINES]:
+        raise Wrong("A '\\r' before the newline belongs to the line: leave it there.")
     if whole != LINES:
         raise Wrong(f"Of {TEXT.encode()!r} it made the lines {whole!r}: {LINES!r} are wanted.")
     if any(pieces != (LINES, REST) for pieces in found):
         raise Wrong("In small pieces the lines differ: put the rest before received.")
+
+
+def _keeps_each_byte(cut: Callable[[bytes, bytes], Any]) -> None:
+    try:
+        [line], _ = cut(b"", NOT_UTF_8)
+    except UnicodeDecodeError:
+        return  # a line that is no text: to say so is right, too
+    if line == NOT_UTF_8.decode(errors="ignore").rstrip("\n"):
+        raise Wrong(f"Of {NOT_UTF_8!r} it made {line!r}: errors='ignore' drops bytes silently.")
 
 
 @exercise()

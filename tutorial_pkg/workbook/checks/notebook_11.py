@@ -18,8 +18,7 @@ from tutorial_pkg.workbook.number_files import NumberReader, NumberWriter
 Examine = Callable[[type], Report]
 
 
-@exercise()
-def check_11(answer: Any, base: type, examine: Examine, note: str | None = None) -> str:
+def _keeps_all(answer: Any, base: type, examine: Examine, note: str | None = None) -> str:
     """Does the class `answer`, which extends `base`, keep every promise that `examine` tries?
 
     A reader that is to keep a `note`, a file of this name, must write it in `commit`.
@@ -43,6 +42,11 @@ def check_11(answer: Any, base: type, examine: Examine, note: str | None = None)
             seen = " ".join(verdict.seen.split())[:300]
             raise Wrong(f"{verdict.name}: {seen} → {verdict.remedy}")
     return f"{len(report.verdicts)} promises were tried, and all are kept."
+
+
+check_11_1, check_11_2, check_11_3, check_11_4, check_11_5 = (
+    exercise(name=f"check_11_{number}")(_keeps_all) for number in range(1, 6)
+)
 
 
 def _has_all(reader: type) -> None:

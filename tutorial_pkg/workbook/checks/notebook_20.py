@@ -1,4 +1,4 @@
-"""Checks of notebook 12: the learner's socket client meets a server of the check's own."""
+"""Checks of notebook 20: the learner's socket client meets a server of the check's own."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _TAIL = "What is behind the last newline is no line, also when the server has cl
 
 
 @exercise("class Client")
-def check_12_1(answer: Any) -> str:
+def check_20_1(answer: Any) -> str:
     """Does the class `answer` read a server's lines, also those that come in pieces?"""
     go_on = threading.Semaphore(0)
 
@@ -161,7 +161,7 @@ def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
 
 
 @exercise("class Sender")
-def check_12_2(answer: Any) -> str:
+def check_20_2(answer: Any) -> str:
     """Does the class `answer` send each row as a line, and all of them before it closes?"""
     received, rows = bytearray(), [f"row {number} é" for number in range(1000)]
     # The system may take a part only of what `send` is given; here it always does.

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
+from tutorial_pkg.workbook.progress import note_solved
+
 More = ParamSpec("More")
 
 
@@ -30,9 +32,15 @@ class Verdict:
 NO_ANSWER = Verdict(False, "No answer yet: write yours in the cell above.", answered=False)
 
 
-def the_solution(verdict: Verdict) -> Verdict:
-    """The same verdict, saying that it is the workbook's own solution that was judged."""
-    return replace(verdict, message=f"the solution: {verdict.message}")
+def the_solution(check: Callable[More, Verdict]) -> Callable[More, Verdict]:
+    """The same check for the workbook's own solution: it says so, and the learner gains nothing."""
+    judge = vars(check)["judge"]
+
+    def of_the_solution(*args: More.args, **kwargs: More.kwargs) -> Verdict:
+        verdict: Verdict = judge(*args, **kwargs)
+        return replace(verdict, message=f"the solution: {verdict.message}")
+
+    return of_the_solution
 
 
 class Wrong(Exception):
@@ -40,19 +48,19 @@ class Wrong(Exception):
 
 
 def exercise(
-    wanted: str = "", base: type = object
+    wanted: str = "", base: type = object, name: str = ""
 ) -> Callable[[Callable[Concatenate[Any, More], str]], Callable[Concatenate[Any, More], Verdict]]:
     """Make a check of a function that returns praise or raises `Wrong`.
 
     `wanted` is how the answer begins: `def` stands for a function, `class` for a class that extends
-    `base`. Whatever else is raised comes from the learner's code, and makes the answer wrong.
+    `base`. Whatever else is raised comes from the learner's code, and makes the answer wrong. An
+    exercise that was solved is noted under the `name` of the check, if not the function's.
     """
 
     def made(
         examine: Callable[Concatenate[Any, More], str],
     ) -> Callable[Concatenate[Any, More], Verdict]:
-        @wraps(examine)
-        def check(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+        def judge(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
             if answer is None:
                 return NO_ANSWER
             try:
@@ -63,6 +71,15 @@ def exercise(
             except Exception as error:
                 return Verdict(False, f"It raised {told(error)}")
 
+        @wraps(examine)
+        def check(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+            verdict = judge(answer, *args, **kwargs)
+            if not verdict.passed:
+                return verdict
+            not_noted = note_solved(name or examine.__name__)
+            return replace(verdict, message=verdict.message + not_noted)
+
+        vars(check)["judge"] = judge
         return check
 
     return made

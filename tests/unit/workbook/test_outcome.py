@@ -1,0 +1,21 @@
+"""What a call did, in a line that gives nothing away before it is made."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tutorial_pkg.workbook.outcome import LONGEST, outcome
+
+
+def fails(text: str) -> None:
+    print("a page of traces", file=sys.stderr)
+    raise ValueError(text)
+
+
+def test_what_a_call_did(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(lambda: 3) == "it works"
+    assert outcome(lambda: fails("too many. Please do less")) == "ValueError: too many"
+    assert len(outcome(lambda: fails("x" * 1000))) == LONGEST
+    assert capsys.readouterr().err == ""

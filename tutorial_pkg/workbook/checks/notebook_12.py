@@ -1,0 +1,49 @@
+"""Check of notebook 12: a table that follows another one's changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import Row
+
+from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
+
+Table = dict[str, int]
+
+
+def _row(host: str, lines: int | None) -> Row:
+    return Row(host=host, lines=lines)
+
+
+def _change(operation: str, before: Row | None = None, after: Row | None = None) -> Row:
+    return Row(operation=operation, before=before, after=after)
+
+
+_ALDER, _TWO = _row("alder", 5), {"alder": 5, "birch": 7}
+_GONE = _change("delete", _row("birch", None))
+_RENAMED = _change("update", _row("alder", None), _row("cedar", 5))
+_SET = "The row as it is now is in `after`: set it."
+_KEY = "Its key changed: `before` has the old one, and that row is gone."
+_CASES = [
+    Case(({}, _change("snapshot", None, _ALDER)), {"alder": 5}, _SET),
+    Case(({"birch": 7}, _change("insert", None, _ALDER)), _TWO, _SET),
+    Case((_TWO, _change("update", None, _row("alder", 6))), {"alder": 6, "birch": 7}, _SET),
+    Case((_TWO, _GONE), {"alder": 5}, "After a delete its row is gone; `before` has the key."),
+    Case((_TWO, _RENAMED), {"birch": 7, "cedar": 5}, _KEY),
+    Case((_TWO, _change("insert", None, _ALDER)), _TWO, "It came before: set, do not add."),
+    Case(({"alder": 5}, _GONE), {"alder": 5}, "It came before: the row is gone already."),
+]
+
+
+@exercise("def follow(table, change)")
+def check_12_1(answer: Callable[[Table, Row], Table]) -> str:
+    """Does `answer` return the table with one change more, also with one that came before?"""
+    compare(answer, _CASES, _a_table)
+    return "The changes make the table, however often one of them comes."
+
+
+def _a_table(found: Any) -> Any:
+    if not isinstance(found, dict):
+        raise Wrong(f"Return the table, a dict; yours returned {found!r}.")
+    return found
