@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 )
 
 _QUOTED = 80
-_SINGLE = Struct("f")
+_SINGLE = Struct("<f")  # which minds the range; the native one makes infinity as well
 _WHOLE = {int, type(None)}  # a column of these alone goes to Arrow without a Python loop
 _NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -203,7 +203,7 @@ def _single(value: Any) -> Any:
     """Arrow would make infinity of 1e300."""
     if isinstance(value, Real):
         try:
-            _SINGLE.pack(value)
+            _SINGLE.pack(float(value))
         except OverflowError:
             raise ValueError("it is beyond FLOAT's range; make the column a DOUBLE") from None
     return value

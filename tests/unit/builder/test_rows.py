@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     DayTimeIntervalType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
@@ -103,6 +104,29 @@ def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
             "a text is no time; say `datetime.fromisoformat(text)`",
         ),
         (DateType(), "2026-11-22", "a text is no time"),
+        (FloatType(), 1e300, "it is beyond FLOAT's range; make the column a DOUBLE"),
+        (FloatType(), -(2**128), "it is beyond FLOAT's range"),
+        (
+            DateType(),
+            datetime(2026, 11, 22, 9),
+            "it has a time, and the column none; say `.da",
+        ),
+        (
+            TimestampNTZType(),
+            datetime(2026, 11, 22, 9, tzinfo=UTC),
+            "it has a zone, and the column none; say `.replace(tzinfo=None)`",
+        ),
+        (
+            TimestampType(),
+            pd.Timestamp("2026-11-22T09:00:00.000000001Z"),
+            "it has nanoseconds",
+        ),
+        (
+            TimestampNTZType(),
+            pd.Timestamp("2026-11-22T09:00:00.000000001"),
+            "it has nanoseconds",
+        ),
+        (ArrayType(DateType()), [datetime(2026, 11, 22)], "it has a time, and the column none"),
     ],
 )
 def test_what_arrow_would_take_for_another_value_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -346,6 +347,17 @@ def test_heartbeats_have_only_the_time(tmp_path: Path) -> None:
         assert run.rows_until(lambda rows: len(rows) >= 3)[:3] == [None] * 3
 
 
+def test_heartbeats_go_on_while_the_clock_is_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = SourceBuilder.stream("silent", TIMED, lambda context: None).fill(lambda s, b: None)
+    source, now = builder.timestamps("at").heartbeat(0.02).build(), time.time()
+    with running(source, tmp_path, schema=TIMED) as run:
+        run.rows_until(bool)
+        monkeypatch.setattr(time, "time", lambda: now - 3_600)
+        run.rows_until(lambda rows: len(rows) >= 3)
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
@@ -366,6 +378,15 @@ def test_heartbeats_that_the_schema_has_no_room_for(
 
 
 # ---- Functions that fail -------------------------------------------------------------------------
+
+
+def test_a_fill_that_raises_no_exception_ends_the_query_too(tmp_path: Path) -> None:
+    def fill(state: None, buffer: Buffer) -> None:
+        raise asyncio.CancelledError
+
+    source = SourceBuilder.stream("cancelled", NUMBER, lambda context: None).fill(fill).build()
+    with running(source, tmp_path) as run:
+        assert run.failure().endswith("`fill` of instance 0 failed: CancelledError")
 
 
 def fails(*_: Any) -> Any:

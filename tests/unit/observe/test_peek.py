@@ -1,0 +1,29 @@
+"""What the listener of peeks does with rows, without Spark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from tutorial_pkg.observe.peek import Peeked, _Listener
+
+
+def test_a_peek_that_fails_is_told_and_silences_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    found: list[Peeked] = []
+
+    def fails(peeked: Peeked) -> None:
+        raise LookupError("no room")
+
+    listener = _Listener()
+    listener.to = {"peek a": fails, "peek b": found.append}
+    first = Row(partition=0, row=Row(value="x"))
+    metrics = {"peek a": [first, first], "peek b": [first]}
+    progress = SimpleNamespace(observedMetrics=metrics, name="query", batchId=3)
+    event: Any = SimpleNamespace(progress=progress)
+    listener.onQueryProgress(event)
+    assert [peeked.batch for peeked in found] == [3]
+    assert caplog.text.count("peek('a'): its `to` failed for a | batch 3, partition 0") == 2
+    assert "LookupError: no room" in caplog.text

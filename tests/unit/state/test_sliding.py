@@ -1,0 +1,78 @@
+"""Sliding windows without Spark: what the processor does with frames and timers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from tutorial_pkg.state.aggregates import Sliding
+
+
+class Sum:
+    accumulator = "total DOUBLE"
+    result = "total DOUBLE"
+
+    def create(self) -> Any:
+        return (0.0,)
+
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        return (accumulator[0] + row.value,)
+
+    def combine(self, left: Any, right: Any) -> Any:
+        return (left[0] + right[0],)
+
+    def deduct(self, left: Any, right: Any) -> Any:
+        return (left[0] - right[0],)
+
+    def finish(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+class Handle:
+    """Spark's state of one key, in memory."""
+
+    def __init__(self) -> None:
+        self.timers: set[int] = set()
+        self.listTimers = lambda: self.timers
+        self.registerTimer = self.timers.add
+
+    def getMapState(self, *_: Any) -> Any:
+        frames: dict[Any, Any] = {}
+        return SimpleNamespace(
+            getValue=frames.get, updateValue=frames.__setitem__, removeKey=frames.__delitem__
+        )
+
+    def getValueState(self, *_: Any) -> Any:
+        values: list[Any] = [None]
+        update: Callable[[Any], None] = lambda value: values.__setitem__(0, value)  # noqa: E731
+        return SimpleNamespace(
+            get=lambda: values[0], update=update, clear=lambda: values.__setitem__(0, None)
+        )
+
+
+def windows(values: list[float]) -> list[float]:
+    """Sums of three seconds, of a value a second."""
+    second, handle = timedelta(seconds=1), Handle()
+    sliding = Sliding(Sum(), ["key", "end", "total"], "time", 3 * second, second)
+    sliding.init(handle)  # type: ignore[arg-type]
+    times = [datetime.fromtimestamp(0, UTC) + second * place for place in range(len(values))]
+    rows = [Row(time=time, value=value) for time, value in zip(times, values, strict=True)]
+    list(sliding.handleInputRows(("k",), iter(rows), None))
+    expired = (SimpleNamespace(getExpiryTimeInMs=lambda at=at: at) for at in sorted(handle.timers))
+    return [row.total for at in expired for row in sliding.handleExpiredTimer(("k",), None, at)]
+
+
+@pytest.mark.parametrize(
+    "odd", [(math.nan, 4), (math.inf, 4), (-math.inf, 4), (math.inf, -math.inf)]
+)
+def test_what_cannot_be_deducted_leaves_with_its_frame(odd: tuple[float, float]) -> None:
+    found, expected = windows([1, 2, *odd, 5, 6, 7]), windows([1, 2, 0, 0, 5, 6, 7])
+    assert not any(map(math.isfinite, found[3:5]))
+    assert found[:2] == expected[:2]
+    assert found[-3:] == expected[-3:] == [18, 13, 7]
