@@ -7,15 +7,16 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from pyspark import SparkConf, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.processes.query_process import QueryProcess, end_with_parent, wait_until
 from tutorial_pkg.testing.promise import failure
-from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 
 _SECONDS = 120  # for a Spark to start, on a machine that has much else to do
 _SHOWN = 2000
@@ -23,6 +24,12 @@ _SHOWN = 2000
 _JAVA = "-XX:TieredStopAtLevel=1"
 # Those of the examining session's settings that are its own.
 _OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
+
+
+class Startable(Protocol):
+    """What a driver runs."""
+
+    def start(self, spark: SparkSession) -> StreamingQuery: ...
 
 
 class Driver(QueryProcess):
@@ -38,7 +45,7 @@ class Driver(QueryProcess):
         env["TMPDIR"] = str(folder)
         super().__init__(Path(__file__), folder, output=folder / "output", env=env)
 
-    def go(self, query: SourceQuery | SinkQuery) -> None:
+    def go(self, query: Startable) -> None:
         """Have it run `query`, which travels pickled."""
         wait_until(lambda: self._ready.exists() or not self.running, _SECONDS, "a driver's start")
         draft = self._query.with_suffix(".draft")

@@ -30,4 +30,5 @@ from tutorial_pkg.workbook.checks.notebook_16 import check_16_1, check_16_2
 from tutorial_pkg.workbook.checks.notebook_18 import check_18_1
 from tutorial_pkg.workbook.checks.notebook_19 import check_19_1, check_19_2, check_19_3
 from tutorial_pkg.workbook.checks.notebook_20 import check_20_1, check_20_2
+from tutorial_pkg.workbook.checks.notebook_21 import check_21_1, check_21_2, check_21_3
 from tutorial_pkg.workbook.checks.verdict import Verdict, the_solution

@@ -1,0 +1,99 @@
+"""A source and a sink for the ledger as a learner would write them, from its page of documentation.
+
+The notebook's solutions do the same; wrong answers are made of these.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+from tutorial_pkg import SinkBuilder, SourceBuilder
+from tutorial_pkg.builder import REQUIRED, not_empty
+
+
+def line_of(stream: Any) -> str:
+    line = stream.readline()
+    if not line.endswith("\n"):
+        raise ConnectionError("the reply was cut")
+    return line[:-1]
+
+
+def ask(address: str, request: str, lines: Any = ()) -> list[str]:
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall("".join(f"{line}\n" for line in [request, *lines]).encode())
+        stream = connection.makefile(encoding="utf-8", newline="\n")
+        word, _, rest = line_of(stream).partition(" ")
+        if word == "NO":
+            raise ValueError(rest)
+        if word == "BUSY":
+            raise ConnectionError("busy")
+        count = int(rest) if request.startswith("PAGE") else 0
+        return [rest] + [line_of(stream) for _ in range(count)]
+
+
+def patiently(work: Callable[[], Any]) -> Any:
+    for _ in range(600):
+        try:
+            return work()
+        except OSError as error:
+            last = error
+            time.sleep(0.05)
+    raise last
+
+
+def last_of(context: Any, book: str) -> int:
+    return int(patiently(lambda: ask(context.options.address, f"LAST {book}"))[0])
+
+
+def latest(context: Any, book: str, start: int) -> int:
+    return last_of(context, book) + 1
+
+
+def read(context: Any, book: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    found = {}
+    page = (last_of(context, book) - (end - 1)) // 50
+    while start not in found:
+        request = f"PAGE {book} {page}"
+        for line in patiently(lambda request=request: ask(context.options.address, request))[1:]:
+            number, _, text = line.partition(" ")
+            found[int(number)] = text
+        page += 1
+    yield from ((number, found[number]) for number in range(start, end))
+
+
+def source_of(latest: Callable[..., Any], read: Callable[..., Any]) -> type[DataSource]:
+    builder = SourceBuilder.replayable(
+        "orders",
+        "number LONG, text STRING",
+        splits=lambda context: {context.options.book: 1},
+        latest=latest,
+        read=read,
+    )
+    builder = builder.option("address", not_empty, REQUIRED, "host:port of the ledger")
+    return builder.option("book", not_empty, REQUIRED, "the book to read").build()
+
+
+def commit(context: Any, handles: list[list[str]]) -> None:
+    lines = [line for handle in handles for line in handle]
+    book, memo = f"{context.options.book} {context.query}", str(context.batch)
+
+    def book_once() -> None:
+        if ask(context.options.address, f"MEMO {book}") != [memo]:
+            ask(context.options.address, f"BOOK {book} {memo} {len(lines)}", lines)
+
+    if lines:
+        patiently(book_once)
+
+
+def sink_of(commit: Callable[..., Any]) -> type[DataSource]:
+    builder = SinkBuilder.stream("copies", create=lambda context: [])
+    builder = builder.receive(lambda lines, row: lines.append(row.value))
+    builder = builder.flush(lambda lines: lines).commit(commit)
+    builder = builder.option("address", not_empty, REQUIRED, "host:port of the ledger")
+    return builder.option("book", not_empty, REQUIRED, "the book to write").build()

@@ -1,0 +1,366 @@
+"""Checks of notebook 21, the capstone: against a ledger in this process, which makes trouble."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.core.ports import LOOPBACK
+from tutorial_pkg.workbook.checks.trial import as_task, copied, latest, scratch, written
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
+from tutorial_pkg.workbook.ledger import BUSY, CUT, LOST, SLOW, LedgerServer, entries, no_trouble
+
+# ---- Exercise 1: one request ---------------------------------------------------------------------
+
+NOBODY_CLOSES = 10.0  # seconds after which the check closes the connection itself
+
+
+class Reply(NamedTuple):
+    """What the client asks and gets, and what must come of it: a list, or an error of this kind."""
+
+    request: str
+    reply: bytes
+    wanted: list[str] | type[Exception]
+    hint: str
+    lines: tuple[str, ...] = ()
+
+
+_REPLIES = [
+    Reply("LAST orders", b"OK 117\n", ["117"], "Return what is behind OK, in a list."),
+    Reply("LAST nothing", b"OK 0\n", ["0"], "0 is an answer, too."),
+    Reply(
+        "PAGE orders 0",
+        b"OK 2\n117 nuts, bolts\n116  screws \n",
+        ["2", "117 nuts, bolts", "116  screws "],
+        "Behind what follows OK come the lines, as they are: only the newline goes.",
+    ),
+    Reply("PAGE orders 9", b"OK 0\n", ["0"], "A page without entries has no lines to wait for."),
+    Reply("MEMO orders me", b"OK -\n", ["-"], "A memo need not be a number."),
+    Reply("MEMO orders me", b"OK 2\n", ["2"], "Only behind PAGE do lines follow."),
+    Reply(
+        "PAGE orders 0",
+        "OK 1\n1 für 3 €\n".encode(),
+        ["1", "1 für 3 €"],
+        "Text is UTF-8, and a letter may have several bytes.",
+    ),
+    Reply(
+        "BOOK orders me 1 2",
+        b"OK 119\n",
+        ["119"],
+        "The lines follow the request, each with a newline.",
+        ("nuts", "bolts"),
+    ),
+    Reply("LAST orders", b"", OSError, "The connection was closed without a reply."),
+    Reply("LAST orders", b"OK 1", OSError, "The reply was cut: 117 looks like 1, but no newline."),
+    Reply("PAGE orders 0", b"OK 2\n117 nuts\n", OSError, "The reply was cut: one line of two."),
+    Reply("PAGE orders 0", b"OK 1\n117 nu", OSError, "The reply was cut: a line has no newline."),
+    Reply("LAST orders", b"BUSY 0.05\n", OSError, "BUSY: nothing was done."),
+    Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: it is of no use to repeat it."),
+]
+
+
+class _Scripted(socketserver.ThreadingTCPServer):
+    """Gives each connection the same reply, and keeps it open if that is whole, as ledgers do."""
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, case: Reply) -> None:
+        super().__init__((LOOPBACK, 0), _OneReply)
+        self.case, self.got, self.waits = case, b"", False
+        self.done = threading.Event()
+        self.address = f"{LOOPBACK}:{self.server_address[1]}"
+
+
+class _OneReply(socketserver.StreamRequestHandler):
+    server: _Scripted
+    timeout = NOBODY_CLOSES
+
+    def handle(self) -> None:
+        server, case = self.server, self.server.case
+        try:
+            for _ in range(1 + len(case.lines)):
+                server.got += self.rfile.readline()
+            self.wfile.write(case.reply)
+            if isinstance(case.wanted, list):
+                self.rfile.read()  # until the client closes
+        except TimeoutError:
+            server.waits = True
+        except OSError:
+            pass  # it closed at once
+        server.done.set()
+
+
+@exercise("def ask(address, request, lines=())")
+def check_21_1(answer: Callable[..., list[str]]) -> str:
+    """Does `answer` give the whole reply to a request, or raise what says why there is none?"""
+    for case in _REPLIES:
+        with _Scripted(case) as server:
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            try:
+                _look_at_reply(answer, case, server)
+            finally:
+                server.shutdown()
+    return "A whole reply, or an error that says whether to ask again."
+
+
+def _look_at_reply(answer: Callable[..., list[str]], case: Reply, server: _Scripted) -> None:
+    more = (list(case.lines),) if case.lines else ()
+    call = f"ask(address, {case.request!r}{', ' + repr(more[0]) if more else ''})"
+    where = f"{call}, answered with {case.reply!r}"
+    found, raised, text = _outcome(answer, server.address, case.request, *more)
+    server.done.wait(2 * NOBODY_CLOSES)
+    sent = "".join(f"{line}\n" for line in (case.request, *case.lines)).encode()
+    if server.got != sent:
+        raise Wrong(f"{call} must send {sent!r}, the ledger got {server.got!r}.")
+    if server.waits:
+        raise Wrong(f"{where}: it waits for more. Read as many lines as there are. {case.hint}")
+    if isinstance(case.wanted, list):
+        if raised:
+            raise Wrong(f"{where}, raised {text}. {case.hint}")
+        if found != case.wanted:
+            raise Wrong(f"{where}, must return {case.wanted}, yours is {found!r}. {case.hint}")
+    elif not raised or not issubclass(raised, case.wanted):
+        yours = f"yours raised {text}" if raised else f"yours returned {found!r}"
+        raise Wrong(f"{where}, must raise {_named(case.wanted)}, {yours}. {case.hint}")
+
+
+def _outcome(
+    answer: Callable[..., Any], *arguments: Any
+) -> tuple[Any, type[Exception] | None, str]:
+    """What it returned, or raised and how that is told. The error itself would hold its sockets."""
+    try:
+        return answer(*arguments), None, ""
+    except Exception as error:
+        return None, type(error), told(error)
+
+
+def _named(error: type[Exception]) -> str:
+    return "OSError (or ConnectionError)" if error is OSError else error.__name__
+
+
+# ---- Exercise 2: the source ----------------------------------------------------------------------
+
+MANY = 120  # entries: more than two pages
+FAR = 3_000
+MOST_REQUESTS = 12  # for the 50 oldest of FAR entries
+
+
+class _Trouble:
+    """What befalls requests, by how many there have been; counts them."""
+
+    def __init__(self, *turns: str) -> None:
+        self._turns = turns
+        self.requests: list[str] = []
+
+    def __call__(self, request: str) -> str:
+        self.requests.append(request)
+        turns = self._turns
+        return turns[len(self.requests) % len(turns)] if turns else ""
+
+
+@contextmanager
+def _ledger() -> Iterator[LedgerServer]:
+    with scratch() as folder, LedgerServer(folder / "ledger.db") as server:
+        yield server
+
+
+def _feed(server: LedgerServer, count: int) -> None:
+    """Beside the connections, so that no trouble befalls it."""
+    last = server.books.last("orders")
+    texts = [f"order {number}" for number in range(last + 1, last + count + 1)]
+    server.books.book("orders", "check", str(last), texts)
+
+
+@exercise()
+def check_21_2(answer: Any) -> str:
+    """Does the source `answer` read each entry of the book once, whatever the ledger does?"""
+    _must_be_built(answer, "SourceBuilder.replayable(...)")
+    with _ledger() as server:
+        reader = answer({"address": server.address, "book": "orders"}).streamReader(_ENTRY)
+        start = reader.initialOffset()
+        _must_read(reader, start, latest(reader, start), 0, "an empty book")
+        _feed(server, MANY)
+        middle = latest(reader, start)
+        _must_read(reader, start, middle, MANY, "a book")
+        server.trouble = _while_others_book(server)
+        _must_read(reader, start, middle, MANY, "while others book")
+        server.trouble = _Trouble("", BUSY, "", CUT, LOST, SLOW)
+        end = latest(reader, middle)
+        _must_read(reader, start, middle, MANY, "a ledger that is busy, breaks off and is slow")
+        _must_read(reader, middle, end, server.books.last("orders"), "the next batch", MANY)
+        _must_not_turn_all_pages(reader, start, middle, server)
+        reader.stop()
+    return "Each entry once, in order, and the same again for the same offsets."
+
+
+def _while_others_book(server: LedgerServer) -> Callable[[str], str]:
+    def trouble(request: str) -> str:
+        if request.startswith("PAGE"):
+            _feed(server, 7)
+        return ""
+
+    return trouble
+
+
+def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: int = 0) -> None:
+    """The entries behind `first` up to `last` must come between two offsets."""
+    found = [row["number"] for row in _rows(reader, start, end)]
+    wanted = list(range(first + 1, last + 1))
+    if found == wanted:
+        return
+    text = f"{when}: of the entries {first + 1} to {last}" if last else when
+    missing, more = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
+    if any(number > last for number in more):
+        raise Wrong(f"{text}, entry {max(more)} came, which is behind the batch: stop at `end`.")
+    if more:
+        hint = "pages shift while others book, so an entry may be on two pages"
+        raise Wrong(f"{text}, {min(more)} came twice: {hint}. Go by the numbers.")
+    if missing:
+        hint = "`latest` is the next unread number, one more than LAST" if last in missing else ""
+        raise Wrong(f"{text}, {len(missing)} did not come, such as {min(missing)}. {hint}".strip())
+    raise Wrong(f"{text}, the order is {found[:3]} …: give the oldest first.")
+
+
+def _rows(reader: Any, start: Any, end: Any) -> list[dict[str, Any]]:
+    """What tasks would read; a row's text must be the one that was booked."""
+    rows: list[dict[str, Any]] = []
+    for number, part in enumerate(reader.partitions(start, end)):
+        with as_task(number):
+            for batch in copied(reader).read(copied(part)):
+                rows += batch.to_pylist()
+    for row in rows:
+        if list(row) != ["number", "text"] or row["text"] != f"order {row['number']}":
+            raise Wrong(f"A row is {row}: the schema is `number LONG, text STRING`.")
+    return rows
+
+
+def _must_not_turn_all_pages(reader: Any, start: Any, end: Any, server: LedgerServer) -> None:
+    _feed(server, FAR)
+    server.trouble = counted = _Trouble()
+    _must_read(reader, start, end, MANY, "a long book")
+    asked = len(counted.requests)
+    if asked > MOST_REQUESTS:
+        raise Wrong(
+            f"The {MANY} oldest entries of {server.books.last('orders')} took {asked} requests: "
+            "do not begin at page 0. LAST tells on which page an entry is, or on a later one."
+        )
+
+
+# ---- Exercise 3: the sink ------------------------------------------------------------------------
+
+_PARTS = [["nuts", "bolts"], [], ["nuts"]]  # of three tasks; a row is no key
+
+
+@exercise()
+def check_21_3(answer: Any) -> str:
+    """Does the sink `answer` book each batch once and whole, whatever the ledger does?"""
+    _must_be_built(answer, "SinkBuilder.stream(...)")
+    with _ledger() as server:
+        trial = _SinkTrial(answer, server)
+        trial.books_in_one_step()
+        trial.knows_a_repeat()
+        trial.leaves_other_queries_alone()
+        trial.takes_an_empty_batch()
+        trial.survives(BUSY, "BUSY: nothing was done, so ask again")
+        for trouble in (LOST, CUT):
+            hint = "the reply was lost, the lines were booked: ask for the memo before you repeat"
+            trial.survives(trouble, hint)
+        trial.counts_batches_as_numbers()
+    return "Each batch once and whole: the memo is booked with the lines, so it cannot be wrong."
+
+
+class _SinkTrial:
+    """Batches for the book "copies"; what must be in it by now."""
+
+    def __init__(self, sink: Any, server: LedgerServer) -> None:
+        options = {"address": server.address, "book": "copies"}
+        self._writer = sink(options).streamWriter(_ROW, False)
+        self._server, self._batch, self._wanted = server, 0, Counter[str]()
+
+    def books_in_one_step(self) -> None:
+        messages = self._written(_PARTS)
+        if self._entries():
+            raise Wrong("Rows are booked before `commit`: a task may fail, and the batch with it.")
+        self._server.trouble = counted = _Trouble()
+        self._commit(messages)
+        times = sum(request.startswith("BOOK") for request in counted.requests)
+        if times > 1:
+            raise Wrong(f"A batch of three tasks was booked in {times} steps: one BOOK for all.")
+        self._expect(_PARTS, "a batch of three tasks, one without rows")
+
+    def knows_a_repeat(self) -> None:
+        self._commit(self._written(_PARTS))
+        self._expect([], "the same batch again, after a crash behind the BOOK")
+        self._next([["nuts"]], "the next batch")
+
+    def leaves_other_queries_alone(self) -> None:
+        """It counts its batches from 0."""
+        messages = [replace(message, query="other") for message in self._written([["screws"]])]
+        copied(self._writer).commit(messages, 0)
+        self._expect([["screws"]], "batch 0 of another query: book as `context.query`")
+        self._commit(self._written([["nuts"]]))
+        self._expect(
+            [], "the first query's batch again, after another query: book as `context.query`"
+        )
+
+    def takes_an_empty_batch(self) -> None:
+        self._next([[], []], "a batch without rows: BOOK takes one line or more")
+
+    def survives(self, trouble: str, hint: str) -> None:
+        """Each request meets it once, BOOK in any case."""
+        met: set[str] = set()
+
+        def once(request: str) -> str:
+            kind = request.split(" ")[0]
+            new = kind not in met
+            met.add(kind)
+            return trouble if new else ""
+
+        self._server.trouble = once
+        self._next([["bolts"], ["nuts"]], hint)
+
+    def counts_batches_as_numbers(self) -> None:
+        self._batch = 8
+        for _ in range(2):  # 9 and 10: as texts the latter is the smaller one
+            self._next([["bolts"]], "batch 9, then 10: compare numbers")
+
+    def _next(self, parts: list[list[str]], when: str) -> None:
+        self._batch += 1
+        self._commit(self._written(parts))
+        self._expect(parts, when)
+
+    def _written(self, parts: list[list[str]]) -> list[Any]:
+        rows = [[Row(value=text) for text in part] for part in parts]
+        return written(self._writer, rows, batch=self._batch)
+
+    def _commit(self, messages: list[Any]) -> None:
+        copied(self._writer).commit(messages, self._batch)
+
+    def _entries(self) -> Counter[str]:
+        self._server.trouble = no_trouble
+        return Counter(entries(self._server.address, "copies"))
+
+    def _expect(self, parts: list[list[str]], when: str) -> None:
+        self._wanted.update(text for part in parts for text in part)
+        found = self._entries()
+        if found != self._wanted:
+            less, more = (self._wanted - found).total(), (found - self._wanted).total()
+            raise Wrong(f"{when}: {less} lines are missing in the book, {more} are too many.")
+
+
+_ENTRY = StructType().add("number", "long").add("text", "string")
+_ROW = StructType().add("value", "string")
+
+
+def _must_be_built(answer: Any, how: str) -> None:
+    if not isinstance(answer, type) or not issubclass(answer, DataSource):
+        raise Wrong(f"A data source class is wanted: answer = {how}. … .build()")
