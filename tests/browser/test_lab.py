@@ -19,6 +19,7 @@ from tutorial_pkg.processes.query_process import wait_until
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PICTURES = ROOT / ".work" / "browser"
 TOKEN = "a-test-is-reading"
 # nbval runs all; these, as people see them
 NOTEBOOKS = ["01_cpu_log_sink", pytest.param("04_network_source", marks=pytest.mark.soak)]
@@ -37,6 +38,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # The notebooks' stored outputs are the project's: the browser must not save over them.
     (settings / "plugin.jupyterlab-settings").write_text('{"autosave": false}')
     options = f"--no-browser --port={port} --IdentityProvider.token={TOKEN} --expose-app-in-browser"
+    options += " --ContentsManager.allow_hidden=True"  # notebooks of a test are in .work
     with open(home / "server.log", "wb") as log:
         server = subprocess.Popen(
             ["make", "lab", f"LAB_OPTIONS={options}"],
@@ -122,6 +124,25 @@ def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
     assert any("image/png" in output.get("data", {}) for output in outputs), "no plot was drawn"
 
 
+def test_the_explainers_are_widgets_that_can_be_played_with(lab: str, page: object) -> None:
+    new = nbformat.v4
+    lines = "from tutorial_pkg.workbook.explainers import crash_explainer, watermark_explainer"
+    cells = [
+        new.new_code_cell(f"{lines}\n{name}()")
+        for name in ("watermark_explainer", "crash_explainer")
+    ]
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    nbformat.write(new.new_notebook(cells=cells), PICTURES / "explainers.ipynb")
+    page.goto(f"{lab}/lab/tree/.work/browser/explainers.ipynb?token={TOKEN}&reset")
+    page.wait_for_function(KERNEL_IS_IDLE)
+    page.evaluate(RUN_ALL)
+    page.locator("input[name=second]").press("End")
+    assert "second 48" in page.text_content(".explainer .told")
+    page.click("text=kill -9")
+    assert page.locator(".places.killed").count() == 1
+    _keep_a_picture(page, "explainers")
+
+
 def _code_cells(name: str) -> list[nbformat.NotebookNode]:
     notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -140,6 +161,5 @@ def _with_an_answer(name: str) -> int:
 
 def _keep_a_picture(page: object, name: str) -> None:
     """For people: what the browser showed is in .work/browser/ after the test."""
-    folder = ROOT / ".work" / "browser"
-    folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=str(folder / f"{name}.png"))
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(PICTURES / f"{name}.png"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tutorial_pkg.workbook.rerun import hide_answers
+from tutorial_pkg.workbook.rerun import WIDGET, hide_answers
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -112,6 +112,7 @@ def test_outputs_are_clean(notebook: nbformat.NotebookNode) -> None:
     # A path of the machine that ran it is of no use to a reader.
     assert not re.search(r"/(home|Users|root|tmp)/", str(outputs))
     assert any("image/png" in output.get("data", {}) for output in outputs), "it has no plot"
+    assert WIDGET not in str(outputs), "a widget shows its still image without a kernel"
 
 
 def test_the_arc(notebook: nbformat.NotebookNode) -> None:

@@ -9,6 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 
 CELL_SECONDS = 120
+WIDGET = "application/vnd.jupyter.widget-view+json"
 QUESTION, ANSWER = "**Predict:**", "**What just happened?**"
 
 
@@ -24,6 +25,7 @@ def rerun(notebook: Path) -> None:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
                 raise RuntimeError(f"{notebook.name} wrote to stderr: {output.text[:300]}")
+            output.get("data", {}).pop(WIDGET, None)  # without its kernel it shows nothing
     hide_answers(content)
     # The version of the Python that ran it last is no part of the notebook.
     content.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
