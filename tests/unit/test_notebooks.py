@@ -14,6 +14,7 @@ from tutorial_pkg.workbook.rerun import WIDGET, hide_answers
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MOST_CELLS, MOST_LINES, MOST_LINES_OF_THE_CONNECTOR = 50, 14, 40
+MOST_MINUTES = 60
 MOST_CHARACTERS = 86  # of a line of code: the width of the book's column
 MOST_LINES_OF_A_SOLUTION = 24  # it is folded away: nobody reads it in passing
 
@@ -98,6 +99,13 @@ def test_answers_are_folded_away(notebook: nbformat.NotebookNode) -> None:
     assert folded == notebook, "run `make notebooks`"
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_next_one_is_next(path: Path) -> None:
+    named = re.findall(r"\*\*Next:\*\* \[(\d\d)[^]]*\]\((\d\d)_", path.read_text())
+    following = f"{int(path.stem[:2]) + 1:02}"
+    assert set(named) <= {(following, following)}
+
+
 def test_links_lead_somewhere(notebook: nbformat.NotebookNode) -> None:
     assert broken_links(notebook, ROOT / "notebooks") == []
 
@@ -117,7 +125,8 @@ def test_outputs_are_clean(notebook: nbformat.NotebookNode) -> None:
 
 def test_the_arc(notebook: nbformat.NotebookNode) -> None:
     assert notebook.cells[0].source.startswith("# ")
-    assert re.search(r"\*Time: \d+ minutes\. Read before: ", notebook.cells[0].source)
+    time = re.search(r"\*Time: (\d+) minutes\. Read before: ", notebook.cells[0].source)
+    assert time is not None and int(time[1]) <= MOST_MINUTES
     text = "\n".join(cell.source for cell in notebook.cells)
     for part in ("**Predict:**", "**What just happened?**", "## What you learned", "## Exercise"):
         assert part in text, part

@@ -2,87 +2,181 @@
 
 from __future__ import annotations
 
-from functools import partial
+import itertools
+import json
+import random
 from typing import Any
+from urllib.request import urlopen
+
+import pytest
 
 from tests.unit.workbook.answers import changed, tried
 from tutorial_pkg.workbook.checks import check_13_1, check_13_2, check_13_3
-from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL
+from tutorial_pkg.workbook.checks import notebook_13 as checks
+
+# ---- Exercise 1 ----------------------------------------------------------------------------------
 
 
-def top(seen: Any) -> Any:
-    return max(time for _, time in seen)
+def page_at(context: Any, position: int) -> Any:
+    with urlopen(f"{context.options.url}/readings?from={position}", timeout=10) as answer:
+        return json.load(answer)
 
 
-def lag_and_delay(seen: Any, now: float) -> Any:
-    if not seen:
-        return None
-    waited = [time for clock, time in seen if clock <= now - DELAY]
-    return max([top(seen) - LAG, *waited])
+def latest(context: Any, split: str, start: int) -> int:
+    while (following := page_at(context, start)["next"]) != start:
+        start = following
+    return start
 
 
-delaying = partial(changed, lag_and_delay)
+def read(context: Any, split: str, start: int, end: int) -> Any:
+    while start < end:
+        page = page_at(context, start)
+        for reading in page["readings"]:
+            if reading["id"] < end:
+                yield reading["id"], reading["degrees"]
+        start = page["next"]
 
 
-BY_LAG = delaying((", *waited", ""))
-UNCHECKED = ("if not seen", "if seen is None")
+def one_page_latest(context: Any, split: str, start: int) -> int:
+    return int(page_at(context, start)["next"])
+
+
+def one_page_read(context: Any, split: str, start: int, end: int) -> Any:
+    readings = page_at(context, start)["readings"]
+    return [(one["id"], one["degrees"]) for one in readings if one["id"] < end]
+
+
+def reads_whole_pages(context: Any, split: str, start: int, end: int) -> Any:
+    for first in range(start // 100 * 100, end, 100):
+        for one in page_at(context, first)["readings"]:
+            if one["id"] < end:
+                yield one["id"], one["degrees"]
+
+
+def walks_for_ever(context: Any, split: str, start: int) -> int:
+    page = page_at(context, start)
+    while page["readings"]:
+        start = page["next"]
+    return start
+
+
 test_13_1 = tried(
     check_13_1,
-    (lag_and_delay, "✓ No event waits longer"),
-    (delaying(UNCHECKED), "raised ValueError"),
-    (BY_LAG, "Event 9 came 6 s ago"),
-    (lambda seen, now: seen[-1][1] - LAG if seen else None, "The *highest* event time counts"),
-    (delaying(("top(seen) - LAG, ", "")), "No event has waited long"),
-    (delaying(("[top(seen) - LAG, *waited]", "waited or [top(seen) - LAG]")), "*greater*"),
-    (delaying(("if clock <=", "if seen[0][0] <=")), "event 5 did not"),
-    (delaying(("*waited", "*waited[-1:]")), "not that of the last one"),
-    (lambda seen, now: int(lag_and_delay(seen, now)) if seen else None, "Times have fractions"),
+    ((latest, read), "✓ To the last page"),
+    (latest, "Two functions are wanted"),
+    ((latest, None), "Two functions are wanted"),
+    ((one_page_latest, read), "told the end of one page, 100"),
+    ((lambda *_: 249, read), "must be 250, the next unread position; yours is 249"),
+    ((lambda *_: 250, read), "Nothing was measured: `latest` must stay at 0"),
+    ((lambda *_: None, read), "must be 250"),
+    ((latest, one_page_read), "read(…, 0, 250) took one page of several"),
+    ((latest, changed(read, ('if reading["id"] < end', "if True"))), "read beyond `end`"),
+    ((latest, reads_whole_pages), "read what was before `start`"),
+    (
+        (latest, changed(read, ('yield reading["id"], reading["degrees"]', "yield reading"))),
+        "must yield (id, degrees)",
+    ),
+    (
+        (latest, changed(read, ("        start = page", "        return\n        start = page"))),
+        "took",
+    ),
+    ((latest, lambda *_: None), "must give 250 rows, each once and in order: it gave 0"),
+    ((lambda context, split: 0, read), "It raised TypeError"),
 )
 
 
-def lag_and_lull(seen: Any, now: float) -> Any:
-    if not seen:
-        return None
-    advanced = min(clock for clock, time in seen if time == top(seen))
-    return top(seen) - LAG + max(0, now - advanced - LULL)
+def test_13_1_a_walk_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go on for ever: the loop ends here when its page is emptied."""
+    monkeypatch.setattr(checks, "PATIENCE", 0.5)
+    pages: list[Any] = []
+
+    def walks(context: Any, split: str, start: int) -> int:
+        pages.append(page_at(context, start))
+        while pages[-1]["readings"]:
+            start = pages[-1]["next"]
+        return start
+
+    verdict = check_13_1((walks, read))
+    for page in pages:
+        page["readings"].clear()
+    assert "It does not come back" in verdict.message
 
 
-lulling = partial(changed, lag_and_lull)
+# ---- Exercise 2 ----------------------------------------------------------------------------------
 
 
-def towards_the_clock(seen: Any, now: float) -> Any:
-    found = lag_and_lull(seen, now)
-    return found if found is None or found < now + 10 else now
+def patiently(ask: Any, sleep: Any) -> Any:
+    pause, left = 1.0, 30.0
+    while True:
+        status, headers, content = ask()
+        seconds = float(headers["Retry-After"] or pause)
+        if status not in (429, 503) or seconds > left:
+            return status, headers, content
+        sleep(seconds)
+        pause, left = 2 * pause, left - seconds
 
 
-ADVANCED = "min(clock for clock, time in seen if time == top(seen))"
+def patient(*edits: tuple[str, str]) -> Any:
+    return changed(patiently, *edits)
+
+
 test_13_2 = tried(
     check_13_2,
-    (lag_and_lull, "✓ In a lull the watermark goes"),
-    (lulling(UNCHECKED), "return None"),
-    (BY_LAG, "goes on by 2 s"),
-    (lulling((" - LULL", "")), "No event has waited long"),
-    (lulling(("now - advanced - LULL)", "(now - advanced > LULL) * (now - advanced))")), "by 2 s"),
-    (lulling((ADVANCED, "seen[-1][0]")), "does not end the lull"),
-    (lulling((ADVANCED, "seen[0][0]")), "from the arrival of the *highest*"),
-    (towards_the_clock, "may be in its future"),
-    (lulling(("min(clock", "max(clock")), "when it came *first*"),
-    (lambda seen, now: lag_and_lull(seen, now) and int(lag_and_lull(seen, now)), "fractions"),
+    (patiently, "✓ It waits as long as it is told"),
+    (lambda ask, sleep: ask(), "it returned the 429: ask again"),
+    (patient(("not in (429, 503)", "!= 503")), "it returned the 429"),
+    (patient(("not in (429, 503)", "!= 429")), "it returned the 503"),
+    (patient(("status not in (429, 503)", "status == 200")), "After a 304 nobody has to wait"),
+    (patient(("status not in (429, 503)", "status < 400")), "After a 404 nobody has to wait"),
+    (patient(("status not in (429, 503)", "status < 500 and status != 429")), "After a 500 nobody"),
+    (
+        patient(('headers["Retry-After"] or pause', "pause")),
+        "sleep for [3] seconds, yours slept [1.0]",
+    ),
+    (
+        patient(('float(headers["Retry-After"] or pause)', 'float(headers["Retry-After"])')),
+        "TypeError",
+    ),
+    (patient(("2 * pause", "pause")), "sleep for [1, 2, 4] seconds, yours slept [1.0, 1.0, 1.0]"),
+    (patient(("seconds > left", "False")), "at most 30 s in all"),
+    (patient(("sleep(seconds)", "pass"), ("left - seconds", "left")), "Retry-After: 3"),
+    (patient(("seconds > left", "seconds > 3")), "it returned the 429"),
+    (patient(("seconds > left", "pause > 8")), "It slept for [3600.0] seconds"),
+    (
+        patient(("return status, headers, content", "return content")),
+        "Return what `ask()` returned",
+    ),
+    (patient((" or seconds > left", ""), ("left - seconds", "left")), "at most 30 s"),
 )
 
 
-def wall_clock(seen: Any, now: float) -> Any:
-    return max([now - BEHIND, *(time - LAG for _, time in seen)])
+# ---- Exercise 3 ----------------------------------------------------------------------------------
+
+
+def key(context: Any, number: int) -> str:
+    return f"{context.query}-{context.batch}-{context.index}-{number}"
+
+
+counting = itertools.count()
+
+
+def with_(*edits: tuple[str, str]) -> Any:
+    return changed(key, *edits)
 
 
 test_13_3 = tried(
     check_13_3,
-    (wall_clock, "✓ Never further behind"),
-    (BY_LAG, "It needs no arrival"),
-    (lambda seen, now: now - BEHIND, "the data count"),
-    (lambda seen, now: top(seen) - LAG if seen else now - BEHIND, "behind the clock"),
-    (lambda seen, now: max([now - BEHIND, *(time - LAG for _, time in seen[-1:])]), "highest"),
-    (lambda seen, now: max(now - BEHIND, 0), "below zero"),
-    (lambda seen, now: max([now - BEHIND, *(clock - LAG for clock, _ in seen)]), "they count"),
-    (lambda seen, now: round(wall_clock(seen, now)), "Times have fractions"),
+    (key, "✓ The same row has the same key"),
+    (lambda context, number: number, "a str of plain letters"),
+    (lambda context, number: key(context, number).encode(), "a str of plain letters"),
+    (lambda context, number: f"{key(context, number)}\n", "a str of plain letters"),
+    (lambda context, number: str(random.random()), "Called twice for one row it gave two keys"),
+    (lambda context, number: f"{key(context, number)}-{next(counting)}", "it gave two keys"),
+    (with_(("{context.query}-", "")), "Rows that differ in `query` have the same key"),
+    (with_(("{context.batch}-", "")), "Rows that differ in `batch` have the same key"),
+    (with_(("{context.index}-", "")), "Rows that differ in `index` have the same key"),
+    (with_(("-{number}", "")), "Rows that differ in `number` have the same key"),
+    (with_(("}-{", "}{")), "put something between the parts"),
+    (lambda context, number: str(hash(key(context, number))), "In another process `hash`"),
+    (lambda context, number: context.name, "It raised AttributeError"),
 )

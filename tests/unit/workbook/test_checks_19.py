@@ -1,182 +1,75 @@
-"""The checks of notebook 19."""
+"""The check of notebook 19."""
 
 from __future__ import annotations
 
-import itertools
-import json
-import random
+from functools import partial
 from typing import Any
-from urllib.request import urlopen
-
-import pytest
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_19_1, check_19_2, check_19_3
-from tutorial_pkg.workbook.checks import notebook_19 as checks
-
-# ---- Exercise 1 ----------------------------------------------------------------------------------
+from tutorial_pkg.workbook.checks import check_19_1
+from tutorial_pkg.workbook.trade_totals import Totals
 
 
-def page_at(context: Any, position: int) -> Any:
-    with urlopen(f"{context.options.url}/readings?from={position}", timeout=10) as answer:
-        return json.load(answer)
+class SharePrice(Totals):
+    accumulator, result = "paid LONG, shares LONG", "cents DOUBLE"
+
+    def create(self) -> Any:
+        return 0, 0
+
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        return accumulator[0] + row.price * row.quantity, accumulator[1] + row.quantity
+
+    def deduct(self, left: Any, right: Any) -> Any:
+        return left[0] - right[0], left[1] - right[1]
+
+    def finish(self, accumulator: Any) -> Any:
+        return (accumulator[0] / accumulator[1],)
 
 
-def latest(context: Any, split: str, start: int) -> int:
-    while (following := page_at(context, start)["next"]) != start:
-        start = following
-    return start
+price = partial(changed, SharePrice)
 
 
-def read(context: Any, split: str, start: int, end: int) -> Any:
-    while start < end:
-        page = page_at(context, start)
-        for reading in page["readings"]:
-            if reading["id"] < end:
-                yield reading["id"], reading["degrees"]
-        start = page["next"]
+class NoDeduct:
+    accumulator, result = "a LONG", "b LONG"
+    create = accumulate = combine = finish = SharePrice.create
 
 
-def one_page_latest(context: Any, split: str, start: int) -> int:
-    return int(page_at(context, start)["next"])
+class AveragesOfAverages(SharePrice):
+    accumulator = "average DOUBLE"
+
+    def create(self) -> Any:
+        return (0.0,)
+
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        return ((accumulator[0] + row.price) / 2,)
+
+    def combine(self, left: Any, right: Any) -> Any:
+        return ((left[0] + right[0]) / 2,)
 
 
-def one_page_read(context: Any, split: str, start: int, end: int) -> Any:
-    readings = page_at(context, start)["readings"]
-    return [(one["id"], one["degrees"]) for one in readings if one["id"] < end]
-
-
-def reads_whole_pages(context: Any, split: str, start: int, end: int) -> Any:
-    for first in range(start // 100 * 100, end, 100):
-        for one in page_at(context, first)["readings"]:
-            if one["id"] < end:
-                yield one["id"], one["degrees"]
-
-
-def walks_for_ever(context: Any, split: str, start: int) -> int:
-    page = page_at(context, start)
-    while page["readings"]:
-        start = page["next"]
-    return start
-
-
+AVERAGE, TYPES = "(accumulator[0] / accumulator[1],)", "paid LONG, shares LONG"
 test_19_1 = tried(
     check_19_1,
-    ((latest, read), "✓ To the last page"),
-    (latest, "Two functions are wanted"),
-    ((latest, None), "Two functions are wanted"),
-    ((one_page_latest, read), "told the end of one page, 100"),
-    ((lambda *_: 249, read), "must be 250, the next unread position; yours is 249"),
-    ((lambda *_: 250, read), "Nothing was measured: `latest` must stay at 0"),
-    ((lambda *_: None, read), "must be 250"),
-    ((latest, one_page_read), "read(…, 0, 250) took one page of several"),
-    ((latest, changed(read, ('if reading["id"] < end', "if True"))), "read beyond `end`"),
-    ((latest, reads_whole_pages), "read what was before `start`"),
+    (SharePrice, "✓ All laws hold"),
+    (NoDeduct, "has no `deduct`"),
+    (price(("cents DOUBLE", "price DOUBLE")), "must be 'cents DOUBLE', yours is 'price DOUBLE'"),
     (
-        (latest, changed(read, ('yield reading["id"], reading["degrees"]', "yield reading"))),
-        "must yield (id, degrees)",
+        price((" * row.quantity", ""), ("accumulator[1] + row.quantity", "accumulator[1] + 1")),
+        "the average of the *trades*",
     ),
+    (price(("[0] / accumulator[1]", "[0] // accumulator[1]")), "divide with `/`"),
+    (price((AVERAGE, "(accumulator[0],)")), "yours returned (11030,). What was paid in all"),
+    (price(("left[1] - right[1]", "left[1]")), "deduct must undo combine"),
+    (AveragesOfAverages, "combine(a, create()) must be a"),
+    (price(("return 0, 0", "return [0, 0]")), "must return a tuple"),
+    (price((TYPES, "paid LONG")), "names 1 column(s), `create` returns 2"),
     (
-        (latest, changed(read, ("        start = page", "        return\n        start = page"))),
-        "took",
+        price((AVERAGE, "accumulator[0] / accumulator[1]")),
+        "must return (275.75,), yours returned 275.75. It is a tuple also for one",
     ),
-    ((latest, lambda *_: None), "must give 250 rows, each once and in order: it gave 0"),
-    ((lambda context, split: 0, read), "It raised TypeError"),
-)
-
-
-def test_19_1_a_walk_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would go on for ever: the loop ends here when its page is emptied."""
-    monkeypatch.setattr(checks, "PATIENCE", 0.5)
-    pages: list[Any] = []
-
-    def walks(context: Any, split: str, start: int) -> int:
-        pages.append(page_at(context, start))
-        while pages[-1]["readings"]:
-            start = pages[-1]["next"]
-        return start
-
-    verdict = check_19_1((walks, read))
-    for page in pages:
-        page["readings"].clear()
-    assert "It does not come back" in verdict.message
-
-
-# ---- Exercise 2 ----------------------------------------------------------------------------------
-
-
-def patiently(ask: Any, sleep: Any) -> Any:
-    pause, left = 1.0, 30.0
-    while True:
-        status, headers, content = ask()
-        seconds = float(headers["Retry-After"] or pause)
-        if status not in (429, 503) or seconds > left:
-            return status, headers, content
-        sleep(seconds)
-        pause, left = 2 * pause, left - seconds
-
-
-def patient(*edits: tuple[str, str]) -> Any:
-    return changed(patiently, *edits)
-
-
-test_19_2 = tried(
-    check_19_2,
-    (patiently, "✓ It waits as long as it is told"),
-    (lambda ask, sleep: ask(), "it returned the 429: ask again"),
-    (patient(("not in (429, 503)", "!= 503")), "it returned the 429"),
-    (patient(("not in (429, 503)", "!= 429")), "it returned the 503"),
-    (patient(("status not in (429, 503)", "status == 200")), "After a 304 nobody has to wait"),
-    (patient(("status not in (429, 503)", "status < 400")), "After a 404 nobody has to wait"),
-    (patient(("status not in (429, 503)", "status < 500 and status != 429")), "After a 500 nobody"),
-    (
-        patient(('headers["Retry-After"] or pause', "pause")),
-        "sleep for [3] seconds, yours slept [1.0]",
-    ),
-    (
-        patient(('float(headers["Retry-After"] or pause)', 'float(headers["Retry-After"])')),
-        "TypeError",
-    ),
-    (patient(("2 * pause", "pause")), "sleep for [1, 2, 4] seconds, yours slept [1.0, 1.0, 1.0]"),
-    (patient(("seconds > left", "False")), "at most 30 s in all"),
-    (patient(("sleep(seconds)", "pass"), ("left - seconds", "left")), "Retry-After: 3"),
-    (patient(("seconds > left", "seconds > 3")), "it returned the 429"),
-    (patient(("seconds > left", "pause > 8")), "It slept for [3600.0] seconds"),
-    (
-        patient(("return status, headers, content", "return content")),
-        "Return what `ask()` returned",
-    ),
-    (patient((" or seconds > left", ""), ("left - seconds", "left")), "at most 30 s"),
-)
-
-
-# ---- Exercise 3 ----------------------------------------------------------------------------------
-
-
-def key(context: Any, number: int) -> str:
-    return f"{context.query}-{context.batch}-{context.index}-{number}"
-
-
-counting = itertools.count()
-
-
-def with_(*edits: tuple[str, str]) -> Any:
-    return changed(key, *edits)
-
-
-test_19_3 = tried(
-    check_19_3,
-    (key, "✓ The same row has the same key"),
-    (lambda context, number: number, "a str of plain letters"),
-    (lambda context, number: key(context, number).encode(), "a str of plain letters"),
-    (lambda context, number: f"{key(context, number)}\n", "a str of plain letters"),
-    (lambda context, number: str(random.random()), "Called twice for one row it gave two keys"),
-    (lambda context, number: f"{key(context, number)}-{next(counting)}", "it gave two keys"),
-    (with_(("{context.query}-", "")), "Rows that differ in `query` have the same key"),
-    (with_(("{context.batch}-", "")), "Rows that differ in `batch` have the same key"),
-    (with_(("{context.index}-", "")), "Rows that differ in `index` have the same key"),
-    (with_(("-{number}", "")), "Rows that differ in `number` have the same key"),
-    (with_(("}-{", "}{")), "put something between the parts"),
-    (lambda context, number: str(hash(key(context, number))), "In another process `hash`"),
-    (lambda context, number: context.name, "It raised AttributeError"),
+    (price((AVERAGE, "accumulator")), "names one column, so one value is wanted, not 2"),
+    (price(("row.price", "row.amount")), "raised AttributeError"),
+    (price((AVERAGE, "(round(accumulator[0] / accumulator[1], 2),)")), "do not round"),
+    (price((TYPES, "cents, shares")), "a name and a type for each column"),
+    (price((TYPES, "cents INT, shares INT")), "`LONG` or `DOUBLE`"),
 )

@@ -2,145 +2,105 @@
 
 from __future__ import annotations
 
-import socket
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import pytest
+import pyarrow as pa
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_20_1, check_20_2, notebook_20
+from tutorial_pkg.workbook.checks import check_20_1, check_20_2
+
+SELECT = "SELECT ticker, sector FROM companies"
 
 
-@pytest.fixture(autouse=True)
-def less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times as long as a `fill` waits here."""
-    monkeypatch.setattr(notebook_20, "PATIENCE", 2.0)
+def asked(batch: Any, connection: Any) -> dict[str, str]:
+    keys = batch["ticker"].unique().to_pylist()
+    marks = ", ".join("?" * len(keys))
+    return dict(connection.execute(f"{SELECT} WHERE ticker IN ({marks})", keys))
 
 
-class Client:
-    def __init__(self, context: Any) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", context.options.port))
-        self.socket.settimeout(0.2)
-        self.rest = b""
-
-    def fill(self, buffer: Any) -> None:
-        try:
-            data = self.socket.recv(65536)
-        except TimeoutError:
-            return
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        for line in lines:
-            buffer.add(line.decode())
-        if not data:
-            buffer.close()
-
-    def close(self) -> None:
-        self.socket.close()
+def with_sector(batch: Any, connection: Any) -> Any:
+    tickers, sector_of = batch["ticker"].to_pylist(), asked(batch, connection)
+    sectors = [sector_of.get(ticker) for ticker in tickers]
+    known = [ticker in sector_of for ticker in tickers]
+    batch = batch.append_column("sector", pa.array(sectors, pa.string()))
+    return batch.append_column("known", pa.array(known, pa.bool_()))
 
 
-client = partial(changed, Client)
+looking_up = partial(changed, with_sector)
 
 
-class Torn(Client):
-    def fill(self, buffer: Any) -> None:
-        for line in self.socket.recv(65536).decode().split():
-            buffer.add(line)
+def asking(question: str) -> Any:
+    return looking_up(("asked(batch, connection)", f"dict(connection.execute({question!r}))"))
 
 
-class ByReadline(Client):
-    def __init__(self, context: Any) -> None:
-        super().__init__(context)
-        self.file = self.socket.makefile()
-
-    def fill(self, buffer: Any) -> None:
-        try:
-            line = self.file.readline()
-        except TimeoutError:
-            return
-        buffer.add(line.removesuffix("\n")) if line else buffer.close()
+def one_by_one(batch: Any, connection: Any) -> dict[str, str]:
+    tickers = batch["ticker"].to_pylist()
+    answers = [connection.execute(f"{SELECT} WHERE ticker = ?", [one]) for one in tickers]
+    return dict(row for rows in answers for row in rows)
 
 
-BY_PIECE = (
-    ('rest = b""', 'rest = ""'),
-    ('data).split(b"\\n")', 'data.decode()).split("\\n")'),
-    ("line.decode()", "line"),
-)
-BY_SPLITLINES = (
-    ("*lines, self.rest", "whole, _, self.rest"),
-    ('.split(b"\\n")', '.rpartition(b"\\n")'),
-    ("in lines:", "in whole.decode().splitlines():"),
-    ("line.decode()", "line"),
-)
-IGNORE = ("data.decode()", 'data.decode(errors="ignore")')
+def pasted(batch: Any, connection: Any) -> dict[str, str]:
+    keys = ", ".join(f"'{ticker}'" for ticker in batch["ticker"].to_pylist())
+    return dict(connection.execute(f"{SELECT} WHERE ticker IN ({keys})"))
+
+
+def only_known(batch: Any, connection: Any) -> Any:
+    found = with_sector(batch, connection)
+    return found.filter(found["known"])
+
+
+NOT_NULL = "ticker in sector_of and sector_of[ticker] is not None for"
 test_20_1 = tried(
     check_20_1,
-    (Client, "✓ Whole lines only"),
-    (Torn, "A line is whole when its newline is there"),
-    (client(("(0.2)", "(None)")), "`fill` waits for what has not come"),
-    (client(("buffer.close()", "pass")), "call `buffer.close()`"),
-    (client(*BY_PIECE), "join the bytes, then decode"),
-    (client(*BY_PIECE, IGNORE), "join the bytes, then decode"),
-    (
-        client(("buffer.close()", "buffer.add(self.rest.decode()); buffer.close()")),
-        "What is behind the last newline is no line",
-    ),
-    (client(("self.socket.close()", "pass")), "`close` closes the socket"),
-    (client(("def fill", "def receive")), "`fill` raised AttributeError"),
-    (client(("line.decode()", "line.decode().strip()")), "not strip() or splitlines()"),
-    (client(("in lines:", "in filter(None, lines):")), "it may be empty: use split(b'\\n')"),
-    (client(*BY_SPLITLINES), "not strip() or splitlines()"),
-    (ByReadline, "A file made by `makefile` cannot be read any more after a time-out"),
-    (client(("line.decode()", "line")), "A line is wanted as a str, this is b' one '"),
-    (client(("            return\n", "            data = b''\n")), "the server was still there"),
+    (with_sector, "✓ One question for a batch"),
+    (asked, "must return a pyarrow.RecordBatch, yours is a dict"),
+    (lambda batch, connection: 1 / 0, "raised ZeroDivisionError: division by zero."),
+    (lambda batch, connection: batch, "ticker, price, sector, known are wanted"),
+    (looking_up(("ticker in sector_of for", NOT_NULL)), "has LAMP, whose sector is null"),
+    (looking_up((", pa.string()", "")), "must be string and bool, too, not null, bool"),
+    (looking_up(("asked(", "one_by_one(")), "statements for two batches"),
+    (asking(SELECT), "It read the whole table"),
+    (asking(f"{SELECT} WHERE ticker IS NOT NULL"), "It read the whole table"),
+    (looking_up((".get(ticker)", "[ticker]")), "raised KeyError: 'GONE'. Use `.get`"),
+    (only_known, "5 rows came out of 6"),
+    (looking_up(("asked(", "pasted(")), "Use `?` for each ticker"),
+    (looking_up((".get(ticker)", ".get(ticker, '')")), "The sectors must be"),
 )
 
 
-class Sender:
-    def __init__(self, context: Any) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", context.options.port))
-
-    def receive(self, row: Any) -> None:
-        self.socket.sendall(f"{row.line}\n".encode())
-
-    def close(self) -> None:
-        self.socket.close()
-
-
-class AllInClose(Sender):
-    def __init__(self, context: Any) -> None:
-        super().__init__(context)
-        self.rows: list[str] = []
-
-    def receive(self, row: Any) -> None:
-        self.rows.append(row.line)
-
-    def close(self) -> None:
-        self.socket.sendall("\n".join(self.rows).encode())
-        super().close()
+def unpaid(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    paid = {payment.order: payment.paid for payment in payments}
+    return [
+        order.id
+        for order in orders
+        if order.time + within < watermark
+        and not (order.id in paid and order.time <= paid[order.id] <= order.time + within)
+    ]
 
 
-class AConnectionARow(Sender):
-    def __init__(self, context: Any) -> None:
-        self.context = context
-
-    def receive(self, row: Any) -> None:
-        Sender.__init__(self, self.context)
-        super().receive(row)
+deciding = partial(changed, unpaid)
 
 
-sender = partial(changed, Sender)
+def at_once(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    return [order.id for order in orders if order.id not in {p.order for p in payments}]
 
 
+NOT_PAID = "and not (order.id in paid and order.time <= paid[order.id] <= order.time + within)"
 test_20_2 = tried(
     check_20_2,
-    (Sender, "✓ Each row is a line"),
-    (sender(("row.line", "row['line']")), "✓ Each row is a line"),
-    (sender(("row.line", "row[0]")), "✓ Each row is a line"),
-    (sender(("\\n", "")), "0 lines arrived, first 'row 0 érow 1"),
-    (sender(("sendall", "send")), "`sendall`, not `send`"),
-    (AllInClose, "The last line has no newline"),
-    (AConnectionARow, "It opens a connection for each row"),
-    (sender(("self.socket.sendall", "self.kept =")), "0 lines arrived"),
-    (sender(("self.socket.close()", "pass")), "`close` closes the socket"),
+    (unpaid, "✓ Not a moment earlier"),
+    (at_once, "may still come for each"),
+    (deciding(("order.time + within < watermark", "order.time < watermark")), "may still come"),
+    (deciding((NOT_PAID, "")), "Order 0 was paid."),
+    (deciding((NOT_PAID, "and order.id not in paid")), "paid later than 10 seconds"),
+    (deciding(("] <= order.time", "] < order.time")), "is within 10 seconds"),
+    (deciding(("within < watermark", "within <= watermark")), "with the watermark *at* 11"),
+    (deciding(("order.time <= paid", "paid")), "a payment before it is not its"),
+    (deciding(("order.time <= paid", "order.time < paid")), "in the very second of the order"),
+    (lambda o, p, within, mark: unpaid(o, p, timedelta(seconds=10), mark), "3 seconds here"),
+    (lambda orders, payments, within, watermark: orders[9], "raised IndexError"),
+    (deciding(("order.id\n", "orders.index(order)\n")), "yours is [2, 3]"),
+    (lambda orders, payments, within, watermark: None, "a list, not None. Is there a `return`?"),
 )

@@ -106,9 +106,9 @@ def test_there_is_no_workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_exercise_has_the_name_of_its_check(project: Path) -> None:
-    check = exercise(name="check_11_2")(lambda answer: "well done")
+    check = exercise(name="check_12_2")(lambda answer: "well done")
     assert check(1).passed
-    assert progress.solved() == {"check_11_2"}
+    assert progress.solved() == {"check_12_2"}
 
 
 def test_each_exercise_of_the_workbook_has_a_check(monkeypatch: pytest.MonkeyPatch) -> None:

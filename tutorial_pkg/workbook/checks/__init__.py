@@ -15,20 +15,20 @@ from tutorial_pkg.workbook.checks.notebook_07 import check_07_1, check_07_2
 from tutorial_pkg.workbook.checks.notebook_08 import check_08_1, check_08_2
 from tutorial_pkg.workbook.checks.notebook_09 import check_09_1, check_09_2
 from tutorial_pkg.workbook.checks.notebook_10 import check_10_1, check_10_2
-from tutorial_pkg.workbook.checks.notebook_11 import (
-    check_11_1,
-    check_11_2,
-    check_11_3,
-    check_11_4,
-    check_11_5,
+from tutorial_pkg.workbook.checks.notebook_11 import check_11_1, check_11_2
+from tutorial_pkg.workbook.checks.notebook_12 import (
+    check_12_1,
+    check_12_2,
+    check_12_3,
+    check_12_4,
+    check_12_5,
 )
-from tutorial_pkg.workbook.checks.notebook_12 import check_12_1
 from tutorial_pkg.workbook.checks.notebook_13 import check_13_1, check_13_2, check_13_3
-from tutorial_pkg.workbook.checks.notebook_14 import check_14_1, check_14_2
+from tutorial_pkg.workbook.checks.notebook_14 import check_14_1
 from tutorial_pkg.workbook.checks.notebook_15 import check_15_1, check_15_2
 from tutorial_pkg.workbook.checks.notebook_16 import check_16_1, check_16_2
-from tutorial_pkg.workbook.checks.notebook_18 import check_18_1
-from tutorial_pkg.workbook.checks.notebook_19 import check_19_1, check_19_2, check_19_3
+from tutorial_pkg.workbook.checks.notebook_18 import check_18_1, check_18_2, check_18_3
+from tutorial_pkg.workbook.checks.notebook_19 import check_19_1
 from tutorial_pkg.workbook.checks.notebook_20 import check_20_1, check_20_2
 from tutorial_pkg.workbook.checks.notebook_21 import check_21_1, check_21_2, check_21_3
 from tutorial_pkg.workbook.checks.verdict import Verdict, the_solution

@@ -1,146 +1,202 @@
-"""Checks of notebook 11: the conformance kit itself."""
+"""Checks of notebook 11: the learner's socket client meets a server of the check's own."""
 
 from __future__ import annotations
 
+import socket
+import socketserver
+import threading
+import time
 from collections.abc import Callable
-from contextlib import chdir
-from pathlib import Path
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
+from unittest import mock
 
 from pyspark.sql import Row
-from pyspark.sql.datasource import DataSourceStreamReader
 
-from tutorial_pkg.testing import Report
-from tutorial_pkg.workbook.checks.trial import Renamed, copied, renames, scratch, texts, written
-from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
-from tutorial_pkg.workbook.number_files import NumberReader, NumberWriter
+from tutorial_pkg.workbook.checks.trial import Buffer, context_of
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
-Examine = Callable[[type], Report]
+PATIENCE = 5.0  # seconds: ten times as long as `fill` may wait, so that a slow machine passes
+HOST = "127.0.0.1"
 
 
-def _keeps_all(answer: Any, base: type, examine: Examine, note: str | None = None) -> str:
-    """Does the class `answer`, which extends `base`, keep every promise that `examine` tries?
+class _Server(socketserver.ThreadingTCPServer):
+    """Talks to each client in a thread of its own, until `talk` comes back."""
 
-    A reader that is to keep a `note`, a file of this name, must write it in `commit`.
-    """
-    if not isinstance(answer, type) or answer is base or not issubclass(answer, base):
-        name = base.__name__
-        raise Wrong(
-            f"A class is wanted that extends {name}: write `class Mended({name}): ...`. "
-            f"If {name} was defined again since, run your cell again, too."
-        )
-    if issubclass(base, NumberReader):
-        _has_all(answer)
-    if issubclass(base, NumberWriter):
-        with scratch() as folder:
-            _commits_at_once(answer, folder)
-    if note is not None:
-        _noted_in_commit(answer, note)
-    report = examine(answer)
-    for verdict in report.verdicts:
-        if verdict.name in report.broken:
-            seen = " ".join(verdict.seen.split())[:300]
-            raise Wrong(f"{verdict.name}: {seen} → {verdict.remedy}")
-    return f"{len(report.verdicts)} promises were tried, and all are kept."
+    request_queue_size = 100
+    daemon_threads = True  # one whose client does not close ends with the process
+
+    def __init__(self, talk: Callable[[socket.socket], None]) -> None:
+        super().__init__((HOST, 0), socketserver.BaseRequestHandler)
+        self.port, self.clients, self.ended = int(self.server_address[1]), 0, threading.Event()
+        self._talk = talk
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=[0.05], daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        self.clients += 1
+        with suppress(OSError):  # the client closed before it had read all
+            self._talk(request)
+        self.ended.set()
 
 
-check_11_1, check_11_2, check_11_3, check_11_4, check_11_5 = (
-    exercise(name=f"check_11_{number}")(_keeps_all) for number in range(1, 6)
+def _read_to_end(connection: socket.socket, received: bytearray) -> None:
+    while data := connection.recv(65536):
+        received += data
+
+
+# ---- Exercise 1: a source ------------------------------------------------------------------------
+
+PIECES = (
+    b" one \n\ntwo\nthr",
+    b"ee\rx\n\xc3",  # é is cut in two
+    b"\xa9\xe2\x80\xa8y\ntail",  # a line separator that is none of ours, and no newline at the end
 )
+LINES = [" one ", "", "two", "three\rx", "é\u2028y"]
+_WHOLE = "A line is whole when its newline is there; keep the rest for the next piece."
+_ALL = (
+    "A line is all that is between two newlines, spaces too, and it may be empty: use "
+    "split(b'\\n'), not strip() or splitlines()."
+)
+_DECODE = "A character came in two pieces: join the bytes, then decode."
+_TAIL = "What is behind the last newline is no line, also when the server has closed: leave it."
 
 
-def _has_all(reader: type) -> None:
-    """Spark hides what is raised where a reader is made, as for a method that is missing."""
-    for name in ("partitions", "read"):
-        if getattr(reader, name) is getattr(DataSourceStreamReader, name):
-            raise Wrong(f"`{reader.__name__}` has no `{name}`: write it, too.")
-    reader("nowhere")
+@exercise("class Client")
+def check_11_1(answer: Any) -> str:
+    """Does the class `answer` read a server's lines, also those that come in pieces?"""
+    go_on = threading.Semaphore(0)
+
+    def talk(connection: socket.socket) -> None:
+        for piece in PIECES:
+            connection.sendall(piece)
+            go_on.acquire()
+        connection.shutdown(socket.SHUT_WR)
+        _read_to_end(connection, bytearray())
+
+    try:
+        with _Server(talk) as server:
+            state = answer(context_of(port=server.port))
+            _read_all(state, go_on)
+            state.close()
+            if not server.ended.wait(PATIENCE):
+                raise Wrong("The server still has a connection: `close` closes the socket.")
+    finally:
+        go_on.release(len(PIECES))
+    return "Whole lines only, no waiting, and it knows the end."
 
 
-# ---- The sinks of exercises 4 and 5 --------------------------------------------------------------
-
-READERS_SEE = "*.txt"
-_PARTS = [[Row(value="1"), Row(value="2")], [Row(value="2")]]
-
-
-def _commits_at_once(writer: Any, folder: Path) -> None:
-    """All that readers see of a batch must come by one rename, whatever they saw before."""
-    made = writer(str(folder))
-    for batch, parts in enumerate((_PARTS, _PARTS[1:])):  # a 2 again: a number is no key
-        before = texts(folder, READERS_SEE)
-        messages = written(made, parts, batch=batch)
-        if texts(folder, READERS_SEE) != before:
-            raise Wrong("`write` shows rows to readers: hand them to `commit` in Values.")
-        with renames(folder, READERS_SEE) as renamed:
-            copied(made).commit(messages, batch)
-        _look_at_renames(folder, before, renamed)
-        rows = [row.value for part in parts for row in part]
-        _compare(folder, before, sorted([*_rows(before), *rows]))
+def _read_all(state: Any, go_on: threading.Semaphore) -> None:
+    buffer = Buffer()
+    for rows, hint in ((3, _WHOLE), (4, _WHOLE), (5, _DECODE)):
+        _fill(state, buffer, rows)
+        _compare(buffer, LINES[:rows], hint)
+        _fill_once(state, buffer)  # nothing has come
+        if buffer.closed:
+            raise Wrong(
+                "It called `buffer.close()` while the server was still there: a TimeoutError says "
+                "only that nothing has come yet. The end is when `recv` returns b''."
+            )
+        go_on.release()
+    _fill(state, buffer, len(LINES) + 1)
+    _compare(buffer, LINES, _TAIL)
+    if not buffer.closed:
+        raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
 
 
-def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed]) -> None:
-    place = folder.resolve()
-    shown = [
-        each
-        for each in renamed
-        if each.target.match(READERS_SEE) and each.target.parent.resolve() == place
-    ]
-    if texts(folder, READERS_SEE) == before:
-        raise Wrong(f"`commit` shows nothing: give the rows a file that matches {READERS_SEE}.")
-    if not shown:
-        raise Wrong("`commit` writes where readers look: write a draft, then rename it.")
-    if len(shown) > 1:
-        raise Wrong(f"`commit` shows {len(shown)} files one by one: make one file for the batch.")
-    draft = shown[0]
-    if draft.visible != before:
-        raise Wrong(f"Readers saw rows before the rename: a draft must not match {READERS_SEE}.")
-    if draft.text and not draft.text.endswith("\n"):
-        raise Wrong("The last line has no newline: each row is a line, and a line ends with one.")
-    if texts(folder, READERS_SEE) != {**before, draft.target.name: draft.text}:
-        raise Wrong("`commit` writes more where readers look, after its rename: rename at the end.")
+def _fill(state: Any, buffer: Buffer, rows: int) -> None:
+    """Call `fill` until there are so many rows."""
+    end = time.monotonic() + PATIENCE
+    while len(buffer.rows) < rows and not buffer.closed and time.monotonic() < end:
+        _fill_once(state, buffer)
 
 
-def _compare(folder: Path, before: dict[str, str], wanted: list[str]) -> None:
-    found = sorted(_rows(texts(folder, READERS_SEE)))
-    if found != wanted:
+def _fill_once(state: Any, buffer: Buffer) -> None:
+    """In a thread, since a `fill` that waits for what never comes must not stop the check."""
+    errors: list[Exception] = []
+
+    def fill() -> None:
+        try:
+            state.fill(buffer)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=fill, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        raise Wrong("`fill` waits for what has not come: settimeout(0.5), and recv() once.")
+    for error in errors:
+        _tell(error)
+
+
+def _tell(error: Exception) -> None:
+    if isinstance(error, UnicodeDecodeError):
+        raise Wrong(_DECODE) from None
+    if "timed out object" in str(error):
         raise Wrong(
-            f"Of batches with the rows 1, 2, 2 and 2 readers see {found}: each row counts, also "
-            "one that was there before. Tell batches by their number."
+            "A file made by `makefile` cannot be read any more after a time-out: use `recv`, and "
+            "keep what is behind the last newline in `self`."
+        ) from None
+    raise Wrong(f"`fill` raised {told(error)}") from None
+
+
+def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
+    found = buffer.rows
+    for row in found:
+        if not isinstance(row, str):
+            raise Wrong(f"A line is wanted as a str, this is {row!r}: buffer.add(line.decode()).")
+    if found != wanted:
+        same = "".join("".join(found).split()) == "".join("".join(wanted).split())
+        raise Wrong(f"{_ALL if same else hint} Wanted {wanted}, got {found}.")
+
+
+# ---- Exercise 2: a sink --------------------------------------------------------------------------
+
+
+@exercise("class Sender")
+def check_11_2(answer: Any) -> str:
+    """Does the class `answer` send each row as a line, and all of them before it closes?"""
+    received, rows = bytearray(), [f"row {number} é" for number in range(1000)]
+    # The system may take a part only of what `send` is given; here it always does.
+    in_parts = mock.patch.object(socket.socket, "send", _send_a_part)
+    with _Server(lambda connection: _read_to_end(connection, received)) as server, in_parts:
+        state = answer(context_of(port=server.port))
+        for row in rows:
+            state.receive(Row(line=row))
+            if server.clients > 1:
+                raise Wrong(
+                    "It opens a connection for each row, which is slow, and the order of rows is "
+                    "lost: open one in `__init__`, and use it for every row."
+                )
+        state.close()
+        closed = server.ended.wait(PATIENCE)
+    _compare_text(received.decode(errors="replace"), rows)
+    if not closed:
+        raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")
+    return "Each row is a line, and `close` leaves nothing behind."
+
+
+_send = socket.socket.send
+
+
+def _send_a_part(connection: socket.socket, data: bytes, *flags: int) -> int:
+    return _send(connection, data[:7], *flags)
+
+
+def _compare_text(text: str, rows: list[str]) -> None:
+    lines = text.split("\n")
+    if lines == rows:
+        raise Wrong("The last line has no newline: each row is a line, and a line ends with one.")
+    if lines != [*rows, ""]:
+        first = text[:40]
+        raise Wrong(
+            f"1,000 rows were given, {text.count(chr(10))} lines arrived, first {first!r}: "
+            "`sendall`, not `send`, of the text, encoded, with a newline behind it."
         )
-
-
-def _rows(visible: dict[str, str]) -> list[str]:
-    return [line for text in visible.values() for line in text.splitlines()]
-
-
-# ---- The note of exercise 3 ----------------------------------------------------------------------
-
-
-def _noted_in_commit(reader: type, note: str) -> None:
-    """`commit` notes how many numbers are through; `read` neither writes the note nor heeds it."""
-    with scratch() as folder, scratch() as elsewhere, chdir(elsewhere):
-        (folder / "0.txt").write_text("0\n1\n2\n")
-        made, file = reader(str(folder)), folder / note
-        first = _read(made, file)
-        made.commit({"next": 3})
-        if (elsewhere / note).exists():
-            raise Wrong(f"The note is in Python's own folder: write Path(self.path) / {note!r}.")
-        if not file.exists():
-            raise Wrong(f"There is no note {note} after `commit(end)`: write it there.")
-        text = file.read_text().strip()
-        if text != "3":
-            raise Wrong(f'3 numbers are through, and {note} says {text[:40]!r}: write end["next"].')
-        if _read(made, None) != first:
-            raise Wrong(f"After `commit`, `read` gives other rows: it must not look at {note}.")
-
-
-def _read(reader: Any, note: Path | None) -> list[Any]:
-    """The rows of one batch; nothing may write the `note` on the way."""
-    rows: list[Any] = []
-    parts = reader.partitions({"next": 0}, {"next": 3})
-    for name, steps in (("partitions", ()), ("read", parts)):
-        for part in steps:
-            rows += reader.read(part)
-        if note and note.exists():
-            raise Wrong(f"`{name}` has written the note {note.name}: write it in `commit` only.")
-    return rows

@@ -1,78 +1,211 @@
-"""Checks of notebook 13: watermark policies."""
+"""Checks of notebook 13: pages of a service, patience with it, and keys for what is posted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.message import Message
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
-from tutorial_pkg.workbook.checks.verdict import Case, compare, exercise
-from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL
+from tutorial_pkg.workbook.checks.trial import context_of
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
+from tutorial_pkg.workbook.weather import PAGE, Weather
 
-Policy = Callable[..., float | None]
-_HIGHEST = "The *highest* event time counts, not that of the last arrival."
-_FRACTIONS = "Times have fractions: leave them as they are, without int() and round()."
-_NEWEST = f"No event has waited long: the newest event time minus the lag of {LAG}."
-_AS_LAG = [
-    Case(([], 5), None, "Before the first arrival there is no event time: return None."),
-    Case(([(1, 1), (2, 2)], 3), 2 - LAG, _NEWEST),
-    Case(([(1, 9), (2, 3)], 2.5), 9 - LAG, _HIGHEST),
-    Case(([(1, 9.5), (2, 3)], 2.5), 9.5 - LAG, _FRACTIONS),
-]
+# ---- Exercise 1: to the last page ----------------------------------------------------------------
 
-_AT = f"Event 9 came {DELAY} s ago: the watermark must be at it."
-_WAITED = f"Event 4 came more than {DELAY} s ago, event 5 did not: the watermark is at 4."
-_GREATER = "It is the *greater* of two limits, and here the lag gives more."
-_OF_THOSE = "Of those that have waited the *highest* event time counts, not that of the last one."
-_LAG_AND_DELAY = [
-    *_AS_LAG,
-    Case(([(1, 9), (2, 3)], 1 + DELAY), 9, _AT),
-    Case(([(1, 4), (6, 5)], 2 + DELAY), 4, _WAITED),
-    Case(([(1, 4), (6, 20)], 2 + DELAY), 20 - LAG, _GREATER),
-    Case(([(1, 9), (2, 3)], 2 + DELAY), 9, _OF_THOSE),
-]
-
-_NOT_YET = f"The lull begins {LULL} s after the last advance, not before."
-_TWO = "Since the lull began 2 s have passed, so the watermark goes on by 2 s."
-_NO_END = "An event that does not advance the watermark does not end the lull."
-_FROM = "The lull is counted from the arrival of the *highest* event time."
-_FIRST = "The highest event time rose when it came *first*; to come again is no advance."
-_NO_CLOCK = "It knows of the clock only how much time passes: event times may be in its future."
-_LAG_AND_LULL = [
-    *_AS_LAG,
-    Case(([(1, 9)], 1 + LULL), 9 - LAG, _NOT_YET),
-    Case(([(1, 9)], 3 + LULL), 11 - LAG, _TWO),
-    Case(([(1, 9), (4, 3)], 3 + LULL), 11 - LAG, _NO_END),
-    Case(([(1, 9), (4, 9.5)], 3 + LULL), 9.5 - LAG, _FROM),
-    Case(([(1, 9), (4, 9)], 3 + LULL), 11 - LAG, _FIRST),
-    Case(([(1, 1000)], 3 + LULL), 1002 - LAG, _NO_CLOCK),
-]
-
-_WALL_CLOCK = [
-    Case(([], 15), 15 - BEHIND, "It needs no arrival: the clock alone tells the limit."),
-    Case(([], 5), 5 - BEHIND, "Nothing came yet, the clock is young: the limit is below zero."),
-    Case(([(1, 1)], 2), 1 - LAG, "Also below zero the data count where they give more."),
-    Case(([(1, 1)], 30), 30 - BEHIND, f"It must not be more than {BEHIND} s behind the clock."),
-    Case(([(29, 27)], 30), 27 - LAG, "Where the data give more than the clock, they count."),
-    Case(([(28, 29), (29, 3)], 30), 29 - LAG, _HIGHEST),
-    Case(([], 15.5), 15.5 - BEHIND, _FRACTIONS),
-]
+ALL = "all"
+THERE, LATER = 250, 30
+DEGREES = [float(number) for number in range(THERE + LATER)]
+PATIENCE = 10.0  # seconds, for what takes milliseconds
 
 
-@exercise("def lag_and_delay(seen, now)")
-def check_13_1(answer: Policy) -> str:
-    """Is `answer` the policy of lag and delay?"""
-    compare(answer, _LAG_AND_DELAY)
-    return "No event waits longer than the delay, even if nothing comes any more."
+@exercise()
+def check_13_1(answer: Any) -> str:
+    """Does the pair `(latest, read)` go to the last page, and no further than it was told?"""
+    if not (isinstance(answer, tuple) and len(answer) == 2 and all(map(callable, answer))):
+        raise Wrong("Two functions are wanted: def latest, def read, and answer = (latest, read).")
+    latest, read = answer
+    with _service() as service:
+        service.measure("hill", DEGREES[:THERE])
+        hill = context_of(url=f"{service.url}/hill")
+        for start in (0, 130, THERE):
+            _compare_end(_in_time(latest, hill, ALL, start), start)
+        found = _in_time(latest, context_of(url=f"{service.url}/harbour"), ALL, 0)
+        if found != 0:
+            raise Wrong(f"Nothing was measured: `latest` must stay at 0, yours is {found!r}.")
+        service.measure("hill", DEGREES[THERE:])
+        for start, end in ((0, THERE), (30, 130), (THERE - 20, THERE)):
+            _compare_rows(_in_time(_rows, read, hill, start, end), start, end)
+    return "To the last page, and no further than `end`."
 
 
-@exercise("def lag_and_lull(seen, now)")
-def check_13_2(answer: Policy) -> str:
-    """Is `answer` the policy of lag and lull?"""
-    compare(answer, _LAG_AND_LULL)
-    return "In a lull the watermark goes with the clock, at the distance that it had."
+@contextmanager
+def _service() -> Iterator[Weather]:
+    service = Weather()
+    try:
+        yield service
+    finally:
+        service.close()
 
 
-@exercise("def wall_clock(seen, now)")
-def check_13_3(answer: Policy) -> str:
-    """Is `answer` the policy that is limited by the wall clock?"""
-    compare(answer, _WALL_CLOCK)
-    return "Never further behind the clock than the limit, whoever is silent."
+def _in_time(call: Callable[..., Any], *arguments: Any) -> Any:
+    """What the call returns; a loop without end must not stop the check."""
+    results: list[Any] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(call(*arguments))
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    for error in errors:
+        raise error
+    if not results:
+        raise Wrong("It does not come back: the last page is the one whose `next` is its `from`.")
+    return results[0]
+
+
+def _rows(read: Callable[..., Any], context: Any, start: int, end: int) -> list[Any]:
+    return list(read(context, ALL, start, end) or [])
+
+
+def _compare_end(found: Any, start: int) -> None:
+    if found == THERE:
+        return
+    if found == min(start + PAGE, THERE):
+        raise Wrong(
+            f"`latest` told the end of one page, {found}: ask for the next one, from there."
+        )
+    raise Wrong(
+        f"{THERE} readings are there, so from {start} on `latest` must be {THERE}, the next unread "
+        f"position; yours is {found!r}."
+    )
+
+
+def _compare_rows(found: list[Any], start: int, end: int) -> None:
+    called, wanted = f"read(…, {start}, {end})", [(n, DEGREES[n]) for n in range(start, end)]
+    try:
+        rows = [(row[0], row[1]) for row in found]
+    except (TypeError, KeyError, IndexError):
+        raise Wrong(f"{called} must yield (id, degrees), yours yields {found[0]!r}.") from None
+    if rows == wanted:
+        return
+    if rows == wanted[:PAGE]:
+        raise Wrong(f"{called} took one page of several: follow `next` until you are at `end`.")
+    if any(number >= end for number, _ in rows):
+        raise Wrong(f"{called} read beyond `end`: what came meanwhile belongs to the next batch.")
+    if any(number < start for number, _ in rows):
+        raise Wrong(f"{called} read what was before `start`: the first page begins there.")
+    raise Wrong(
+        f"{called} must give {len(wanted)} rows, each once and in order: it gave {len(rows)}."
+    )
+
+
+# ---- Exercise 2: patience ------------------------------------------------------------------------
+
+MOST_SECONDS = 30.0
+MOST_CALLS = 50
+Said = tuple[int, dict[str, str]]  # a status, and headers
+_OK: Said = (200, {})
+_BUSY: Said = (503, {})
+
+
+@exercise("def patiently(ask, sleep)")
+def check_13_2(answer: Callable[..., Any]) -> str:
+    """Does `answer` wait as it is told, ask again, and give up in time?"""
+    for first in (200, 304, 404, 500):
+        status, _ = _patient(answer, [(first, {})])
+        if status != first:
+            raise Wrong(f"After a {first} it must return that answer, yours returned {status!r}.")
+    _compare_waits(answer, [(429, {"Retry-After": "3"}), _OK], [3])
+    _compare_waits(answer, [(503, {"Retry-After": "2"}), (429, {"Retry-After": "5"}), _OK], [2, 5])
+    _compare_waits(answer, [_BUSY, _BUSY, _BUSY, _OK], [1, 2, 4])
+    _gives_up(answer, [_BUSY] * MOST_CALLS, 15)
+    _gives_up(answer, [(429, {"Retry-After": "3600"})] * MOST_CALLS, 0)
+    return "It waits as long as it is told, and not for ever."
+
+
+def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
+    """The status that came out, and how long it slept each time."""
+    answers, slept = iter(script), list[float]()
+
+    def ask() -> tuple[int, Message, Any]:
+        status, headers = next(answers, (0, {}))
+        if status == 0:
+            raise Wrong(_asked_too_often(script[-1][0]))
+        message = Message()
+        for name, value in headers.items():
+            message[name] = value
+        return status, message, {"readings": [], "next": 0} if status == 200 else None
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if seconds < 0 or sum(slept) > MOST_SECONDS:
+            raise Wrong(f"It slept for {slept} seconds: at most {MOST_SECONDS:g} s in all.")
+
+    found = answer(ask, sleep)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise Wrong(f"Return what `ask()` returned, all three; yours returned {found!r}.")
+    return found[0], slept
+
+
+def _asked_too_often(status: int) -> str:
+    if status in (429, 503):
+        return f"The service was busy {MOST_CALLS} times, and it asked once more: give up."
+    return f"After a {status} nobody has to wait: return it, and do not ask again."
+
+
+def _compare_waits(answer: Callable[..., Any], script: list[Said], wanted: list[float]) -> None:
+    status, slept = _patient(answer, script)
+    told_to = ", ".join(f"{s} {' '.join(map(': '.join, h.items()))}".strip() for s, h in script)
+    if status != 200:
+        raise Wrong(f"The answers were {told_to}; it returned the {status}: ask again.")
+    if slept != wanted:
+        raise Wrong(f"The answers were {told_to}: sleep for {wanted} seconds, yours slept {slept}.")
+
+
+def _gives_up(answer: Callable[..., Any], script: list[Said], least: float) -> None:
+    status, slept = _patient(answer, script)
+    if status != script[0][0]:
+        raise Wrong(f"When it gives up it returns the last answer, not {status!r}.")
+    if sum(slept) < least:
+        raise Wrong(f"It gave up after {slept} seconds: it has {MOST_SECONDS:g}.")
+
+
+# ---- Exercise 3: a key ---------------------------------------------------------------------------
+
+
+@exercise("def key(context, number)")
+def check_13_3(answer: Callable[..., Any]) -> str:
+    """Is the key of a row the same when its batch is repeated, and another one for any other?"""
+    keys: dict[str, tuple[Any, ...]] = {}
+    for which in product(("q", "q1"), (1, 11), (1, 11), (1, 11)):
+        context = SimpleNamespace(**dict(zip(("query", "batch", "index"), which, strict=False)))
+        found = answer(context, which[3])
+        if not isinstance(found, str) or not found.isascii() or not found.isprintable():
+            raise Wrong(f"A key is a header: a str of plain letters and digits, not {found!r}.")
+        if found != answer(context, which[3]):
+            raise Wrong("Called twice for one row it gave two keys: no time, no random number.")
+        with mock.patch("builtins.hash", lambda _: 7):  # of a text, it is another one elsewhere
+            if found != answer(context, which[3]):
+                raise Wrong("In another process `hash` of a text differs, and so does the key.")
+        if found in keys:
+            raise Wrong(_same_key(keys[found], which, found))
+        keys[found] = which
+    return "The same row has the same key, whoever sends it, and no other row has it."
+
+
+def _same_key(one: tuple[Any, ...], other: tuple[Any, ...], key: str) -> str:
+    names = ("query", "batch", "index", "number")
+    differ = [name for name, a, b in zip(names, one, other, strict=True) if a != b]
+    if len(differ) > 1:
+        return f"Two rows have the key {key!r}: put something between the parts, such as '-'."
+    return f"Rows that differ in `{differ[0]}` have the same key, {key!r}: it belongs into it."

@@ -1,211 +1,81 @@
-"""Checks of notebook 19: pages of a service, patience with it, and keys for what is posted."""
+"""Check of notebook 19: an aggregate operation."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from email.message import Message
-from itertools import product
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
-from tutorial_pkg.workbook.checks.trial import context_of
+from tutorial_pkg.state import broken_law
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
-from tutorial_pkg.workbook.weather import PAGE, Weather
 
-# ---- Exercise 1: to the last page ----------------------------------------------------------------
+_ROWS = [
+    SimpleNamespace(price=price, quantity=quantity)
+    for price, quantity in ((200, 10), (301, 30), (250, 1), (100, 7))
+]
+_SUMS = ("long", "bigint", "double")
+_PARTS = ("accumulator", "result", "create", "accumulate", "combine", "deduct", "finish")
 
-ALL = "all"
-THERE, LATER = 250, 30
-DEGREES = [float(number) for number in range(THERE + LATER)]
-PATIENCE = 10.0  # seconds, for what takes milliseconds
 
-
-@exercise()
+@exercise("class SharePrice")
 def check_19_1(answer: Any) -> str:
-    """Does the pair `(latest, read)` go to the last page, and no further than it was told?"""
-    if not (isinstance(answer, tuple) and len(answer) == 2 and all(map(callable, answer))):
-        raise Wrong("Two functions are wanted: def latest, def read, and answer = (latest, read).")
-    latest, read = answer
-    with _service() as service:
-        service.measure("hill", DEGREES[:THERE])
-        hill = context_of(url=f"{service.url}/hill")
-        for start in (0, 130, THERE):
-            _compare_end(_in_time(latest, hill, ALL, start), start)
-        found = _in_time(latest, context_of(url=f"{service.url}/harbour"), ALL, 0)
-        if found != 0:
-            raise Wrong(f"Nothing was measured: `latest` must stay at 0, yours is {found!r}.")
-        service.measure("hill", DEGREES[THERE:])
-        for start, end in ((0, THERE), (30, 130), (THERE - 20, THERE)):
-            _compare_rows(_in_time(_rows, read, hill, start, end), start, end)
-    return "To the last page, and no further than `end`."
+    """Is `answer` a class that computes the average price of a share?"""
+    missing = [name for name in _PARTS if not hasattr(answer, name)]
+    if missing:
+        raise Wrong(f"`{answer.__name__}` has no `{missing[0]}`: `Average` above has it.")
+    operation = answer()
+    _look_at_columns(operation)
+    if law := broken_law(operation, _ROWS):
+        raise Wrong(f"A law is broken: {law}.")
+    _look_at_result(operation)
+    return "All laws hold: Spark may cut, combine and deduct it as it likes."
 
 
-@contextmanager
-def _service() -> Iterator[Weather]:
-    service = Weather()
-    try:
-        yield service
-    finally:
-        service.close()
-
-
-def _in_time(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What the call returns; a loop without end must not stop the check."""
-    results: list[Any] = []
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            results.append(call(*arguments))
-        except Exception as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    for error in errors:
-        raise error
-    if not results:
-        raise Wrong("It does not come back: the last page is the one whose `next` is its `from`.")
-    return results[0]
-
-
-def _rows(read: Callable[..., Any], context: Any, start: int, end: int) -> list[Any]:
-    return list(read(context, ALL, start, end) or [])
-
-
-def _compare_end(found: Any, start: int) -> None:
-    if found == THERE:
-        return
-    if found == min(start + PAGE, THERE):
+def _look_at_columns(operation: Any) -> None:
+    accumulator = operation.create()
+    if not isinstance(accumulator, tuple):
+        raise Wrong("`create` must return a tuple, one value for each column of `accumulator`.")
+    columns = [part.replace(":", " ").lower().split() for part in operation.accumulator.split(",")]
+    if len(accumulator) != len(columns):
         raise Wrong(
-            f"`latest` told the end of one page, {found}: ask for the next one, from there."
+            f"`accumulator` names {len(columns)} column(s), `create` returns {len(accumulator)} "
+            "value(s)"
         )
-    raise Wrong(
-        f"{THERE} readings are there, so from {start} on `latest` must be {THERE}, the next unread "
-        f"position; yours is {found!r}."
-    )
+    if not all(len(column) == 2 and column[1] in _SUMS for column in columns):
+        raise Wrong(
+            "`accumulator` is a name and a type for each column, and sums grow: `LONG` or `DOUBLE`;"
+            f" yours is {operation.accumulator!r}."
+        )
+    if operation.result.replace(":", " ").lower().split() != ["cents", "double"]:
+        raise Wrong(f"`result` must be 'cents DOUBLE', yours is {operation.result!r}.")
 
 
-def _compare_rows(found: list[Any], start: int, end: int) -> None:
-    called, wanted = f"read(…, {start}, {end})", [(n, DEGREES[n]) for n in range(start, end)]
-    try:
-        rows = [(row[0], row[1]) for row in found]
-    except (TypeError, KeyError, IndexError):
-        raise Wrong(f"{called} must yield (id, degrees), yours yields {found[0]!r}.") from None
-    if rows == wanted:
-        return
-    if rows == wanted[:PAGE]:
-        raise Wrong(f"{called} took one page of several: follow `next` until you are at `end`.")
-    if any(number >= end for number, _ in rows):
-        raise Wrong(f"{called} read beyond `end`: what came meanwhile belongs to the next batch.")
-    if any(number < start for number, _ in rows):
-        raise Wrong(f"{called} read what was before `start`: the first page begins there.")
-    raise Wrong(
-        f"{called} must give {len(wanted)} rows, each once and in order: it gave {len(rows)}."
-    )
+def _look_at_result(operation: Any) -> None:
+    found = _of(operation, _ROWS[:2])
+    if found != (275.75,):
+        wanted = "10 shares at 200 and 30 at 301: `finish` must return (275.75,)"
+        raise Wrong(f"{wanted}, yours returned {found!r}. {_hint(found)}")
+    found = _of(operation, _ROWS)
+    if found != (11980 / 48,):
+        raise Wrong(
+            f"`finish` must return ({11980 / 48},) for 48 shares and 11,980 cents in all, "
+            f"yours returned {found!r}: do not round, whoever shows the price does."
+        )
 
 
-# ---- Exercise 2: patience ------------------------------------------------------------------------
-
-MOST_SECONDS = 30.0
-MOST_CALLS = 50
-Said = tuple[int, dict[str, str]]  # a status, and headers
-_OK: Said = (200, {})
-_BUSY: Said = (503, {})
+def _of(operation: Any, rows: list[SimpleNamespace]) -> Any:
+    accumulator = operation.create()
+    for row in rows:
+        accumulator = operation.accumulate(accumulator, row)
+    return operation.finish(accumulator)
 
 
-@exercise("def patiently(ask, sleep)")
-def check_19_2(answer: Callable[..., Any]) -> str:
-    """Does `answer` wait as it is told, ask again, and give up in time?"""
-    for first in (200, 304, 404, 500):
-        status, _ = _patient(answer, [(first, {})])
-        if status != first:
-            raise Wrong(f"After a {first} it must return that answer, yours returned {status!r}.")
-    _compare_waits(answer, [(429, {"Retry-After": "3"}), _OK], [3])
-    _compare_waits(answer, [(503, {"Retry-After": "2"}), (429, {"Retry-After": "5"}), _OK], [2, 5])
-    _compare_waits(answer, [_BUSY, _BUSY, _BUSY, _OK], [1, 2, 4])
-    _gives_up(answer, [_BUSY] * MOST_CALLS, 15)
-    _gives_up(answer, [(429, {"Retry-After": "3600"})] * MOST_CALLS, 0)
-    return "It waits as long as it is told, and not for ever."
-
-
-def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
-    """The status that came out, and how long it slept each time."""
-    answers, slept = iter(script), list[float]()
-
-    def ask() -> tuple[int, Message, Any]:
-        status, headers = next(answers, (0, {}))
-        if status == 0:
-            raise Wrong(_asked_too_often(script[-1][0]))
-        message = Message()
-        for name, value in headers.items():
-            message[name] = value
-        return status, message, {"readings": [], "next": 0} if status == 200 else None
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if seconds < 0 or sum(slept) > MOST_SECONDS:
-            raise Wrong(f"It slept for {slept} seconds: at most {MOST_SECONDS:g} s in all.")
-
-    found = answer(ask, sleep)
-    if not isinstance(found, tuple) or len(found) != 3:
-        raise Wrong(f"Return what `ask()` returned, all three; yours returned {found!r}.")
-    return found[0], slept
-
-
-def _asked_too_often(status: int) -> str:
-    if status in (429, 503):
-        return f"The service was busy {MOST_CALLS} times, and it asked once more: give up."
-    return f"After a {status} nobody has to wait: return it, and do not ask again."
-
-
-def _compare_waits(answer: Callable[..., Any], script: list[Said], wanted: list[float]) -> None:
-    status, slept = _patient(answer, script)
-    told_to = ", ".join(f"{s} {' '.join(map(': '.join, h.items()))}".strip() for s, h in script)
-    if status != 200:
-        raise Wrong(f"The answers were {told_to}; it returned the {status}: ask again.")
-    if slept != wanted:
-        raise Wrong(f"The answers were {told_to}: sleep for {wanted} seconds, yours slept {slept}.")
-
-
-def _gives_up(answer: Callable[..., Any], script: list[Said], least: float) -> None:
-    status, slept = _patient(answer, script)
-    if status != script[0][0]:
-        raise Wrong(f"When it gives up it returns the last answer, not {status!r}.")
-    if sum(slept) < least:
-        raise Wrong(f"It gave up after {slept} seconds: it has {MOST_SECONDS:g}.")
-
-
-# ---- Exercise 3: a key ---------------------------------------------------------------------------
-
-
-@exercise("def key(context, number)")
-def check_19_3(answer: Callable[..., Any]) -> str:
-    """Is the key of a row the same when its batch is repeated, and another one for any other?"""
-    keys: dict[str, tuple[Any, ...]] = {}
-    for which in product(("q", "q1"), (1, 11), (1, 11), (1, 11)):
-        context = SimpleNamespace(**dict(zip(("query", "batch", "index"), which, strict=False)))
-        found = answer(context, which[3])
-        if not isinstance(found, str) or not found.isascii() or not found.isprintable():
-            raise Wrong(f"A key is a header: a str of plain letters and digits, not {found!r}.")
-        if found != answer(context, which[3]):
-            raise Wrong("Called twice for one row it gave two keys: no time, no random number.")
-        with mock.patch("builtins.hash", lambda _: 7):  # of a text, it is another one elsewhere
-            if found != answer(context, which[3]):
-                raise Wrong("In another process `hash` of a text differs, and so does the key.")
-        if found in keys:
-            raise Wrong(_same_key(keys[found], which, found))
-        keys[found] = which
-    return "The same row has the same key, whoever sends it, and no other row has it."
-
-
-def _same_key(one: tuple[Any, ...], other: tuple[Any, ...], key: str) -> str:
-    names = ("query", "batch", "index", "number")
-    differ = [name for name, a, b in zip(names, one, other, strict=True) if a != b]
-    if len(differ) > 1:
-        return f"Two rows have the key {key!r}: put something between the parts, such as '-'."
-    return f"Rows that differ in `{differ[0]}` have the same key, {key!r}: it belongs into it."
+def _hint(found: Any) -> str:
+    if found == (250.5,):
+        return "That is the average of the *trades*: a trade of 30 shares must count 30 times."
+    if found == (275,):
+        return "`//` drops what is behind the point: divide with `/`."
+    if not isinstance(found, tuple):
+        return "It is a tuple also for one column: return (value,)."
+    if len(found) != 1:
+        return f"`result` names one column, so one value is wanted, not {len(found)}."
+    return "What was paid in all, by the number of shares?"

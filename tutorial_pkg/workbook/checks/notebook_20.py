@@ -1,202 +1,128 @@
-"""Checks of notebook 20: the learner's socket client meets a server of the check's own."""
+"""Checks of notebook 20: a lookup, and when an order counts as unpaid."""
 
 from __future__ import annotations
 
-import socket
-import socketserver
-import threading
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Self
-from unittest import mock
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from pyspark.sql import Row
+import pyarrow as pa
 
-from tutorial_pkg.workbook.checks.trial import Buffer, context_of
-from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
+from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise, told
+from tutorial_pkg.workbook.orders import SECOND, START, Order, Payment
 
-PATIENCE = 5.0  # seconds: ten times as long as `fill` may wait, so that a slow machine passes
-HOST = "127.0.0.1"
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    """Talks to each client in a thread of its own, until `talk` comes back."""
-
-    request_queue_size = 100
-    daemon_threads = True  # one whose client does not close ends with the process
-
-    def __init__(self, talk: Callable[[socket.socket], None]) -> None:
-        super().__init__((HOST, 0), socketserver.BaseRequestHandler)
-        self.port, self.clients, self.ended = int(self.server_address[1]), 0, threading.Event()
-        self._talk = talk
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, args=[0.05], daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        self.clients += 1
-        with suppress(OSError):  # the client closed before it had read all
-            self._talk(request)
-        self.ended.set()
-
-
-def _read_to_end(connection: socket.socket, received: bytearray) -> None:
-    while data := connection.recv(65536):
-        received += data
-
-
-# ---- Exercise 1: a source ------------------------------------------------------------------------
-
-PIECES = (
-    b" one \n\ntwo\nthr",
-    b"ee\rx\n\xc3",  # é is cut in two
-    b"\xa9\xe2\x80\xa8y\ntail",  # a line separator that is none of ours, and no newline at the end
+Answer = Callable[..., Any]
+_BATCH = pa.RecordBatch.from_pydict(
+    {"ticker": ["SALT", "TREE", "GONE", "SALT", "O'NE", "LAMP"], "price": [5, 1, 4, 2, 3, 6]}
 )
-LINES = [" one ", "", "two", "three\rx", "é\u2028y"]
-_WHOLE = "A line is whole when its newline is there; keep the rest for the next piece."
-_ALL = (
-    "A line is all that is between two newlines, spaces too, and it may be empty: use "
-    "split(b'\\n'), not strip() or splitlines()."
-)
-_DECODE = "A character came in two pieces: join the bytes, then decode."
-_TAIL = "What is behind the last newline is no line, also when the server has closed: leave it."
+_KNOWN = [True, True, False, True, True, True]
+_NOTHING_KNOWN = pa.RecordBatch.from_pydict({"ticker": ["GONE"], "price": [4]})
+
+# ---- Exercise 1: look up a batch of keys ---------------------------------------------------------
 
 
-@exercise("class Client")
-def check_20_1(answer: Any) -> str:
-    """Does the class `answer` read a server's lines, also those that come in pieces?"""
-    go_on = threading.Semaphore(0)
-
-    def talk(connection: socket.socket) -> None:
-        for piece in PIECES:
-            connection.sendall(piece)
-            go_on.acquire()
-        connection.shutdown(socket.SHUT_WR)
-        _read_to_end(connection, bytearray())
-
-    try:
-        with _Server(talk) as server:
-            state = answer(context_of(port=server.port))
-            _read_all(state, go_on)
-            state.close()
-            if not server.ended.wait(PATIENCE):
-                raise Wrong("The server still has a connection: `close` closes the socket.")
-    finally:
-        go_on.release(len(PIECES))
-    return "Whole lines only, no waiting, and it knows the end."
-
-
-def _read_all(state: Any, go_on: threading.Semaphore) -> None:
-    buffer = Buffer()
-    for rows, hint in ((3, _WHOLE), (4, _WHOLE), (5, _DECODE)):
-        _fill(state, buffer, rows)
-        _compare(buffer, LINES[:rows], hint)
-        _fill_once(state, buffer)  # nothing has come
-        if buffer.closed:
-            raise Wrong(
-                "It called `buffer.close()` while the server was still there: a TimeoutError says "
-                "only that nothing has come yet. The end is when `recv` returns b''."
-            )
-        go_on.release()
-    _fill(state, buffer, len(LINES) + 1)
-    _compare(buffer, LINES, _TAIL)
-    if not buffer.closed:
-        raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
-
-
-def _fill(state: Any, buffer: Buffer, rows: int) -> None:
-    """Call `fill` until there are so many rows."""
-    end = time.monotonic() + PATIENCE
-    while len(buffer.rows) < rows and not buffer.closed and time.monotonic() < end:
-        _fill_once(state, buffer)
-
-
-def _fill_once(state: Any, buffer: Buffer) -> None:
-    """In a thread, since a `fill` that waits for what never comes must not stop the check."""
-    errors: list[Exception] = []
-
-    def fill() -> None:
+@exercise("def with_sector(batch, connection)")
+def check_20_1(answer: Answer) -> str:
+    """Does `answer` look up all keys of a batch with one statement?"""
+    statements: list[str] = []
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE companies (ticker TEXT PRIMARY KEY, sector TEXT)")
+        rows = [("TREE", "wood"), ("SALT", "food"), ("O'NE", "quotes"), ("LAMP", None)]
+        connection.executemany("INSERT INTO companies VALUES (?, ?)", rows)
+        connection.commit()
+        connection.set_trace_callback(statements.append)
         try:
-            state.fill(buffer)
+            found, found_nothing = (answer(batch, connection) for batch in (_BATCH, _NOTHING_KNOWN))
         except Exception as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=fill, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    if thread.is_alive():
-        raise Wrong("`fill` waits for what has not come: settimeout(0.5), and recv() once.")
-    for error in errors:
-        _tell(error)
+            raise Wrong(f"It raised {told(error)}.{_next_step(error)}") from None
+        finally:
+            connection.set_trace_callback(None)
+    _compare(found)
+    _look_at_statements(statements)
+    _look_at_types(found_nothing)
+    return "One question for a batch, whatever its size."
 
 
-def _tell(error: Exception) -> None:
-    if isinstance(error, UnicodeDecodeError):
-        raise Wrong(_DECODE) from None
-    if "timed out object" in str(error):
+def _next_step(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return " Use `.get`: the table has not all tickers, and `.get` gives None for those."
+    if isinstance(error, sqlite3.OperationalError):
+        return " Use `?` for each ticker, not its text: a ticker may contain a quote."
+    return ""
+
+
+def _compare(found: Any) -> None:
+    if not isinstance(found, pa.RecordBatch):
+        raise Wrong(f"It must return a pyarrow.RecordBatch, yours is a {type(found).__name__}.")
+    if found.schema.names != ["ticker", "price", "sector", "known"]:
+        raise Wrong(f"ticker, price, sector, known are wanted; yours are {found.schema.names}.")
+    if found["price"].to_pylist() != _BATCH["price"].to_pylist():
         raise Wrong(
-            "A file made by `makefile` cannot be read any more after a time-out: use `recv`, and "
-            "keep what is behind the last newline in `self`."
-        ) from None
-    raise Wrong(f"`fill` raised {told(error)}") from None
-
-
-def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
-    found = buffer.rows
-    for row in found:
-        if not isinstance(row, str):
-            raise Wrong(f"A line is wanted as a str, this is {row!r}: buffer.add(line.decode()).")
-    if found != wanted:
-        same = "".join("".join(found).split()) == "".join("".join(wanted).split())
-        raise Wrong(f"{_ALL if same else hint} Wanted {wanted}, got {found}.")
-
-
-# ---- Exercise 2: a sink --------------------------------------------------------------------------
-
-
-@exercise("class Sender")
-def check_20_2(answer: Any) -> str:
-    """Does the class `answer` send each row as a line, and all of them before it closes?"""
-    received, rows = bytearray(), [f"row {number} é" for number in range(1000)]
-    # The system may take a part only of what `send` is given; here it always does.
-    in_parts = mock.patch.object(socket.socket, "send", _send_a_part)
-    with _Server(lambda connection: _read_to_end(connection, received)) as server, in_parts:
-        state = answer(context_of(port=server.port))
-        for row in rows:
-            state.receive(Row(line=row))
-            if server.clients > 1:
-                raise Wrong(
-                    "It opens a connection for each row, which is slow, and the order of rows is "
-                    "lost: open one in `__init__`, and use it for every row."
-                )
-        state.close()
-        closed = server.ended.wait(PATIENCE)
-    _compare_text(received.decode(errors="replace"), rows)
-    if not closed:
-        raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")
-    return "Each row is a line, and `close` leaves nothing behind."
-
-
-_send = socket.socket.send
-
-
-def _send_a_part(connection: socket.socket, data: bytes, *flags: int) -> int:
-    return _send(connection, data[:7], *flags)
-
-
-def _compare_text(text: str, rows: list[str]) -> None:
-    lines = text.split("\n")
-    if lines == rows:
-        raise Wrong("The last line has no newline: each row is a line, and a line ends with one.")
-    if lines != [*rows, ""]:
-        first = text[:40]
-        raise Wrong(
-            f"1,000 rows were given, {text.count(chr(10))} lines arrived, first {first!r}: "
-            "`sendall`, not `send`, of the text, encoded, with a newline behind it."
+            f"{found.num_rows} rows came out of {_BATCH.num_rows}, or in another order: a ticker "
+            "that the table has not keeps its row, and two rows of a ticker stay two."
         )
+    wanted = ["food", "wood", None, "food", "quotes", None]
+    if found["sector"].to_pylist() != wanted:
+        raise Wrong(f"The sectors must be {wanted}, yours are {found['sector'].to_pylist()}.")
+    if found["known"].to_pylist() != _KNOWN:
+        raise Wrong(
+            f"`known` must be {_KNOWN}, yours is {found['known'].to_pylist()}: the table has LAMP, "
+            "whose sector is null."
+        )
+
+
+def _look_at_statements(statements: list[str]) -> None:
+    """SQLite tells each statement with its values."""
+    if len(statements) != 2:
+        raise Wrong(f"{len(statements)} statements for two batches: use `WHERE ticker IN (?, ?)`.")
+    asked_for = (ticker.replace("'", "''") for ticker in _BATCH["ticker"].to_pylist())
+    if not all(ticker in statements[0] for ticker in asked_for):
+        raise Wrong("It read the whole table: ask only for the tickers of the batch.")
+
+
+def _look_at_types(found: pa.RecordBatch) -> None:
+    """Of a batch in which no ticker is known."""
+    types = {name: found.schema.field(name).type for name in ("sector", "known")}
+    if types != {"sector": pa.string(), "known": pa.bool_()}:
+        raise Wrong(
+            "In a batch of unknown tickers the types must be string and bool, too, not "
+            f"{', '.join(map(str, types.values()))}: `pa.array(..., pa.string())` says it."
+        )
+
+
+# ---- Exercise 2: when is an order unpaid? --------------------------------------------------------
+
+_ORDERS = [Order(START + n * SECOND, n, 10) for n in reversed(range(4))]
+_MAY_COME = "A payment within 10 seconds may still come for each."
+_HAD_TIME = "Orders 0 and 1 had time until 10 and 11, the others have more."
+_CASES = [  # payments as second by order, within so many seconds, second of the watermark
+    Case(({}, 10, 5), [], _MAY_COME),
+    Case(({}, 10, 11.5), [0, 1], _HAD_TIME),
+    Case(({0: 4}, 10, 11.5), [1], "Order 0 was paid."),
+    Case(({0: 10.5}, 10, 11.5), [0, 1], "Order 0 was paid later than 10 seconds after it."),
+    Case(({1: 11}, 10, 11.5), [0], "10 seconds after it is within 10 seconds."),
+    Case(({3: 12, 0: 1}, 10, 30), [1, 2], "Each payment belongs to one order."),
+    Case(({}, 10, 11), [0], "Order 1 had time until 11: with the watermark *at* 11, Spark waits."),
+    Case(({2: 1}, 10, 12.5), [0, 1, 2], "Order 2 is of second 2: a payment before it is not its."),
+    Case(({2: 2}, 10, 12.5), [0, 1], "Paid in the very second of the order is in time."),
+    Case(({}, 3, 5), [0, 1], "`within` is 3 seconds here, not 10."),
+]
+
+
+@exercise("def unpaid(orders, payments, within, watermark)")
+def check_20_2(answer: Answer) -> str:
+    """Does `answer` say which orders are unpaid for good?"""
+
+    def unpaid(paid: dict[int, float], within: int, watermark: float) -> Any:
+        payments = [Payment(START + at * SECOND, order) for order, at in paid.items()]
+        return answer(list(_ORDERS), payments, within * SECOND, START + watermark * SECOND)
+
+    compare(unpaid, _CASES, key=_ids)
+    return "Not a moment earlier: until then its payment may still come."
+
+
+def _ids(found: Any) -> list[int]:
+    if not isinstance(found, Iterable):
+        hint = "Is there a `return`?" if found is None else ""
+        raise Wrong(f"It must return the orders' ids, a list, not {found!r}. {hint}")
+    return sorted(found)
