@@ -22,6 +22,7 @@ from tutorial_pkg import (
     send_lines,
 )
 from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
+from tutorial_pkg.connectors.network_lines.sender import Connections, connect
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 
@@ -83,11 +84,24 @@ def network_lines(
         wait_until(lambda: network_status(folder).listening, 60, "listening")
         send_lines("127.0.0.1", port, [str(number) for number in numbers], tls=tls)
 
+    def halves(number: int) -> Iterator[None]:
+        wait_until(lambda: network_status(folder).listening, 60, "listening")
+        with (
+            closing(connect(("127.0.0.1", port), tls)) as client,
+            Connections([client], 60) as sender,
+        ):
+            sender.send(str(number)[:-1].encode())
+            yield
+            sender.send(f"{str(number)[-1]}\n".encode())
+            sender.finish()
+
     return StreamSource(
         NetworkLinesDataSource,
         {"path": folder, "port": port, **options},
         feed=feed,
         feed_when_stopped=False,
+        feed_halves=halves,
+        row=lambda number: {"value": str(number)},
         limit={"maxRowsPerTrigger": LIMIT},
         other_parallelism={"parallelism": 2},
     )

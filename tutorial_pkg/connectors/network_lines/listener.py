@@ -24,7 +24,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tutorial_pkg.connectors.network_lines.confirm import Action, Confirmation
 from tutorial_pkg.connectors.network_lines.connection import (
@@ -35,7 +34,7 @@ from tutorial_pkg.connectors.network_lines.connection import (
 )
 from tutorial_pkg.connectors.network_lines.named import NamedDialogue, named_refusal
 from tutorial_pkg.connectors.network_lines.names import Names
-from tutorial_pkg.connectors.network_lines.notes import with_note
+from tutorial_pkg.connectors.network_lines.notes import about, with_note
 from tutorial_pkg.connectors.network_lines.ports import bind_all, have_descriptors
 from tutorial_pkg.connectors.network_lines.relp import RelpDialogue
 from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
@@ -377,18 +376,13 @@ class PortListener(threading.Thread):
         """Write the buffer's lines to the log; those that have ended wait for the disk now."""
         received_at = int(self._clock() * 1_000_000)
         for payload, rows in self._buffer.frames():
-            self._log.append(with_note(payload, self._note()), rows, received_at)
+            note = about(self._client, self._names.all_for(self._log))
+            self._log.append(with_note(payload, note), rows, received_at)
             self.status.bytes += len(payload)
             self.status.lines += rows
         self._buffer.filled = 0
         self._confirmation.add(partial(self._close, connection) for connection in self._ended)
         self._ended = []
-
-    def _note(self) -> dict[str, Any]:
-        """Who sent the buffer's lines; and the positions of senders, where a segment begins."""
-        who = {"client": self._client} if self._client else {}
-        senders = self._names.all_for(self._log)
-        return who | ({"senders": senders} if senders else {})
 
     def _confirm(self, actions: Iterable[Action]) -> None:
         for action in actions:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tutorial_pkg.connectors.network_lines.connection import Block, Connection, RefusedError
 from tutorial_pkg.connectors.network_lines.names import MOST_POSITION_BYTES, Names
-from tutorial_pkg.connectors.network_lines.notes import with_note
+from tutorial_pkg.connectors.network_lines.notes import about, with_note
 from tutorial_pkg.connectors.network_lines.whole_lines import GREETING, Limits
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
@@ -64,8 +64,7 @@ class NamedDialogue:
             return
 
         def write(senders: Mapping[str, Any]) -> None:
-            who = {"client": client} if client else {}
-            payload = with_note(block.lines, {**who, "senders": senders})
+            payload = with_note(block.lines, about(client, senders))
             self._log.append(payload, block.rows, time.time_ns() // 1000)
 
         self._names.append(self._log, self._name, client, position, write)

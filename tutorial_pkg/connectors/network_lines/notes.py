@@ -20,6 +20,15 @@ _END = struct.Struct("<IB")  # the note's length, and a byte that ends no line
 _NUL = 0
 
 
+def about(client: str | None, senders: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A note of what there is to say."""
+    return {
+        **more,
+        **({"client": client} if client else {}),
+        **({"senders": senders} if senders else {}),
+    }
+
+
 def with_note(lines: bytes | memoryview, note: Mapping[str, Any]) -> bytes | memoryview:
     """A payload; without a note the lines are one themselves."""
     if not note:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tutorial_pkg.connectors.network_lines.connection import Block, Connection, RefusedError
 from tutorial_pkg.connectors.network_lines.names import Names
-from tutorial_pkg.connectors.network_lines.notes import with_note
+from tutorial_pkg.connectors.network_lines.notes import about, with_note
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.connectors.network_lines.whole_lines import Limits
 from tutorial_pkg.durable_log.segments import SegmentWriter
@@ -56,10 +56,7 @@ class RelpDialogue:
 
     def append(self, block: Block) -> None:
         if block.rows:
-            client = self._connection.client
-            senders = self._names.all_for(self._log)
-            note = {**block.note, **({"client": client} if client else {})}
-            note |= {"senders": senders} if senders else {}
+            note = about(self._connection.client, self._names.all_for(self._log), **block.note)
             self._log.append(with_note(block.lines, note), block.rows, time.time_ns() // 1000)
 
     def refusal(self, why: RefusedError) -> bytes:
