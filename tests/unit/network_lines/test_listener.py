@@ -23,7 +23,9 @@ from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.listener import (
     Limits,
     Listener,
+    PortListener,
 )
+from tutorial_pkg.connectors.network_lines.names import Names
 from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus, network_status
 from tutorial_pkg.connectors.network_lines.whole_lines import FRAME_BYTES, LineBuffer
@@ -290,6 +292,26 @@ def test_idle_connection_gives_its_slot_back(start) -> None:
             idle.recv(1)
     assert running.lines() == [b"other"]
     assert (running.status.idle_closed, running.status.dropped["unterminated"]) == (1, 1)
+
+
+def test_what_waits_is_read_before_anybody_counts_as_idle(tmp_path, free_ports) -> None:
+    """A process that was stopped for a while, or a machine asleep, is no fault of the senders."""
+    number = free_ports(1)
+    logs, limits = {number: SegmentWriter(tmp_path / "log")}, Limits(1_000, 9, idle_seconds=300)
+    listening = ports_module.bind(HOST, number, deadline=0)
+    parts = Backlog(logs, 1 << 30), limits, Names(logs.values(), 9), time.time, None
+    port = PortListener(number, listening, *parts)
+    with socket.create_connection((HOST, number)) as client:
+        port._resume_accepting()
+        wait_until(lambda: port._turn() or port.status.accepted, SECONDS, "the connection")
+        client.sendall(b"waits\n")
+        for connection in port._connections:
+            connection.last_line = -1e9
+        port._next_sweep = 0.0
+        port._turn()
+        assert (port.status.connections, port.status.idle_closed) == (1, 0)
+    port._close_all()
+    logs[number].close()
 
 
 def test_single_bytes_do_not_keep_a_slot(start) -> None:

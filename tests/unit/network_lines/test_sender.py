@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.unit.network_lines.running import SECONDS
 from tutorial_pkg.connectors.network_lines import sender
 from tutorial_pkg.connectors.network_lines.sender import (
     LinesDroppedError,
@@ -34,7 +35,7 @@ class Receiver:
         clients = [self._server.accept()[0] for _ in range(connections)]
         for client in clients:
             self.received.append(b"".join(iter(lambda c=client: c.recv(65536), b"")))
-        self.close_now.wait(30)
+        self.close_now.wait(SECONDS)
         for client in clients:
             client.close()
 
@@ -86,7 +87,7 @@ def test_it_returns_only_when_the_receiver_has_closed() -> None:
             time.sleep(0.01)
         assert sending.is_alive()
         there.close_now.set()
-        sending.join(timeout=10)
+        sending.join(SECONDS)
         assert not sending.is_alive()
 
 
@@ -188,7 +189,7 @@ class FewSlots:
                 client.sendall(answer)
 
     def close(self) -> None:
-        self._thread.join(10)
+        self._thread.join(SECONDS)
         self._server.close()
 
 
@@ -203,7 +204,7 @@ def test_more_connections_than_slots_come_to_an_end() -> None:
         daemon=True,
     )
     sending.start()
-    sending.join(30)
+    sending.join(SECONDS)
     assert not sending.is_alive()
     there.close()
     assert sum(there.received) == 100_000 * 1_000

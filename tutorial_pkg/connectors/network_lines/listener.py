@@ -164,6 +164,7 @@ class PortListener(threading.Thread):
 
     def run(self) -> None:
         try:
+            self._resume_accepting()
             while not self._stopping.is_set():
                 self._turn()
             self._flush()
@@ -183,7 +184,6 @@ class PortListener(threading.Thread):
         if self._backlog.full:
             self._wait_for_room()
             return
-        self._sweep()
         again, self._again = self._again, []
         ready = self._selector.select(0 if self._buffer.filled or again else POLL_SECONDS)
         for key, _ in ready:
@@ -192,6 +192,7 @@ class PortListener(threading.Thread):
             self._go_on(connection)
         if not ready or self._ended or self._buffer.age() > FRAME_SECONDS:
             self._flush()
+        self._sweep()  # last: whose lines were waiting is not idle, however long this was asleep
 
     def _wait_for_room(self) -> None:
         """Read no socket, so that TCP slows the senders; nobody is idle for that reason."""
