@@ -13,24 +13,28 @@ from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.faults.spare_driver import started
 from tests.network_queries import network_lines
 
 
-def run_query(spark: SparkSession, directory: Path, port: int, **trigger: object) -> None:
-    """From the port to the log; ends with what ended the query."""
+def start_query(
+    spark: SparkSession, directory: Path, port: int, **trigger: object
+) -> StreamingQuery:
+    """From the port to the log."""
     lines = network_lines(spark, directory, port).repartition(2)
     writer = lines.writeStream.format("cpu_log").trigger(**trigger)
     writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
-    writer.start(str(directory / "out")).awaitTermination()
+    return writer.start(str(directory / "out"))
 
 
 def run_for_ever(spark: SparkSession, directory: Path, port: int) -> None:
     """What ends the query is printed, and the query is started again."""
     while True:
         try:
-            run_query(spark, directory, port, processingTime="100 milliseconds")
+            query = start_query(spark, directory, port, processingTime="100 milliseconds")
+            query.awaitTermination()
         except StreamingQueryException:
             traceback.print_exc()
 

@@ -20,13 +20,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.faults.log_account import Sender
-from tests.faults.network_to_log_driver import run_query
-from tests.faults.spare_driver import SECONDS, SpareDriver
+from tests.faults.network_to_log_driver import start_query
+from tests.faults.spare_driver import SECONDS
 from tests.soak import few_or_many
 from tutorial_pkg import network_status
 from tutorial_pkg.processes.query_process import wait_until
 
-DRIVER = Path(__file__).with_name("network_to_log_driver.py")
 IMAGE_BYTES = 32 << 20
 HOLE = bytes(1 << 16)
 
@@ -103,12 +102,12 @@ def test_after_a_power_failure_confirmed_lines_are_there_and_none_is_there_twice
     spark: SparkSession, disk: Disk, tmp_path: Path, free_ports: Callable[[int], int], failures: int
 ) -> None:
     port = free_ports(1)
-    with disk.mounted(disk.image) as directory:
-        copies = _copies_while_it_is_written(disk, directory, tmp_path, port, failures)
+    with disk.mounted(disk.image):
+        copies = _copies_while_it_is_written(spark, disk, tmp_path, port, failures)
     for copy, confirmed in copies.items():
         with disk.mounted(copy) as directory:
             _delete_empty_files(directory / "checkpoint")
-            run_query(spark, directory, port, availableNow=True)
+            start_query(spark, directory, port, availableNow=True).awaitTermination()
             rows = spark.read.format("cpu_log").load(str(directory / "out")).collect()
             items = Counter(row.item for row in rows)
         assert confirmed
@@ -124,21 +123,18 @@ def _delete_empty_files(checkpoint: Path) -> None:
 
 
 def _copies_while_it_is_written(
-    disk: Disk, directory: Path, tmp_path: Path, port: int, failures: int
+    spark: SparkSession, disk: Disk, folder: Path, port: int, failures: int
 ) -> dict[Path, set[str]]:
     """Each copy, with the lines that were confirmed before it was taken."""
-    copies = {}
-    moment = random.Random(20261121)
-    with SpareDriver(DRIVER, tmp_path / "driver", directory, port) as driver:
-        driver.go()
-        wait_until(lambda: network_status(directory / "log").listening, SECONDS, "listening")
-        with Sender("line", port, reconnect=False, most=20) as sender:
-            wait_until(lambda: any(directory.glob("out/*.csv")), SECONDS, "the first batch")
-            for number in range(failures):
-                time.sleep(moment.uniform(0, 3))  # a random moment is what this is about
-                confirmed = set(sender.confirmed)
-                family = [psutil.Process(driver.pid)]
-                family += family[0].children(recursive=True)
-                disk.copy(tmp_path / f"copy-{number}", family)
-                copies[tmp_path / f"copy-{number}"] = confirmed
+    copies, moment, directory = {}, random.Random(20261121), disk.mount_point
+    query = start_query(spark, directory, port, processingTime="100 milliseconds")
+    wait_until(lambda: network_status(directory / "log").listening, SECONDS, "listening")
+    with Sender("line", port, reconnect=False, most=20) as sender:
+        wait_until(lambda: any(directory.glob("out/*.csv")), SECONDS, "the first batch")
+        for number in range(failures):
+            time.sleep(moment.uniform(0, 3))  # a random moment is what this is about
+            copy = folder / f"copy-{number}"
+            copies[copy] = set(sender.confirmed)
+            disk.copy(copy, psutil.Process().children(recursive=True))
+    query.stop()
     return copies

@@ -157,17 +157,6 @@ def test_but_not_one_that_was_started_for_other_settings(
     assert len(launched) == 2
 
 
-def test_a_listener_does_not_keep_its_side_in_a_jvm_that_has_ended(
-    launched: list[Gateway],
-) -> None:
-    start_spark()
-    listener = SimpleNamespace(_jlistenerobj="in the first JVM", mine=1)
-    called = {"p0": SimpleNamespace(pylistener=listener), "p1": object()}
-    launched[0].gateway_property.pool.dict = called
-    start_spark(**{"spark.driver.memory": "3g"})
-    assert vars(listener) == {"mine": 1}
-
-
 def test_nor_one_that_the_environment_has_shaped_otherwise(
     launched: list[Gateway], monkeypatch: pytest.MonkeyPatch
 ) -> None:
