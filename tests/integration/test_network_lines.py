@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.network_queries import (
     HOST,
     network_lines,
-    offsets,
-    rows,
     start_query,
     to_parquet,
 )
@@ -73,39 +70,10 @@ def test_one_busy_port_is_cut_into_work_for_all_cores(tmp_path, free_ports) -> N
     busy.stop()
 
 
-def test_two_then_three_then_one_port(spark, tmp_path, free_ports) -> None:
-    port = free_ports(3)
-    expected: list[str] = []
-    for parallelism in (2, 3, 1):
-        query = start_query(spark, tmp_path, port, parallelism=parallelism)
-        for each in range(port, port + parallelism):
-            expected += (lines := [f"{parallelism} ports, {each}, {i}" for i in range(100)])
-            send_lines(HOST, each, lines)
-        query.processAllAvailable()
-        query.stop()
-        expected += _left_unread(tmp_path, port, parallelism)
-    query = start_query(spark, tmp_path, port)
-    query.processAllAvailable()
-    query.stop()
-    assert Counter(rows(spark, tmp_path)) == Counter(expected)
-    assert offsets(tmp_path)[-1].keys() == {"log", *map(str, range(port, port + 3))}
-
-
-def _left_unread(directory: Path, port: int, parallelism: int) -> list[str]:
-    """Lines that reach the log of every port, but no query before the ports are others."""
-    lines = []
-    log = reader(directory, port, parallelism=parallelism)
-    log.latestOffset(log.reportLatestOffset(), ReadAllAvailable())
-    for each in range(port, port + parallelism):
-        lines.append(f"unread by the query with {parallelism} ports, {each}")
-        send_lines(HOST, each, lines[-1:])
-    log.stop()
-    return lines
-
-
-def test_exact_rows_of_awkward_bytes(spark, tmp_path, free_ports) -> None:
+def test_exact_rows_of_awkward_bytes(tmp_path, free_ports) -> None:
     port = free_ports(1)
-    query = start_query(spark, tmp_path, port, unterminated="keep")
+    there = reader(tmp_path, port, unterminated="keep")
+    start = there.latestOffset(there.initialOffset(), ReadAllAvailable())
     packets = [b"crlf\r", b"\n\n\r\n", b"\xef\xbb\xbfbom\n", b"nul\0nul\n", b"\xff\xfe bad\n"]
     packets += [b"\xe2", b"\x82\xac euro\n", b"a\rb\n", b"last"]
     with socket.create_connection((HOST, port)) as client:
@@ -114,12 +82,11 @@ def test_exact_rows_of_awkward_bytes(spark, tmp_path, free_ports) -> None:
             client.sendall(packet)
         client.shutdown(socket.SHUT_WR)
         assert client.recv(1) == b""
-    query.processAllAvailable()
-    assert query.isActive
-    query.stop()
-    assert Counter(rows(spark, tmp_path)) == Counter(
-        ["crlf", "", "", "\ufeffbom", "nul\0nul", "\ufffd\ufffd bad", "€ euro", "a\rb", "last"]
-    )
+    end = there.latestOffset(start, ReadAllAvailable())
+    expected = ["crlf", "", "", "\ufeffbom", "nul\0nul"]
+    expected += ["\ufffd\ufffd bad", "€ euro", "a\rb", "last"]
+    assert values(there, start, end) == expected
+    there.stop()
 
 
 def test_metadata_and_event_time(spark, tmp_path, free_ports) -> None:
