@@ -7,7 +7,6 @@ know of the file between, so the log is rotated when the reader has looked at it
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -20,31 +19,26 @@ from pathlib import Path
 import pytest
 
 from tests.soak import few_or_many
-from tutorial_pkg.connectors.file_lines.data_source import FileLinesDataSource
+from tests.unit.file_lines.driving import Tailing
 
 NEIGHBOURS = 3000
 
 
-class Query:
-    """Batches one after the other, offsets through JSON, as Spark does it."""
+class Query(Tailing):
+    """Batches one after the other, all of one reader."""
 
     def __init__(self, path: Path) -> None:
-        self._reader = FileLinesDataSource({"path": str(path)}).streamReader(schema=None)
-        self._offset = self._reader.initialOffset()
+        super().__init__(path, restarts=False)
         self.looks: float = 0
         self.rows: Counter[str] = Counter()
 
-    def batch(self, pause: float = 0.0) -> int:
-        limit = self._reader.getDefaultReadLimit()
-        end = json.loads(json.dumps(self._reader.latestOffset(self._offset, limit)))
+    def look(self) -> list[str]:
+        self.plan()
         self.looks += 1
-        time.sleep(pause)
-        before = self.rows.total()
-        for partition in self._reader.partitions(self._offset, end):
-            for batch in self._reader.read(partition):
-                self.rows.update(batch.column(0).to_pylist())
-        self._offset = end
-        return self.rows.total() - before
+        time.sleep(0.005)
+        lines = self.replay()
+        self.rows.update(lines)
+        return lines
 
 
 class Program:
@@ -94,10 +88,10 @@ def follow(query: Query, *work: Callable[[], None]) -> None:
         thread.start()
     try:
         while any(thread.is_alive() for thread in threads):
-            query.batch(pause=0.005)
+            query.look()
     finally:
         query.looks = math.inf  # nobody waits for a reader that has failed
-    while query.batch():
+    while query.look():
         pass
 
 
