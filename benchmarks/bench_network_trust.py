@@ -124,7 +124,7 @@ def measure(
 def main() -> None:
     given = parse(__doc__)
     with ExitStack() as opened:
-        watch = opened.enter_context(Watch("network_trust"))
+        watch = opened.enter_context(Watch("network_lines, TLS and plain"))
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(dir=work_dir("bench"))))
         spawn = multiprocessing.get_context("spawn")
         sender = opened.enter_context(ProcessPoolExecutor(1, mp_context=spawn))
@@ -137,7 +137,7 @@ def main() -> None:
         series = measure("burst", both, given.lines, given.rounds, "plain TCP")
         plain.close()
         tls.close()
-        watch.phase = "receivers"
+        watch.phase = "network_lines, receivers"
         many: dict[str, Contestant] = {}
         for count in RECEIVERS:
             ports = [PORT + 10 * count + number for number in range(count)]

@@ -230,21 +230,20 @@ def _secured(connected: socket.socket, host: str, tls: ssl.SSLContext) -> Secure
     secure = SecureSocket(connected, tls, host)
     try:
         secure.shake_hands()
-    except ssl.SSLCertVerificationError as error:
-        connected.close()
-        text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
-        raise SenderRefusedError(text) from None
-    except ssl.SSLEOFError as error:
-        connected.close()
-        raise ConnectionResetError(f"{host} broke off the handshake") from error
-    except ssl.SSLError as error:
-        connected.close()
-        text = f"{host} does not accept a TLS connection here: {error.reason}"
-        raise SenderRefusedError(text) from None
     except OSError as error:
         connected.close()
-        raise ConnectionResetError(f"{host} broke off the handshake: {error}") from error
+        raise _insecure(host, error) from None
     return secure
+
+
+def _insecure(host: str, error: OSError) -> ConnectionError:
+    """Why a handshake failed; what a new attempt might change is no refusal."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
+        return SenderRefusedError(text)
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        return SenderRefusedError(f"{host} does not accept a TLS connection here: {error.reason}")
+    return ConnectionResetError(f"{host} broke off the handshake")
 
 
 def end(connected: Connected, timeout: float | None = SILENT_SECONDS) -> None:
