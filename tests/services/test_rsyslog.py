@@ -14,7 +14,7 @@ from tests.certificates import Certificates
 from tests.network_queries import HOST, network_lines, rows, start_query, to_parquet
 from tests.receivers import ReceiverProcess
 from tests.services.rsyslog import Rsyslog
-from tutorial_pkg.connectors.network_lines import network_status
+from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import rsyslogd
 
@@ -23,8 +23,8 @@ try:
 except FileNotFoundError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
-# <priority>time host tag message, as rsyslog forwards it.
-SYSLOG = re.compile(r"<(\d+)>(\S+) (\S+) app: ?(.*)")
+# Priority, time, host, tag and message, as help(NetworkLinesDataSource) takes them apart.
+SYSLOG = re.compile(re.search(r'fields = r"(.+)"', NetworkLinesDataSource.__doc__ or "")[1])
 SECONDS = 120
 
 
@@ -46,7 +46,7 @@ def messages(spark, folder: Path, port: int) -> Counter[str]:
     query = to_parquet(lines, folder).trigger(availableNow=True).start()
     assert query.awaitTermination(SECONDS)
     found = map(SYSLOG.fullmatch, rows(spark, folder))
-    return Counter(match[4] for match in found)
+    return Counter(match[5] for match in found)
 
 
 def received(folder: Path, port: int) -> int:
@@ -62,7 +62,7 @@ def test_messages_arrive_as_rsyslog_sends_them(spark, tmp_path, free_ports) -> N
         query.processAllAvailable()
     query.stop()
     found = [SYSLOG.fullmatch(value) for value in rows(spark, tmp_path)]
-    assert {match[4] for match in found} >= {"first", "größer", "a,b  c"}
+    assert {match[5] for match in found} >= {"first", "größer", "a,b  c"}
     assert {match[1] for match in found} == {str(16 * 8 + 5)}  # local0, notice
 
 
@@ -135,6 +135,6 @@ def test_over_tls_both_sides_are_known(spark, tmp_path, free_ports, certificates
         query.processAllAvailable()
     query.stop()
     [row] = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert SYSLOG.fullmatch(row.value)[4] == "secret"
+    assert SYSLOG.fullmatch(row.value).group(4, 5) == ("app", "secret")
     assert (row.client, row.port) == ("host-7", port)
     assert HOST == "127.0.0.1"
