@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructType
 
+from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.query_process import wait_until
 
 NUMBER = StructType().add("number", LongType())

@@ -24,13 +24,15 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (
+from pyspark.sql.types import StructType
+
+from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
+    stream_reader,
 )
-from pyspark.sql.types import StructType
 
 TIME = pa.timestamp("us", "UTC")
 KNOWN = {"path", "maxrows", "parallelism"}
@@ -124,8 +126,9 @@ class Numbers(DataSource):
         self.check()
         return "value LONG, at TIMESTAMP, text STRING"
 
-    def streamReader(self, schema: StructType) -> Reader:
-        return self.stream_reader({name.lower(): value for name, value in self.options.items()})
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = {name.lower(): value for name, value in self.options.items()}
+        return stream_reader(self.stream_reader(options))
 
     def reader(self, schema: StructType) -> Table:
         return self.table(self.options["path"])

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.network_queries import (
     HOST,
@@ -17,9 +16,11 @@ from tests.network_queries import (
     start_query,
     to_parquet,
 )
+from tests.since import since_4_2
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesReader
 from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.query_process import wait_until
 
 LINE = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence={:07d})"
@@ -132,6 +133,7 @@ def test_byte_limit(tmp_path, free_ports) -> None:
     assert found[-1] == ["y" * 5_000]
 
 
+@since_4_2
 def test_available_now_opens_no_port(spark, tmp_path, free_ports) -> None:
     port = free_ports(1)
     with socket.create_server((HOST, port)):
@@ -141,6 +143,7 @@ def test_available_now_opens_no_port(spark, tmp_path, free_ports) -> None:
         assert query.exception() is None
 
 
+@since_4_2
 def test_status_and_lag(spark, tmp_path, free_ports) -> None:
     port = free_ports(1)
     query = start_query(spark, tmp_path, port)

@@ -17,13 +17,13 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from tests.services.batches import column
 from tests.services.kafka_topics import SCHEMA, SCHEMA_WITH_HEADERS, Topics
 from tests.services.secrets import SECRET, sightings
 from tutorial_pkg import KafkaDataSource, last_error
+from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.services import ServerProcess, start_kafka
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.services.batches import column
 from tests.services.nats_streams import SCHEMA, Streams
 from tests.services.secrets import SECRET, sightings
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
+from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import ServerProcess, start_nats
 from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource

@@ -10,10 +10,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tutorial_pkg.builder import FunctionError
 from tutorial_pkg.connectors.postgres import PostgresDataSource, inserted
+from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.services import Postgres
 
 Database = psycopg.Connection[Any]

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.core.options import Options, OptionValues
+from tutorial_pkg.core.spark_versions import warn_of_limits
 
 PlainSchema = str | StructType
 Schema = PlainSchema | Callable[[OptionValues], PlainSchema]
@@ -51,6 +52,7 @@ class BuiltSource(Built):
     parts: ClassVar[SourceParts]
 
     def schema(self) -> PlainSchema:
+        warn_of_limits(self.name(), self.options)
         options, schema = self.values(), self.parts.schema  # the time to say what is wrong
         return schema(options) if callable(schema) else schema
 

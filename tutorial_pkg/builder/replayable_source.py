@@ -14,12 +14,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
@@ -31,6 +25,13 @@ from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, p
 from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import Limits
+from tutorial_pkg.core.spark_versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    stream_reader,
+)
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 
 LIMIT = Option(
@@ -79,8 +80,8 @@ class BuiltReplayableSource(BuiltSource):
     def reader(self, schema: StructType) -> BuiltReplayableBatchReader:
         return BuiltReplayableBatchReader(self.parts, schema, self.values())
 
-    def streamReader(self, schema: StructType) -> BuiltReplayableReader:
-        return BuiltReplayableReader(self.parts, schema, self.values())
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return stream_reader(BuiltReplayableReader(self.parts, schema, self.values()))
 
 
 class BuiltReplayableBatchReader(DataSourceReader):

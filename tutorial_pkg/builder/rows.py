@@ -18,7 +18,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
-    DatetimeType,
     DateType,
     FloatType,
     IntegralType,
@@ -30,6 +29,8 @@ from pyspark.sql.types import (
     UserDefinedType,
     VariantType,
 )
+
+from tutorial_pkg.core.spark_versions import TIME_TYPES
 
 _QUOTED = 80
 _SINGLE = Struct("<f")  # which minds the range; the native one makes infinity as well
@@ -177,7 +178,7 @@ def _convert_of(kind: DataType) -> Convert | None:
         return _naive
     if isinstance(kind, DateType):
         return _date
-    if isinstance(kind, DatetimeType):
+    if isinstance(kind, TIME_TYPES):
         return _time
     if isinstance(kind, VariantType):
         return lambda variant: {"value": variant.value, "metadata": variant.metadata}

@@ -13,7 +13,6 @@ from pyspark.sql import Row
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     DataSourceStreamWriter,
     DataSourceWriter,
     WriterCommitMessage,
@@ -24,6 +23,7 @@ from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
 from tutorial_pkg.builder.declaration import Declaration, State
 from tutorial_pkg.builder.functions import NOT_THEIRS, Functions, closing_with, ran
+from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
 NewState = TypeVar("NewState")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType, TimestampType
 
 from tutorial_pkg.builder.buffer import Buffer
@@ -24,6 +24,7 @@ from tutorial_pkg.builder.instance import Plan
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.spark_versions import stream_reader
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
@@ -44,8 +45,8 @@ class BuiltStreamSource(BuiltSource):
     parts: ClassVar[StreamParts]
     reads_log = True  # so the conformance kit knows that only a running query adds rows
 
-    def streamReader(self, schema: StructType) -> BuiltStreamReader:
-        return BuiltStreamReader(self.parts, schema, self.values())
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return stream_reader(BuiltStreamReader(self.parts, schema, self.values()))
 
 
 class BuiltStreamReader(LogReader):

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from pyspark.sql.streaming.datasource import (
+from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
 )
-
-from tutorial_pkg.core.options import OptionValues
 
 Part = TypeVar("Part")
 

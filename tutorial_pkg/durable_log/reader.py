@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, local_directory
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import limits_of, read_limit
+from tutorial_pkg.core.spark_versions import ReadLimit, SupportsTriggerAvailableNow
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, Logs, LogSlice, Number
 from tutorial_pkg.durable_log.segments import Frame, read_frames

@@ -17,13 +17,11 @@ import pyspark
 from pyspark import SparkConf
 
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.core.spark_versions import CHECKPOINT_FILES, HAS_UNIX_SOCKETS
 from tutorial_pkg.session.socket_folder import socket_folder
 
 Settings = dict[str, str]
 
-CHECKPOINT_FILES = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 MASTER, DRIVER_HOST = "spark.master", "spark.driver.host"
 BIND_ADDRESS = "spark.driver.bindAddress"
 DEPLOY_MODE, PY_FILES = "spark.submit.deployMode", "spark.submit.pyFiles"
@@ -150,7 +148,7 @@ def _on_one_machine(cores: int) -> Settings:
 
 def _sockets() -> Settings:
     """Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement."""
-    folder = socket_folder()
+    folder = socket_folder() if HAS_UNIX_SOCKETS else None
     if folder is None:
         return {}
     return {

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
     WriterCommitMessage,
 )
 from pyspark.sql.types import (
@@ -50,6 +50,11 @@ from tutorial_pkg.core.options import (
     documented,
     integer,
     local_directory,
+)
+from tutorial_pkg.core.spark_versions import (
+    DataSourceStreamArrowWriter,
+    stream_reader,
+    warn_of_limits,
 )
 from tutorial_pkg.core.worker import settle, task_property, this_task
 
@@ -130,6 +135,7 @@ class CpuLogDataSource(DataSource):
         return "cpu_log"
 
     def schema(self) -> str:
+        warn_of_limits(self.name(), self.options)
         _read_options(self.options)  # asked for by `load()`: the time to say what is wrong
         return "timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING"
 
@@ -142,8 +148,8 @@ class CpuLogDataSource(DataSource):
     def reader(self, schema: StructType) -> FileLinesReader:
         return FileLinesReader(_read_options(self.options), parse_lines, whole_lines=True)
 
-    def streamReader(self, schema: StructType) -> FileLinesStreamReader:
-        return FileLinesStreamReader(_read_options(self.options), parse_lines)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return stream_reader(FileLinesStreamReader(_read_options(self.options), parse_lines))
 
 
 # ---- Writing ---------------------------------------------------------------------------------

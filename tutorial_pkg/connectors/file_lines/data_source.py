@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.connectors.file_lines.file_search import (
@@ -45,6 +44,12 @@ from tutorial_pkg.core.options import (
 )
 from tutorial_pkg.core.patience import Patience
 from tutorial_pkg.core.read_limit import Limits, limits_of, read_limit
+from tutorial_pkg.core.spark_versions import (
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+    stream_reader,
+    warn_of_limits,
+)
 from tutorial_pkg.core.worker import outlive_ctrl_c
 
 # ---- Options ---------------------------------------------------------------------------------
@@ -175,15 +180,16 @@ class FileLinesDataSource(DataSource):
         return "file_lines"
 
     def schema(self) -> str:
+        warn_of_limits(self.name(), self.options)
         return lines_schema(parse_file_options(OPTIONS, self.options))
 
     def reader(self, schema: StructType) -> FileLinesReader:
         options = parse_file_options(OPTIONS, self.options)
         return FileLinesReader(options, partial(lines_batch, options=options))
 
-    def streamReader(self, schema: StructType) -> FileLinesStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = parse_file_options(OPTIONS, self.options)
-        return FileLinesStreamReader(options, partial(lines_batch, options=options))
+        return stream_reader(FileLinesStreamReader(options, partial(lines_batch, options=options)))
 
 
 # ---- Batch -----------------------------------------------------------------------------------
