@@ -11,7 +11,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tutorial_pkg.observe.prometheus import MetricsServer
 
 _TLS_FILES = {
     "ca": "send with TLS, to a receiver whose certificate is of this authority",
@@ -24,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 when it did what it should."""
     parser = _parser()
     given, rest = parser.parse_known_args(arguments)
-    if rest and given.run is not _receive:
+    if rest and given.run not in (_receive, _examine):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     given.rest = rest
     return int(given.run(given))
@@ -66,10 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
     demo.set_defaults(run=_demo)
 
-    examine = commands.add_parser("examine", help="does a source or sink keep its promises?")
-    examine.add_argument("what", metavar="module:function", help="describes a source or sink")
-    examine.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="not to try")
-    examine.add_argument("--only", nargs="*", default=(), metavar="PROMISE", help="nothing else")
+    examine = commands.add_parser(
+        "examine", help="does a source or sink keep its promises?", add_help=False
+    )
     examine.set_defaults(run=_examine)
 
     started = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
@@ -155,10 +159,8 @@ def _follow(given: argparse.Namespace) -> int:
 
 
 def _receive(started: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
     from tutorial_pkg.connectors.network_lines.receiver import RECEIVER_OPTIONS, receive
     from tutorial_pkg.durable_log.lock import LogLockedError
-    from tutorial_pkg.observe.prometheus import MetricsServer
 
     parser = argparse.ArgumentParser(prog="python -m tutorial_pkg receive")
     parser.add_argument("path", type=Path, help="the folder of the log")
@@ -174,13 +176,19 @@ def _receive(started: argparse.Namespace) -> int:
     try:
         with ExitStack() as opened:
             if metrics is not None:
-                server = MetricsServer(ReceiverMetrics(path), metrics)
-                opened.callback(server.close)
+                opened.callback(_served_metrics(path, metrics).close)
             receive(path, options, stopping)
     except (OSError, ValueError, LogLockedError) as error:
         print(f"receive: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _served_metrics(path: Path, port: int) -> MetricsServer:
+    from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
+    from tutorial_pkg.observe.prometheus import MetricsServer
+
+    return MetricsServer(ReceiverMetrics(path), port)
 
 
 def _client_tls(given: argparse.Namespace) -> ssl.SSLContext | None:
@@ -210,19 +218,9 @@ def _demo(given: argparse.Namespace) -> int:
 
 def _examine(given: argparse.Namespace) -> int:
     from tutorial_pkg.session.start import start_spark, stop_spark
-    from tutorial_pkg.testing.command import describe_named, report_on
+    from tutorial_pkg.testing.command import main
 
-    try:
-        describe = describe_named(given.what)
-    except ValueError as error:
-        print(f"examine: {error}", file=sys.stderr)
-        return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind, either
-    spark = start_spark("examine")
-    try:
-        return report_on(describe, spark, given.without, given.only)
-    finally:
-        stop_spark(spark)
+    return main(given.rest, partial(start_spark, "examine"), stop_spark)
 
 
 def _cluster(given: argparse.Namespace) -> int:

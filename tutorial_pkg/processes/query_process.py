@@ -16,10 +16,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Self
 
-import psutil
-
+from tutorial_pkg.core.extras import extra
 from tutorial_pkg.core.waiting import wait_for
 from tutorial_pkg.core.waiting import wait_until as wait_until
+
+with extra("processes"):
+    import psutil
 
 
 def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
@@ -44,13 +46,18 @@ class QueryProcess:
     _open: ClassVar[weakref.WeakSet[QueryProcess]] = weakref.WeakSet()
 
     def __init__(
-        self, script: Path, *args: object, output: Path, env: dict[str, str] | None = None
+        self,
+        script: Path,
+        *args: object,
+        output: Path,
+        env: dict[str, str] | None = None,
+        python: str | Path = sys.executable,
     ) -> None:
         self.output = Path(output)
         self._started: dict[int, psutil.Process] = {}
         with open(self.output, "ab") as log:
             self._python = subprocess.Popen(
-                [sys.executable, str(script), *map(str, args)],
+                [python, str(script), *map(str, args)],
                 stdin=subprocess.PIPE,  # never written to: it ends when this process does
                 stdout=log,
                 stderr=log,

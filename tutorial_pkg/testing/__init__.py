@@ -3,27 +3,28 @@
 Say in one object what is to be examined: how to give a source rows with the numbers 0, 1, 2 …,
 or how to see what is in a sink. Then
 
-    from tutorial_pkg import FileLinesDataSource, start_spark
+    from pyspark.sql import SparkSession
     from tutorial_pkg.testing import StreamSource, examine_source
 
     def my_source(folder):
         def feed(numbers):
-            with open(folder / "in.txt", "a") as file:
-                file.write("".join(f"{number}\\n" for number in numbers))
+            draft = folder / f".{numbers[0]}"
+            draft.write_text("".join(f"{number}\\n" for number in numbers))
+            draft.rename(folder / f"{numbers[0]}.txt")  # a file appears whole
 
-        return StreamSource(FileLinesDataSource, {"path": folder}, feed=feed)
+        return StreamSource("text", {"path": folder}, feed=feed)
 
-    print(examine_source(my_source, start_spark()))
+    print(examine_source(my_source, SparkSession.builder.getOrCreate()))
 
 tries each promise on a real query, some of them in drivers that are killed, and prints what it
 found, what is broken first: ✗ broken, with what was seen, what to do, and what else is broken for
 the same reason; ! advice that is not followed; ✓ kept; – not claimed, with the reason. In a
 notebook the report is a table. A sink, here Spark's own parquet:
 
-    from tutorial_pkg import start_spark
+    from pyspark.sql import SparkSession
     from tutorial_pkg.testing import StreamSink, examine_sink
 
-    spark = start_spark()
+    spark = SparkSession.builder.getOrCreate()
 
     def parquet(folder):
         out = folder / "out"

@@ -1,13 +1,15 @@
-"""`python -m tutorial_pkg examine module:function`: an examination from a shell."""
+"""`examine module:function`: an examination from a shell."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
@@ -17,14 +19,54 @@ from tutorial_pkg.testing.described import (
     StreamSink,
     StreamSource,
 )
-from tutorial_pkg.testing.examination import examine_sink, examine_source
+from tutorial_pkg.testing.examination import NewSession, examine_sink, examine_source
 from tutorial_pkg.testing.promise import Mistake
 from tutorial_pkg.testing.report import Report, Verdict
 
 Describe = Callable[[Path], StreamSource | StreamSink]
 
 
-def describe_named(what: str) -> Describe:
+def main(
+    arguments: Sequence[str] | None = None,
+    begin: NewSession = SparkSession.builder.getOrCreate,
+    end: Callable[[SparkSession], object] = SparkSession.stop,
+) -> int:
+    """Examine what the command line names; the exit code, as of `report_on`.
+
+    `begin` makes a session unless `--session` names who does.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        describe = describe_named(given.what)
+        named = describe_named(given.session) if given.session else None
+    except Mistake as error:
+        print(f"examine: {error}", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind, either
+    spark = named() if named else begin()
+    try:
+        return report_on(describe, spark, given.without, given.only, named)
+    finally:
+        (SparkSession.stop if named else end)(spark)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="examine", description="Does a streaming source or sink keep its promises?"
+    )
+    parser.add_argument("what", metavar="module:function", help="describes a source or sink")
+    parser.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="not to try")
+    parser.add_argument("--only", nargs="*", default=(), metavar="PROMISE", help="nothing else")
+    parser.add_argument(
+        "--session",
+        metavar="module:function",
+        help="returns a new Spark session, here and in the "
+        "drivers that are killed, where a plain one will not do",
+    )
+    return parser
+
+
+def describe_named(what: str) -> Any:
     """The function that `module:function` names.
 
     Raises `Mistake` that says which part of the name leads nowhere.
@@ -33,7 +75,7 @@ def describe_named(what: str) -> Describe:
     if not name:
         raise Mistake(f"name a module and a function in it, as my_module:my_source, not {what}")
     try:
-        found: Describe = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise Mistake(f"cannot import {module}: {error}") from error
     except AttributeError:
@@ -46,13 +88,14 @@ def report_on(
     spark: SparkSession,
     without: Collection[str] = (),
     only: Collection[str] = (),
+    session: NewSession | None = None,
 ) -> int:
     """Examine, and print each verdict as soon as there is one.
 
     1 when a promise is broken, 2 for a mistake in the call, 130 when it is interrupted.
     """
     try:
-        report = _examined(describe, spark, without, only)
+        report = _examined(describe, spark, without, only, session)
     except KeyboardInterrupt:
         print("examine: interrupted; the rest was not tried", file=sys.stderr)
         return 130
@@ -64,7 +107,11 @@ def report_on(
 
 
 def _examined(
-    describe: Describe, spark: SparkSession, without: Collection[str], only: Collection[str]
+    describe: Describe,
+    spark: SparkSession,
+    without: Collection[str],
+    only: Collection[str],
+    session: NewSession | None,
 ) -> Report:
     """What it describes is seen by describing it once, in a folder that is thrown away."""
     with tempfile.TemporaryDirectory() as folder:
@@ -73,8 +120,8 @@ def _examined(
             raise Mistake(f"it must return a StreamSource or a StreamSink, not {described!r}")
         described.close()
     if isinstance(described, StreamSource):
-        return examine_source(cast(DescribeSource, describe), spark, without, only, _print)
-    return examine_sink(cast(DescribeSink, describe), spark, without, only, _print)
+        return examine_source(cast(DescribeSource, describe), spark, without, only, _print, session)
+    return examine_sink(cast(DescribeSink, describe), spark, without, only, _print, session)
 
 
 def _print(verdict: Verdict) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from pyspark import SparkConf, cloudpickle
+from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.utils import is_remote
 
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.processes.query_process import QueryProcess, end_with_parent, wait_until
@@ -24,6 +25,10 @@ _SHOWN = 2000
 _JAVA = "-XX:TieredStopAtLevel=1"
 # Those of the examining session's settings that are its own.
 _OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
+_CONNECT = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
+_CONNECT_PLUGIN = "SparkConnectPlugin"
+
+NewSession = Callable[[], SparkSession]
 
 
 class Startable(Protocol):
@@ -35,11 +40,13 @@ class Startable(Protocol):
 class Driver(QueryProcess):
     """Starts a Spark like the examining one now, its query at `go`: no wait in between."""
 
-    def __init__(self, folder: Path, conf: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self, folder: Path, conf: Iterable[tuple[str, str]], session: NewSession | None = None
+    ) -> None:
         folder.mkdir()
         self._ready, self._query, self._error = (folder / n for n in ("ready", "query", "error"))
         settings = [(key, value) for key, value in conf if not key.startswith(_OWN)]
-        (folder / "conf").write_bytes(cloudpickle.dumps(settings))
+        (folder / "conf").write_bytes(cloudpickle.dumps((settings, session)))
         java = f'{_JAVA} "-Djava.io.tmpdir={folder}"'  # what a killed one leaves goes with it
         env = {"PYTHONPATH": os.pathsep.join(sys.path), "JDK_JAVA_OPTIONS": java}
         env["TMPDIR"] = str(folder)
@@ -61,11 +68,23 @@ class Driver(QueryProcess):
             raise failure(told, text)
 
 
+def settings_of(spark: SparkSession) -> list[tuple[str, str]]:
+    """Those of the JVM, too; of Spark Connect's server, without what makes it one."""
+    if not is_remote():
+        return spark.sparkContext.getConf().getAll()
+    context = SparkContext._active_spark_context
+    settings = context.getConf().getAll() if context else []
+    return [(key, value) for key, value in settings if not value.endswith(_CONNECT_PLUGIN)]
+
+
 class Drivers:
     """Drivers made to be killed; the next one's Spark starts while other things happen."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._conf = spark.sparkContext.getConf().getAll()
+    def __init__(
+        self, spark: SparkSession, folder: Path, session: NewSession | None = None
+    ) -> None:
+        self._session = session
+        self._conf = settings_of(spark)
         self._folder, self._count = folder, 0
         self._spare: Driver | None = None
 
@@ -73,7 +92,8 @@ class Drivers:
         """Let a driver start now that will be taken later."""
         if self._spare is None:
             self._count += 1
-            self._spare = Driver(self._folder / f"driver-{self._count}", self._conf)
+            folder = self._folder / f"driver-{self._count}"
+            self._spare = Driver(folder, self._conf, self._session)
 
     def take(self) -> Driver:
         """A driver whose Spark is starting, or up."""
@@ -92,11 +112,10 @@ class Drivers:
 def main(folder: Path) -> None:
     """What runs in the process."""
     end_with_parent()
-    conf = SparkConf(loadDefaults=False)
-    conf.setAll(cloudpickle.loads((folder / "conf").read_bytes()))
-    conf.set("spark.ui.enabled", "false").set("spark.app.name", "made to be killed")
-    conf.set("spark.local.dir", str(folder))
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    for name in _CONNECT:  # it has a JVM of its own
+        os.environ.pop(name, None)
+    settings, session = cloudpickle.loads((folder / "conf").read_bytes())
+    spark = session() if session else _plain_session(settings, folder)
     (folder / "ready").touch()
     while not (folder / "query").exists():
         time.sleep(0.01)
@@ -105,6 +124,13 @@ def main(folder: Path) -> None:
     except PySparkException as error:
         (folder / "error").write_text(last_error(error) or str(error))
         raise
+
+
+def _plain_session(settings: Iterable[tuple[str, str]], folder: Path) -> SparkSession:
+    conf = SparkConf(loadDefaults=False).setAll(list(settings))
+    conf.set("spark.ui.enabled", "false").set("spark.app.name", "made to be killed")
+    conf.set("spark.local.dir", str(folder))
+    return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from pyspark.sql import SparkSession
 
 from tutorial_pkg.testing.described import DescribeSink, DescribeSource, StreamSink, StreamSource
-from tutorial_pkg.testing.driver import Drivers
+from tutorial_pkg.testing.driver import Drivers, NewSession
 from tutorial_pkg.testing.promise import (
     HANG,
     Broken,
@@ -44,12 +44,16 @@ class Examination(Generic[T]):
     """
 
     def __init__(
-        self, spark: SparkSession, begin: Callable[[Drivers], T], promises: Sequence[Promise[T]]
+        self,
+        spark: SparkSession,
+        begin: Callable[[Drivers], T],
+        promises: Sequence[Promise[T]],
+        session: NewSession | None = None,
     ) -> None:
         self._begin: Callable[[Drivers], T] = begin
         self.promises: Sequence[Promise[T]] = promises
         self._folder = Path(tempfile.mkdtemp(prefix="examination-"))
-        self.drivers = Drivers(spark, self._folder)
+        self.drivers = Drivers(spark, self._folder, session)
         self._trial: T | None = None
         self._seconds = SECONDS
         self._causes: dict[str, str] = {}  # each with the promise that it was first seen at
@@ -150,16 +154,22 @@ def silent(_: Verdict) -> None:
     """Who is told nothing meanwhile gets all in the report."""
 
 
-def source_examination(spark: SparkSession, describe: DescribeSource) -> Examination[SourceTrial]:
+def source_examination(
+    spark: SparkSession, describe: DescribeSource, session: NewSession | None = None
+) -> Examination[SourceTrial]:
     """An examination of the source that `describe(folder)` returns."""
     return Examination(
-        spark, lambda drivers: SourceTrial(spark, describe, drivers), SOURCE_PROMISES
+        spark, lambda drivers: SourceTrial(spark, describe, drivers), SOURCE_PROMISES, session
     )
 
 
-def sink_examination(spark: SparkSession, describe: DescribeSink) -> Examination[SinkTrial]:
+def sink_examination(
+    spark: SparkSession, describe: DescribeSink, session: NewSession | None = None
+) -> Examination[SinkTrial]:
     """An examination of the sink that `describe(folder)` returns."""
-    return Examination(spark, lambda drivers: SinkTrial(spark, describe, drivers), SINK_PROMISES)
+    return Examination(
+        spark, lambda drivers: SinkTrial(spark, describe, drivers), SINK_PROMISES, session
+    )
 
 
 def examine_source(
@@ -168,17 +178,20 @@ def examine_source(
     without: Collection[str] = (),
     only: Collection[str] = (),
     told: Told = silent,
+    session: NewSession | None = None,
 ) -> Report:
     """Try the promises of a streaming source: all, those in `only`, or all but those in `without`.
 
     `describe(folder)` returns a `StreamSource`; it is called anew for each trial, with a folder
     of its own. `spark` is the active session when it is not given. `told` gets each verdict as
-    soon as there is one (`told=print`): all of them take a minute or more. `SOURCE_PROMISES` has
-    the promises, each with its name and sentence, `how` it is tried, and the `remedy`.
+    soon as there is one (`told=print`): all of them take a minute or more. `session` makes a new
+    session in the drivers that are killed, where a plain one with the settings of `spark` will not
+    do; it travels pickled, so name a function of a module. `SOURCE_PROMISES` has the promises,
+    each with its name and sentence, `how` it is tried, and the `remedy`.
 
     Raises `ValueError` (`Mistake`) without a session, and for a name that no promise has.
     """
-    return _examine(source_examination(_session(spark), describe), without, only, told)
+    return _examine(source_examination(_session(spark), describe, session), without, only, told)
 
 
 def examine_sink(
@@ -187,13 +200,14 @@ def examine_sink(
     without: Collection[str] = (),
     only: Collection[str] = (),
     told: Told = silent,
+    session: NewSession | None = None,
 ) -> Report:
     """Try the promises of a streaming sink: all, those in `only`, or all but those in `without`.
 
     `describe(folder)` returns a `StreamSink`; the rest is as with `examine_source`, and the
     promises are in `SINK_PROMISES`.
     """
-    return _examine(sink_examination(_session(spark), describe), without, only, told)
+    return _examine(sink_examination(_session(spark), describe, session), without, only, told)
 
 
 def _session(spark: SparkSession | None) -> SparkSession:

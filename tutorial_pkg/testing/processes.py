@@ -8,21 +8,37 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import psutil
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from tutorial_pkg.processes.query_process import wait_for_end
+from tutorial_pkg.testing.promise import Mistake
 
 ENDING = 5.0  # seconds that a process has to end after its query
 
 Found = TypeVar("Found")
 
 
+def java_of(spark: SparkSession) -> Any:
+    """The session's JVM; with Spark Connect the server that this Python has started.
+
+    Raises `Mistake` if it has not.
+    """
+    java = SparkContext._jvm if is_remote() else spark.sparkContext._jvm
+    if java is None:
+        raise Mistake(
+            "the kit looks at Spark's processes, so with Spark Connect it needs a server that this "
+            'Python has started: `SparkSession.builder.remote("local[2]")`'
+        )
+    return java
+
+
 class SparkProcesses:
     """The JVM of a session, and all below it."""
 
     def __init__(self, spark: SparkSession) -> None:
-        java: Any = spark.sparkContext._jvm
-        self._java = psutil.Process(java.ProcessHandle.current().pid())
+        self._java = psutil.Process(java_of(spark).ProcessHandle.current().pid())
 
     def started(self) -> set[psutil.Process]:
         """All that the JVM has started, and what those have."""

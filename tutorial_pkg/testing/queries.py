@@ -68,9 +68,9 @@ class Ledger:
 class SourceQuery:
     """Reads the source under trial into a ledger.
 
-    What is done with a batch, beside noting its rows: the next one with rows `fails`, after they
-    were noted; its beginning is read first (`begins`); it is read again (`rereads`: both times are
-    in `reread`); its rows are `kept`, as they are.
+    What is done with a batch, beside noting its rows: the next one with rows fails, after they were
+    noted, when the file `fails` is there; its beginning is read first (`begins`); it is read again
+    (`rereads`: both times are in `reread`); its rows are `kept`, as they are.
     """
 
     format: str | type[DataSource]
@@ -79,12 +79,12 @@ class SourceQuery:
     number: str | None
     checkpoint: Path
     ledger: Path
-    fails: bool = False
     begins: bool = False
     rereads: bool = False
     keeps: bool = False
 
     def __post_init__(self) -> None:
+        self.fails = self.ledger / "fails"
         self.reread: list[tuple[list[Seen], list[Seen]]] = []
         self.kept: list[tuple[int, Row]] = []
 
@@ -119,8 +119,10 @@ class SourceQuery:
         if self.keeps:
             self.kept += [(row.number, row.row) for row in batch.select("number", "row").collect()]
         Ledger(self.ledger).add(number, seen)
-        if self.fails and seen:  # an empty batch shows nothing, and a new query begins with one
-            self.fails = False
+        if (
+            seen and self.fails.exists()
+        ):  # an empty batch shows nothing, and a query begins with one
+            self.fails.unlink()
             raise ToldToFail
 
 

@@ -89,6 +89,7 @@ def at_rest(trial: SourceTrial) -> None:
 )
 def same_rows_again(trial: SourceTrial) -> None:
     """Each batch is read twice, every value; in between the processes that read it are killed."""
+    trial.look_inside()
     trial.run()
     trial.plan.rereads = True
     trial.feed(MANY)
@@ -119,6 +120,7 @@ def check_same(first: list[Seen], second: list[Seen], when: str) -> None:
 )
 def rows_fit_schema(trial: SourceTrial) -> None:
     """A look inside: a new reader reads a batch once more, in tasks; its rows are checked."""
+    trial.look_inside()
     for _ in range(2):
         trial.works()
     trial.stop()
@@ -134,6 +136,7 @@ def rows_fit_schema(trial: SourceTrial) -> None:
 )
 def values(trial: SourceTrial) -> None:
     """Rows are fed, and every value that comes is compared with what `row` says."""
+    trial.look_inside()
     trial.plan.keeps = True
     trial.works()
     trial.plan.keeps = False
@@ -153,6 +156,7 @@ def values(trial: SourceTrial) -> None:
 )
 def any_zone(trial: SourceTrial) -> None:
     """The last batch is repeated by processes that believe to be in Nepal; values are compared."""
+    trial.look_inside()
     trial.works()
     trial.stop()
     forget_last_commit(trial.plan.checkpoint)

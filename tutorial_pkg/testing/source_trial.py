@@ -109,7 +109,7 @@ class SourceTrial(Trial):
     def feed_failing(self, count: int = PORTION) -> None:
         """Feed rows, and fail the batch that they come in."""
         self.run()
-        self.plan.fails = True
+        self.plan.fails.touch()
         self.feed(count)
         self.failed()
 

@@ -18,12 +18,13 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.utils import is_remote
 
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.testing.described import StreamSink, StreamSource
 from tutorial_pkg.testing.driver import Driver, Drivers
 from tutorial_pkg.testing.processes import ENDING, SparkProcesses
-from tutorial_pkg.testing.promise import HANG, Broken, MachineTooSlow, Mistake, failure
+from tutorial_pkg.testing.promise import HANG, Broken, MachineTooSlow, Mistake, NotTried, failure
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 from tutorial_pkg.testing.trap import Trap
 
@@ -257,6 +258,11 @@ class Trial:
             self.stop()
         finally:
             self.spark.conf.set(name, str(before))
+
+    def look_inside(self) -> None:
+        """Raises `NotTried` where what a query's function sees stays in another process."""
+        if is_remote():
+            raise NotTried("with Spark Connect a batch cannot be looked into")
 
     @contextlib.contextmanager
     def far_zone(self) -> Iterator[None]:

@@ -177,7 +177,9 @@ class Rows(Batch):
 
 def test_a_batch_without_rows_is_not_the_one_that_fails(tmp_path: Path) -> None:
     """A new query may begin with an empty one, before anything can be fed."""
-    query = SourceQuery("rate", {}, None, None, tmp_path, tmp_path / "ledger", fails=True)
+    query = SourceQuery("rate", {}, None, None, tmp_path, tmp_path / "ledger")
+    Ledger(query.ledger)
+    query.fails.touch()
     query._note(Rows(), 0)
     with pytest.raises(queries.ToldToFail):
         query._note(Rows(1), 1)
