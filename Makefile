@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 LONG_TESTS_FIRST := notebooks $(addprefix tests/,faults cluster services integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance book lock wheelhouse chromium rsyslog clean
+.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions book lock wheelhouse chromium rsyslog clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -60,6 +60,9 @@ bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (an 
 
 conformance: $(READY) ## examine formats, ours, Spark's and others', and write docs/conformance.md (a quarter of an hour)
 	PYTHONPATH=. $(BIN)/python docs/conformance.py
+
+test-versions: $(READY) ## all tests on real queries with Spark 4.0 to 4.3, write docs/versions.md (some hours)
+	PYTHONPATH=. nice $(BIN)/python docs/versions.py
 
 book: $(READY) ## the notebooks as a static book in .work/book
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . .work/book

@@ -7,8 +7,8 @@ The page is made of the newest report on each, all with the same versions: repor
 `.work/conformance`, and an examination that was interrupted loses no other one.
 
 What each of them claims stands here, and what it does not, with the reason. The package
-`pyspark-data-sources` is installed into `.work/conformance`, without what it depends on: it is
-no part of this project's environment.
+`pyspark-data-sources` is installed into `.work/conformance`: it is no part of this project's
+environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import json
 import os
 import platform
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +31,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.integration import kit_subjects
+from tests.versions.environments import OTHERS, other_packages
 from tutorial_pkg import __version__, start_spark
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.processes.query_process import wait_until
@@ -50,7 +50,7 @@ from tutorial_pkg.testing import (
 )
 
 PAGE = Path(__file__).with_suffix(".md")
-OTHERS = {"pyspark-data-sources": "0.1.11", "faker": "23.3.0"}
+BY_VERSION = "\n## Other people's, by version of Spark\n"
 
 ONCE = "the manual: for testing only, as it gives no end-to-end fault tolerance"
 ONE_LINE = "one row is one line: a text with line ends becomes several rows"
@@ -168,14 +168,11 @@ def fake(folder: Path) -> StreamSource:
     return StreamSource(data_source, number=None)
 
 
-def install_others() -> None:
+def find_others() -> None:
     """Put them where this process, its Spark and the drivers that are killed find them."""
-    folder = work_dir("conformance", "packages")
-    wanted = [f"{name}=={number}" for name, number in OTHERS.items()]
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
-    subprocess.run([*pip, "--target", str(folder), *wanted], check=True)
-    sys.path.append(str(folder))
-    os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(folder)])
+    folder = str(other_packages())
+    sys.path.append(folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), folder])
 
 
 # ---- The page ------------------------------------------------------------------------------------
@@ -252,7 +249,12 @@ def page() -> str:
     parts = [HEAD.format(versions=versions())]
     parts += section("Sources", SOURCE_PROMISES, SOURCES)
     parts += section("Sinks", SINK_PROMISES, SINKS)
-    return "\n".join(parts)
+    return "\n".join(parts) + by_version()
+
+
+def by_version() -> str:
+    """The last section, which `make test-versions` writes."""
+    return BY_VERSION + PAGE.read_text().partition(BY_VERSION)[2]
 
 
 def section(
@@ -319,7 +321,7 @@ def remarks(reports: dict[str, Report]) -> list[str]:
 
 
 def main(names: Sequence[str]) -> None:
-    install_others()
+    find_others()
     spark = start_spark("conformance", **{"spark.ui.enabled": "false"})
     try:
         for name in chosen(SOURCES, names):

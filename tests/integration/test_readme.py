@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
-import venv
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -17,12 +15,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tutorial_pkg
+from tests.versions.environments import NEWEST, OLDER, built_wheel, environment_like, lean_python
 from tutorial_pkg import network_status
 from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data" / "cpu_log.csv"
-INSTALL = ("--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
 
 
 def example(word: str) -> str:
@@ -34,27 +32,26 @@ def example(word: str) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of the project, because a build leaves folders behind."""
-    project = tmp_path_factory.mktemp("wheel") / "project"
-    shutil.copytree(ROOT, project, ignore=shutil.ignore_patterns(".*", "__pycache__", "notebooks"))
-    build = [sys.executable, "-m", "pip", "wheel", *INSTALL, "--no-build-isolation", "."]
-    subprocess.run(build, cwd=project, check=True, timeout=300)
-    (built,) = project.glob("*.whl")
-    return built
+    return built_wheel(tmp_path_factory.mktemp("wheel") / "project")
 
 
-@pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a new environment with the wheel, and with the dependencies of this one."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder)
-    python = folder / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", python, "install", *INSTALL, wheel]
-    subprocess.run(install, check=True, timeout=300)
-    # Python adds the folder and skips the .pth files in it, so the editable install stays unseen.
-    (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    return python
+@pytest.fixture(
+    scope="module",
+    params=[NEWEST, pytest.param(OLDER[0], marks=pytest.mark.soak)],
+    ids="spark-{}".format,
+)
+def python(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory) -> Path:
+    """The Python of a new environment with the wheel, pyspark and pyarrow, and nothing else."""
+    lean = lean_python(request.param)
+    return environment_like(lean, tmp_path_factory.mktemp("lean") / request.param, wheel)
+
+
+def test_the_wheel_needs_nothing_but_pyspark_and_pyarrow(python: Path) -> None:
+    check = [sys.executable, "-m", "pip", "--python", python, "check"]
+    subprocess.run(check, check=True, timeout=60)
+    listing = [*check[:-1], "list", "--format", "json"]
+    listed = json.loads(subprocess.run(listing, check=True, capture_output=True).stdout)
+    assert {entry["name"] for entry in listed} == {"py4j", "pyarrow", "pyspark", "tutorial_pkg"}
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:

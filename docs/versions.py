@@ -1,0 +1,144 @@
+"""Run the tests on real queries with each version of Spark, and write docs/versions.md.
+
+    python docs/versions.py             all (an hour and more)
+    python docs/versions.py 4.0 4.1     these anew
+
+Its table is made of the newest results of each version, which are kept in `.work/versions/results`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.versions.environments import (
+    NEWEST,
+    OLDER,
+    ROOT,
+    examined_by_the_kit,
+    kit_python,
+    spark_of,
+    whole_python,
+)
+from tutorial_pkg.core.places import work_dir
+
+PAGE = Path(__file__).with_suffix(".md")
+MARKS = {"passed": "✓", "failed": "✗", "skipped": "–"}
+# What needs the newest Spark is the workbook's; the wheels have tests of their own.
+LEFT_OUT = ("book", "broken_queries", "checks_with_spark", "live", "readme", "upgrade")
+IGNORED = [f"--ignore=tests/integration/test_{name}.py" for name in LEFT_OUT]
+TESTS = ("tests/integration", *IGNORED)
+# All subjects of the kit, which are a part of the soak.
+KIT = ("tests/integration/test_kit.py", "-k", "of_ours", "-m", "soak")
+MOVING = ("tests/versions", "-m", "soak")
+
+CONFORMANCE = PAGE.with_name("conformance.md")
+BY_VERSION = "## Other people's, by version of Spark"
+
+
+def main(versions: Sequence[str]) -> None:
+    for spark in versions or (*OLDER, NEWEST):
+        python = whole_python(spark)
+        (results(spark) / "spark").write_text(spark_of(python))
+        run(spark, python, "tests", TESTS)
+        run(spark, python, "kit", KIT)
+        examine_others(spark)
+        write_pages()
+    run(NEWEST, Path(sys.executable), "moving", MOVING)
+    write_pages()
+
+
+def run(spark: str, python: Path, name: str, what: Sequence[str]) -> None:
+    """Failures are in the results, so pytest's own exit code says nothing more."""
+    report = results(spark) / f"{name}.xml"
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "3",
+        "--dist",
+        "loadscope",
+        f"--junitxml={report}",
+    ]
+    code = subprocess.run([*command, *what], cwd=ROOT, check=False).returncode
+    if code not in (0, 1):
+        sys.exit(f"the tests with Spark {spark} did not run: pytest ended with {code}")
+
+
+def examine_others(spark: str) -> None:
+    """With the kit alone, in an environment that is new each time."""
+    folder = work_dir("versions") / f"kit-{spark}"
+    shutil.rmtree(folder, ignore_errors=True)
+    marks = examined_by_the_kit(kit_python(spark, folder / "environment"))
+    (results(spark) / "others.json").write_text(json.dumps(marks))
+
+
+def results(spark: str) -> Path:
+    return work_dir("versions", "results", spark)
+
+
+def write_pages() -> None:
+    versions = [spark for spark in (*OLDER, NEWEST) if (results(spark) / "spark").exists()]
+    tests = {spark: {name: cell(counts) for name, counts in rows(spark)} for spark in versions}
+    others = {spark: marks_of_others(spark) for spark in versions}
+    replace_table(PAGE, "tests", tests)
+    replace_table(CONFORMANCE, "promise", others, after=BY_VERSION)
+
+
+def replace_table(
+    page: Path, what: str, columns: dict[str, dict[str, str]], after: str = ""
+) -> None:
+    """The first table behind the text `after` whose first column is called so."""
+    names = [(results(spark) / "spark").read_text() for spark in columns]
+    lines = [f"| {' | '.join([what, *names])} |", "|---" * (len(names) + 1) + "|"]
+    for row in dict.fromkeys(name for column in columns.values() for name in column):
+        lines.append(f"| {' | '.join([row, *(each.get(row, '') for each in columns.values())])} |")
+    head, mark, text = page.read_text().partition(after) if after else ("", "", page.read_text())
+    table = re.compile(rf"^\| {what} \|.*?\n\n", re.S | re.M)
+    page.write_text(head + mark + table.sub("\n".join(lines) + "\n\n", text, count=1))
+
+
+def marks_of_others(spark: str) -> dict[str, str]:
+    file = results(spark) / "others.json"
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def rows(spark: str) -> Iterator[tuple[str, Counter[str]]]:
+    """What is tested, and how often it passed, failed, was skipped."""
+    counted: dict[str, Counter[str]] = {}
+    for report in sorted(results(spark).glob("*.xml")):
+        for case in ElementTree.parse(report).iter("testcase"):
+            counted.setdefault(title(case), Counter())[outcome(case)] += 1
+    return iter(counted.items())
+
+
+def title(case: ElementTree.Element) -> str:
+    """A file of tests; a subject of the kit by itself."""
+    name, file = case.get("name", ""), case.get("classname", "").split(".")
+    if "of_ours_keeps" in name:
+        return f"the kit on `{name.partition('[')[2].rstrip(']')}`"
+    module = next(part for part in file if part.startswith("test_"))
+    return module.removeprefix("test_").replace("_", " ")
+
+
+def outcome(case: ElementTree.Element) -> str:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "skipped" if case.find("skipped") is not None else "passed"
+
+
+def cell(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[kind]} {mark}" for kind, mark in MARKS.items() if counts[kind])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
