@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -11,11 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.warm_jvm import WarmJvm
-from tutorial_pkg import start_spark
+from tutorial_pkg import register, start_spark
 from tutorial_pkg.core.ports import is_free
 from tutorial_pkg.processes.query_process import wait_for_end
+from tutorial_pkg.session.java import find_java
 from tutorial_pkg.session.start import stop_spark
 
+OVER_CONNECT = "TESTS_OVER_CONNECT"
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 warm_jvm = WarmJvm()
 
@@ -35,9 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def spark() -> Iterator[SparkSession]:
     """A real local Spark with the package's formats registered."""
     warm_jvm.take()
-    session = start_spark("tests", cores=2)
+    session = connect_session() if OVER_CONNECT in os.environ else start_spark("tests", cores=2)
     yield session
     stop_spark(session)
+
+
+def connect_session() -> SparkSession:
+    """A session of Spark Connect, with a server of its own on this machine."""
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
+    session = builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
+    register(session)
+    return session
 
 
 @pytest.fixture(autouse=True)

@@ -21,12 +21,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
@@ -42,6 +36,13 @@ from tutorial_pkg.builder.splits import Page, SplitCalls
 from tutorial_pkg.builder.stream_source import BuiltStreamReader, BuiltStreamSource, StreamParts
 from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.patience import LONGEST, Patience
+from tutorial_pkg.core.spark_versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    stream_reader,
+)
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset
 from tutorial_pkg.durable_log.reader import log_options
@@ -124,14 +125,14 @@ class BuiltCursorSource(BuiltStreamSource):
     def reader(self, schema: StructType) -> BuiltCursorBatchReader:
         return BuiltCursorBatchReader(self.parts.functions, schema, self.values())
 
-    def streamReader(self, schema: StructType) -> BuiltCursorReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = self.values()
         if options.path is None:  # which `spark.read` does not need
             raise ValueError(
                 f"format `{self.name()}`: option `path` is missing; a stream keeps its pages in a "
                 "log on disk: name its folder in `load(path)`"
             )
-        return BuiltCursorReader(self.parts, schema, options)
+        return stream_reader(BuiltCursorReader(self.parts, schema, options))
 
 
 class PageInstance(Walk):
@@ -229,8 +230,8 @@ class BuiltPageSource(BuiltSource):
     def reader(self, schema: StructType) -> BuiltCursorBatchReader:
         return BuiltCursorBatchReader(self.parts.functions, schema, self.values())
 
-    def streamReader(self, schema: StructType) -> BuiltPageReader:
-        return BuiltPageReader(self.parts.functions, schema, self.values())
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return stream_reader(BuiltPageReader(self.parts.functions, schema, self.values()))
 
 
 @dataclass(frozen=True)

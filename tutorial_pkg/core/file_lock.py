@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import psutil
-
 from tutorial_pkg.core.disk import open_own
 from tutorial_pkg.core.waiting import wait_for
 
@@ -35,7 +33,18 @@ class Holder:
 
     def has_ended(self) -> bool:
         """Whether its process is gone, as far as this host can know."""
-        return self.host == socket.gethostname() and not psutil.pid_exists(self.process)
+        return self.host == socket.gethostname() and not pid_exists(self.process)
+
+
+def pid_exists(pid: int) -> bool:
+    """Whether there is a process of this number, be it another user's."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class FileLock:

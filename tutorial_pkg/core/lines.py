@@ -7,17 +7,22 @@ U+FFFD, as with `bytes.decode(errors="replace")`.
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tutorial_pkg.core.options import Option, OptionValues, choice
+
+try:
+    import numpy
+except ModuleNotFoundError:  # extra `fast`
+    numpy = None  # type: ignore[assignment]
 
 # A line's epoch milliseconds and the comma behind them fit into these many bytes: Spark's
 # timestamps end with the year 9999, which takes 15 digits.
 _PREFIX_BYTES = 16
 LAST_MILLIS = 253_402_300_799_999
 _QUOTED_CHARACTERS = 120
+_NEWLINE = ord("\n")
 
 _EVENT_TIME_TYPE = pa.timestamp("us", tz="UTC")
 
@@ -54,10 +59,17 @@ def to_lines(data: bytes | memoryview) -> pa.StringArray:
 
 def _split(text: bytes) -> pa.StringArray:
     """Cut at the newlines: one long string, of which Arrow makes a list, of which these are the
-    values. As fast as newline positions by numpy, and six times as fast as Python's `split`."""
-    without_last_newline = np.array([0, len(text) - 1], np.int32)
-    whole = pa.StringArray.from_buffers(1, pa.py_buffer(without_last_newline), pa.py_buffer(text))
+    values. Six times as fast as Python's `split`."""
+    without_last_newline = pa.array([0, len(text) - 1], pa.int32()).buffers()[1]
+    whole = pa.StringArray.from_buffers(1, without_last_newline, pa.py_buffer(text))
     return pc.split_pattern(whole, "\n").values
+
+
+def count_newlines(data: bytes | bytearray | memoryview) -> int:
+    """With numpy five times as fast as `bytes.count`, and other threads may run meanwhile."""
+    if numpy is None:
+        return bytes(data).count(b"\n")
+    return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == _NEWLINE))
 
 
 def _is_utf8(lines: pa.StringArray) -> bool:

@@ -27,7 +27,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from isal.isal_zlib import crc32  # zlib's, more than twenty times as fast
+try:
+    from isal.isal_zlib import crc32  # zlib's, more than twenty times as fast; extra `fast`
+except ModuleNotFoundError:
+    from zlib import crc32
 
 from tutorial_pkg.core.disk import make_folder, open_own, sync_directory
 from tutorial_pkg.core.places import unseen_text

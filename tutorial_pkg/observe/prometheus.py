@@ -7,11 +7,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
+from tutorial_pkg.core.extras import extra
 from tutorial_pkg.observe.records import QueryRecord
+
+with extra("metrics"):
+    from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector
 
 HOST = "127.0.0.1"
 SILENCE_SECONDS = 5.0  # after which a client that says nothing is left

@@ -31,8 +31,8 @@ def examine(quick: bool = False) -> int:
 
     `quick` leaves out the real streaming query, which takes some seconds.
     """
-    checks = [_python, _java, _package("pyspark", "4.3"), _package("pyarrow", "18")]
-    checks += [_package("pandas", "2.2", below="3"), _disk, _ports]
+    checks = [_python, _java, _package("pyspark", "4.0", below="4.4"), _package("pyarrow", "18")]
+    checks += [_disk, _ports]
     if not quick:
         checks.append(_stream)
     return max([_report(check) for check in checks])

@@ -18,8 +18,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-import psutil
-
+from tutorial_pkg.core.file_lock import pid_exists
 from tutorial_pkg.core.places import work_dir
 
 # On a folder that machines or containers share, the same pid may be alive on another one.
@@ -78,5 +77,5 @@ def remove_of_ended(place: Path) -> None:
     """
     for folder in place.glob(f"{PREFIX}*"):
         pid = folder.name.removeprefix(PREFIX)
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+        if pid.isdigit() and not pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)

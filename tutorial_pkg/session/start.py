@@ -19,9 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import psutil
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext, accumulators
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -30,7 +29,9 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.utils import is_remote
 
 from tutorial_pkg import connectors
+from tutorial_pkg.core.file_lock import pid_exists
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.core.spark_versions import ACCUMULATOR_SERVERS
 from tutorial_pkg.session.cluster_start import (
     SHIP,
     await_workers,
@@ -79,7 +80,7 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     are this Python, unless `PYSPARK_PYTHON` names one.
 
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
-    "false"; what it is made of (pyspark, pyarrow, pandas, psutil, isal, tqdm) they must have.
+    "false"; what it is made of (pyspark, pyarrow) they must have.
 
     Called again, it returns the session that runs; after `spark.stop()`, a new one. That one gets
     a new JVM, too, where the settings are others: what was made in the old one, as columns and
@@ -296,8 +297,7 @@ def _prepare_python() -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
-    servers: list[Any] = [accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer]
-    for server in servers:
+    for server in ACCUMULATOR_SERVERS:
         server.handle_error = lambda *_: None  # else an EOFError whenever a query is stopped
 
 
@@ -312,7 +312,7 @@ def _open_log() -> Path:
 
 def _is_in_use(log: Path) -> bool:
     pid = log.stem.removeprefix("spark-")
-    return pid.isdigit() and psutil.pid_exists(int(pid))
+    return pid.isdigit() and pid_exists(int(pid))
 
 
 def _modified(file: Path) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -129,7 +128,7 @@ def _unescaped(text: pa.Array) -> pa.Array:
 def _list_like(parts: pa.ListArray, values: pa.Array) -> pa.ListArray:
     """`values` in lists of the same lengths as those of `parts`, nulls where `parts` has them."""
     lengths = pc.fill_null(pc.list_value_length(parts), 0)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    offsets = pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), lengths]))
     return pa.ListArray.from_arrays(offsets, values, mask=pc.is_null(parts))
 
 

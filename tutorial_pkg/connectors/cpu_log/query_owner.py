@@ -20,7 +20,12 @@ import re
 import uuid
 from dataclasses import dataclass, replace
 
-import psutil
+from tutorial_pkg.core.file_lock import pid_exists
+
+try:
+    import psutil
+except ModuleNotFoundError:  # extra `processes`
+    psutil = None
 
 LEASE_SECONDS = 10.0
 CLOCK_SECONDS = 2.0  # a start time is counted from a boot time that moves with the clock
@@ -50,6 +55,8 @@ class Owner:
         return self.host == os.uname().nodename
 
     def _process_lives(self) -> bool:
+        if psutil is None:
+            return pid_exists(self.pid)
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.started) < CLOCK_SECONDS
@@ -61,9 +68,11 @@ class Owner:
 def this_owner(query: str, run: str) -> Owner:
     """The owner `run` of `query`, in the JVM that this process works for.
 
-    A worker whose parents were killed does not find it.
+    A worker whose parents were killed does not find it, nor does one without `psutil`.
     """
     host = os.uname().nodename
+    if psutil is None:
+        return Owner(query, run, host)
     jvm = next((each for each in psutil.Process().parents() if each.name() == "java"), None)
     return Owner(query, run, host, jvm.pid, jvm.create_time()) if jvm else Owner(query, run, host)
 
@@ -81,4 +90,4 @@ def is_job_that_ended(name: str) -> bool:
     if not job:
         return False
     owner = Owner(name, name, job[1], int(job[2]), float(job[3]))
-    return owner._is_here() and not owner._process_lives()
+    return owner._is_here() and owner.pid != 0 and not owner._process_lives()

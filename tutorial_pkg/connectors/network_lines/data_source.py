@@ -8,9 +8,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.connectors.network_lines.listener import Listener
@@ -30,6 +29,7 @@ from tutorial_pkg.core.options import (
     names,
     taking,
 )
+from tutorial_pkg.core.spark_versions import stream_reader, warn_of_limits
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
 from tutorial_pkg.durable_log.handover import ReceivedLogs, is_received
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
@@ -218,13 +218,14 @@ class NetworkLinesDataSource(DataSource):
         return "network_lines"
 
     def schema(self) -> str:
+        warn_of_limits(self.name(), self.options)
         options = parse_options(self.options)
         metadata = f", {METADATA}" if options.includeMetadata else ""
         event_time = ", event_time TIMESTAMP" if options.eventTime else ""
         return f"value STRING{metadata}{event_time}"
 
-    def streamReader(self, schema: StructType) -> NetworkLinesReader:
-        return NetworkLinesReader(parse_options(self.options))
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return stream_reader(NetworkLinesReader(parse_options(self.options)))
 
 
 class NetworkLinesReader(LogReader):
@@ -333,10 +334,11 @@ def _metadata(
     found: list[tuple[Frame, memoryview, dict[str, Any]]], port: int
 ) -> dict[str, pa.Array]:
     rows = [frame.rows for frame, _, _ in found]
-    received_at = np.repeat([frame.received_at for frame, _, _ in found], rows)
+    frames = pa.concat_arrays([pa.repeat(place, count) for place, count in enumerate(rows)])
+    times = pa.array([frame.received_at for frame, _, _ in found], pa.timestamp("us", tz="UTC"))
     clients = pa.array([note.get("client") for _, _, note in found], pa.string())
     return {
-        "port": pa.array(np.full(sum(rows), port, np.int32)),
-        "received_at": pa.array(received_at).cast(pa.timestamp("us", tz="UTC")),
-        "client": clients.take(pa.array(np.repeat(np.arange(len(rows)), rows))),
+        "port": pa.repeat(pa.scalar(port, pa.int32()), sum(rows)),
+        "received_at": times.take(frames),
+        "client": clients.take(frames),
     }

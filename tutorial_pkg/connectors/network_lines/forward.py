@@ -20,7 +20,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from tqdm import tqdm
 
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines.named import greeting_of
@@ -32,6 +31,7 @@ from tutorial_pkg.connectors.network_lines.sender import (
     SenderRefusedError,
     connect,
     end,
+    progress_bar,
     receive,
 )
 
@@ -243,7 +243,7 @@ class FileBlocks:
         size = os.fstat(self._file).st_size
         begin, sent = time.monotonic(), 0
         shown = {"total": size, "initial": self._next, "unit": "B", "unit_scale": True}
-        with tqdm(**shown, disable=None) as bar:
+        with progress_bar(**shown) as bar:
             for lines, position in self._blocks(exchange.welcome, size, rate):
                 if rate is not None:
                     time.sleep(max(0.0, begin + sent / rate - time.monotonic()))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from tutorial_pkg.connectors.network_lines.status import network_status
+from tutorial_pkg.core.extras import extra
+
+with extra("metrics"):
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector
 
 METRICS = {  # of a `PortStatus`, what Prometheus should take it for, and what it is
     "listening": (GaugeMetricFamily, "1 while senders can connect"),

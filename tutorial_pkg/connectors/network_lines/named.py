@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from tutorial_pkg.connectors.network_lines.connection import Block, Connection, RefusedError
 from tutorial_pkg.connectors.network_lines.names import MOST_POSITION_BYTES, Names
 from tutorial_pkg.connectors.network_lines.notes import about, with_note
 from tutorial_pkg.connectors.network_lines.whole_lines import GREETING, Limits
+from tutorial_pkg.core.lines import count_newlines
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
 VERSION = 1
@@ -116,18 +115,20 @@ class NamedDialogue:
         return Block(lines, self._rows(lines), _line(stored=self._stored), text)
 
     def _rows(self, lines: bytes) -> int:
-        ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
-        if not lines.endswith(b"\n") or len(ends) > self._limits.frame_rows:
+        rows = count_newlines(lines)
+        if not lines.endswith(b"\n") or rows > self._limits.frame_rows:
             raise RefusedError(
                 "sender", f"a block is whole lines, at most {self._limits.frame_rows} of them"
             )
-        longest = int(np.diff(ends, prepend=-1).max()) - 1
+        if len(lines) <= self._limits.line_bytes:
+            return rows
+        longest = max(map(len, lines.split(b"\n")))
         if longest > self._limits.line_bytes:
             raise RefusedError(
                 "sender",
                 f"a line has {longest} bytes, and maxLineBytes is {self._limits.line_bytes}",
             )
-        return len(ends)
+        return rows
 
 
 def greeting_of(name: str) -> bytes:

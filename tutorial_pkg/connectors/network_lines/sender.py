@@ -9,14 +9,18 @@ import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from itertools import islice
 from pathlib import Path
-
-from tqdm import tqdm
+from typing import Any
 
 from tutorial_pkg.connectors.network_lines.connection import REFUSED, SAYS, dropped_in
 from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
+
+try:
+    from tqdm import tqdm
+except ModuleNotFoundError:  # extra `progress`
+    tqdm = None
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
@@ -28,6 +32,18 @@ ANSWER_BYTES = 64 * 1024
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 Connected = socket.socket | SecureSocket
+
+
+class _NoBar:
+    """Shows nothing."""
+
+    def update(self, _: int) -> None:
+        """There is more."""
+
+
+def progress_bar(**shown: Any) -> AbstractContextManager[Any]:
+    """In a terminal only, for a cell of a notebook should stay clean; none without `tqdm`."""
+    return tqdm(**shown, disable=None) if tqdm else nullcontext(_NoBar())
 
 
 class SenderRefusedError(ConnectionError):
@@ -104,8 +120,7 @@ def _send_all(
         raise ValueError(f"`connections` must be 1 or more, got {connections!r}")
     with ExitStack() as opened:
         sockets = [opened.enter_context(closing(connect(address, tls))) for _ in range(connections)]
-        # In a terminal only: a cell of a notebook should stay clean.
-        bar = opened.enter_context(tqdm(total=total, unit=" lines", disable=None))
+        bar = opened.enter_context(progress_bar(total=total, unit=" lines"))
         sending = opened.enter_context(Connections(sockets, timeout))
         sent = 0
         try:

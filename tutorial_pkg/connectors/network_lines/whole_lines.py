@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.status import PortStatus
+from tutorial_pkg.core.lines import count_newlines
 
 FRAME_BYTES = 1024 * 1024
 RECEIVE_BYTES = 256 * 1024
@@ -51,8 +50,6 @@ class LineBuffer:
         self._chunk = min(RECEIVE_BYTES, limits.line_bytes)
         self._bytes = bytearray(FRAME_BYTES + limits.line_bytes + self._chunk)
         self._view = memoryview(self._bytes)
-        self._array = np.frombuffer(self._bytes, np.uint8)
-        self._is_newline = np.empty(len(self._bytes), np.bool_)  # made once: it is a mebibyte
         self._first_at = 0.0
         self.filled = 0
 
@@ -143,7 +140,7 @@ class LineBuffer:
 
     def _cut(self, start: int, end: int) -> Iterator[tuple[memoryview, int]]:
         """One frame if it is within the limits; else two halves, cut again if need be."""
-        rows = self._count_lines(start, end)
+        rows = count_newlines(self._view[start:end])
         fits = rows <= self._limits.frame_rows and end - start <= self._limits.frame_bytes
         if fits or rows == 1:
             yield self._view[start:end], rows
@@ -153,9 +150,3 @@ class LineBuffer:
             middle = self._bytes.find(_NEWLINE, start, end) + 1
         yield from self._cut(start, middle)
         yield from self._cut(middle, end)
-
-    def _count_lines(self, start: int, end: int) -> int:
-        """Several times as fast as `bytearray.count`, and other threads may run meanwhile."""
-        found = self._is_newline[: end - start]
-        np.equal(self._array[start:end], ord(_NEWLINE), out=found)
-        return int(np.count_nonzero(found))

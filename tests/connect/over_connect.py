@@ -1,0 +1,247 @@
+"""What runs on a session of Spark Connect. `tests/integration/test_connect.py` runs this file.
+
+A Python has either classic sessions or those of Spark Connect, so this one is a run of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+from tests.integration import kit_subjects
+from tutorial_pkg import (
+    Peeked,
+    QueryMetrics,
+    SinkBuilder,
+    SourceBuilder,
+    item_stream,
+    last_error,
+    network_status,
+    parse_cpu_log,
+    peek,
+    register,
+    send_lines,
+    start_spark,
+)
+from tutorial_pkg.builder import Buffer
+from tutorial_pkg.core.waiting import wait_until
+from tutorial_pkg.observe import LogRowsSink
+from tutorial_pkg.testing import Report, examine_sink, examine_source
+
+SECONDS = 120
+LINES = [f"line {number}" for number in range(1_013)]
+
+
+def written(lines: DataFrame, folder: Path, name: str = "cpu_log") -> Any:
+    """A query that writes what is available now."""
+    writer = lines.writeStream.format(name).option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.trigger(availableNow=True).start(str(folder / "out"))
+
+
+def items(folder: Path) -> list[str]:
+    files = sorted((folder / "out").glob("data.*.csv"))
+    return sorted(line.split(",", 2)[2] for file in files for line in file.read_text().splitlines())
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "in.txt"
+    file.write_text("".join(f"{line}\n" for line in LINES))
+    return file
+
+
+# ---- Formats ---------------------------------------------------------------------------------
+
+
+def test_the_session_is_one_of_spark_connect(spark: SparkSession) -> None:
+    assert isinstance(spark, ConnectSession)
+
+
+def test_files_are_read_and_logged(spark: SparkSession, lines: Path, tmp_path: Path) -> None:
+    stream = spark.readStream.format("file_lines").option("maxRowsPerTrigger", 400)
+    for _ in range(2):  # the second one finds nothing new
+        assert written(stream.load(str(lines)), tmp_path).awaitTermination(SECONDS)
+    assert items(tmp_path) == sorted(LINES)
+    assert spark.read.format("file_lines").load(str(lines)).count() == len(LINES)
+    log = spark.read.format("cpu_log").load(str(tmp_path / "out"))
+    assert sorted(row.item for row in log.collect()) == sorted(LINES)
+    text = spark.read.text(str(tmp_path / "out"), pathGlobFilter="data.*.csv")
+    assert sorted(row.item for row in parse_cpu_log(text).collect()) == sorted(LINES)
+
+
+def test_lines_come_over_the_network(
+    spark: SparkSession, tmp_path: Path, free_ports: Callable[[int], int]
+) -> None:
+    port, log = free_ports(1), tmp_path / "log"
+    stream = spark.readStream.format("network_lines").option("port", port).load(str(log))
+    writer = stream.writeStream.format("cpu_log")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start(str(tmp_path / "out"))
+    wait_until(lambda: log.exists() and network_status(log).listening, SECONDS, "listening")
+    send_lines("127.0.0.1", port, LINES)
+    wait_until(lambda: len(items(tmp_path)) >= len(LINES), SECONDS, "all lines logged")
+    query.stop()
+    assert items(tmp_path) == sorted(LINES)
+
+
+@pytest.mark.parametrize("name", ["objects", "delta_py"])
+def test_a_lake_is_written_and_read(
+    spark: SparkSession, lines: Path, tmp_path: Path, name: str
+) -> None:
+    kind = {"format": "parquet"} if name == "objects" else {}
+    stream = spark.readStream.format("file_lines").load(str(lines))
+    writer = stream.writeStream.format(name).options(**kind).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert writer.start(str(tmp_path / "lake")).awaitTermination(SECONDS)
+    read = spark.read.format(name).options(**kind).load(str(tmp_path / "lake"))
+    assert sorted(row.value for row in read.collect()) == sorted(LINES)
+
+
+def test_items_can_be_made_up(spark: SparkSession) -> None:
+    assert item_stream(spark, 10).isStreaming
+
+
+# ---- The builder -----------------------------------------------------------------------------
+
+
+class Counter:
+    def __init__(self, _: object) -> None:
+        self.next = 0
+
+    def fill(self, buffer: Buffer) -> None:
+        for _ in range(7):
+            buffer.add(self.next)
+            self.next += 1
+
+    def go_to(self, snapshots: Sequence[int]) -> None:
+        self.next = snapshots[0]
+
+
+COUNTER = (
+    SourceBuilder.stream("counter", "number LONG", create=Counter)
+    .fill(Counter.fill)
+    .snapshot(lambda counter: counter.next)
+    .restore(Counter.go_to)
+    .build()
+)
+TABLE = SourceBuilder.replayable(
+    "numbers",
+    "number LONG",
+    splits=lambda _: ["all"],
+    latest=lambda *_: len(LINES),
+    read=lambda context, split, start, end: range(start, end),
+).build()
+
+
+def test_a_built_source_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    spark.dataSource.register(COUNTER)
+    counted: list[int] = []
+    for _ in range(2):
+        before = len(counted)
+        stream = spark.readStream.format("counter").load(str(tmp_path / "log"))
+        writer = stream.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        while len(counted) <= before:
+            assert query.isActive, last_error(query)
+            query.awaitTermination(1)
+            if (tmp_path / "out" / "_spark_metadata").exists():
+                counted = [
+                    row.number for row in spark.read.parquet(str(tmp_path / "out")).collect()
+                ]
+        query.stop()
+    counted = [row.number for row in spark.read.parquet(str(tmp_path / "out")).collect()]
+    assert sorted(counted) == list(range(len(counted)))
+
+
+def test_a_built_table_and_a_built_sink(spark: SparkSession, tmp_path: Path) -> None:
+    class Lines:
+        def __init__(self, context: Any) -> None:
+            name = f"{context.batch}.{context.index}"
+            self.file = (Path(context.options.folder) / name).open("w")
+
+    sink = (
+        SinkBuilder.stream("numbers_out", create=Lines)
+        .receive(lambda lines, row: print(row.number, file=lines.file))
+        .flush(lambda lines: lines.file.close())
+        .option("folder", str, "", "where to write")
+        .build()
+    )
+    for each in (TABLE, sink):
+        spark.dataSource.register(each)
+    (tmp_path / "numbers").mkdir()
+    stream = spark.readStream.format("numbers").option("maxRowsPerTrigger", 500).load()
+    writer = stream.writeStream.format("numbers_out").option("folder", str(tmp_path / "numbers"))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(SECONDS)
+    found = [file.read_text().split() for file in (tmp_path / "numbers").iterdir()]
+    assert sorted(int(number) for numbers in found for number in numbers) == list(range(1_013))
+    assert spark.read.format("numbers").load().count() == len(LINES)
+
+
+# ---- What went wrong, and what goes on -------------------------------------------------------
+
+
+def test_the_last_error_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException) as error:
+        spark.readStream.format("file_lines").option("maxRows", 1).load(str(tmp_path))
+    assert "did you mean `maxRowsPerTrigger`?" in (last_error(error.value) or "")
+    stream = spark.readStream.format("network_lines").option("host", "192.0.2.1")
+    query = written(stream.option("port", 12_000).load(str(tmp_path / "log")), tmp_path)
+    with pytest.raises(PySparkException):
+        query.awaitTermination(SECONDS)
+    assert "192.0.2.1" in (last_error(query) or "")
+
+
+def test_rows_and_metrics_of_a_running_query(
+    spark: SparkSession, lines: Path, tmp_path: Path
+) -> None:
+    found: list[Peeked] = []
+    metrics = QueryMetrics()
+    spark.streams.addListener(metrics)
+    spark.dataSource.register(LogRowsSink)
+    stream = spark.readStream.format("file_lines").load(str(lines))
+    writer = peek(stream, "lines", to=found.append).writeStream.format("log_rows")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).queryName(
+        "looked at"
+    )
+    assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
+    wait_until(lambda: found, SECONDS, "a row")
+    assert found[0].row.value in LINES
+    wait_until(lambda: metrics.query("looked at").state == "stopped", SECONDS, "its end")
+    assert metrics.query("looked at").rows_in_total == len(LINES)
+    spark.streams.removeListener(metrics)
+
+
+# ---- The kit ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["file_lines", "built_replayable"])
+def test_the_kit_examines_a_source(spark: SparkSession, name: str) -> None:
+    check(examine_source(getattr(kit_subjects, name), spark))
+
+
+def test_the_kit_examines_a_sink(spark: SparkSession) -> None:
+    check(examine_sink(kit_subjects.built_sink, spark))
+
+
+def check(report: Report) -> None:
+    marks = [verdict.mark for verdict in report.verdicts]
+    assert not {"✗", "!"} & set(marks), report
+    assert marks.count("✓") > 10, report
+    assert "with Spark Connect a batch cannot be looked into" in str(report)
+
+
+# ---- What needs a local JVM says so ----------------------------------------------------------
+
+
+def test_start_spark_says_what_to_do_instead(spark: SparkSession) -> None:
+    with pytest.raises(RuntimeError, match=r"register\(spark\)"):
+        start_spark()
+    register(spark)

@@ -1,0 +1,38 @@
+"""Spark Connect: its tests are a run of their own, for one Python has sessions of one kind only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OVER_CONNECT
+
+ROOT = Path(__file__).parents[2]
+# The formats that need a server, in tests that the classic session has, too.
+SERVERS = (
+    "tests/services/test_kafka.py",
+    "tests/services/test_nats.py",
+    "tests/services/test_postgres_read.py",
+    "tests/services/test_postgres_sink.py",
+)
+
+
+@pytest.mark.soak
+def test_what_runs_over_spark_connect() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/connect/over_connect.py",
+    ]
+    run = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, OVER_CONNECT: "yes"}, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout[-5_000:]
