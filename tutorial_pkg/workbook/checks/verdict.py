@@ -80,6 +80,7 @@ def exercise(
             return replace(verdict, message=verdict.message + not_noted)
 
         vars(check)["judge"] = judge
+        vars(check)["wanted"] = wanted
         return check
 
     return made
