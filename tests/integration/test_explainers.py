@@ -11,10 +11,7 @@ from pyspark.sql import SparkSession
 from tutorial_pkg.workbook.explainers import crash, watermark
 from tutorial_pkg.workbook.explainers.widget import stored
 
-CRASHES = [
-    pytest.param(run, id=run["point"], marks=[] if run["point"] == "recorded" else pytest.mark.soak)
-    for run in stored(crash.FILE)
-]
+CRASHES = [pytest.param(run, id=run["point"]) for run in stored(crash.FILE)]
 
 
 def test_a_row_far_ahead_closes_windows_and_another_one_is_dropped(
@@ -31,6 +28,7 @@ def test_every_choice_of_the_watermark_is_what_a_query_does(
     assert list(watermark.grid(spark, tmp_path)) == stored(watermark.FILE)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("recorded", CRASHES)
 def test_a_crash_leaves_what_is_shown(
     spark: SparkSession,
