@@ -318,6 +318,23 @@ def test_a_receiver_that_does_not_answer_any_more_is_away(start) -> None:
                 sender.rest(0.05)
 
 
+def test_a_close_in_good_order_while_nothing_is_sent_is_noticed() -> None:
+    """A receiver resets; what stands before it may not."""
+    with socket.create_server((HOST, 0)) as server, ThreadPoolExecutor(1) as thread:
+
+        def welcome_and_close() -> None:
+            with server.accept()[0] as client:
+                client.recv(1_000)
+                client.sendall(b'{"position":null,"idle_seconds":300}\n')
+
+        thread.submit(welcome_and_close)
+        with (
+            Exchange(server.getsockname(), "host-7", None) as sender,
+            pytest.raises(ConnectionResetError, match="has ended the connection"),
+        ):
+            wait_until(lambda: sender.rest(0.01), SECONDS, "the end")
+
+
 # ---- What is known of names ----------------------------------------------------------------------
 
 

@@ -98,6 +98,7 @@ class Exchange:
     def rest(self, seconds: float) -> None:
         """Nothing to send: hear what the receiver says, and let it know now and then."""
         self._hear(seconds)
+        self._raise_if_ended()
         if time.monotonic() - self._told_at > self._patience / 3:
             self._told_at = time.monotonic()
             self._send(_json({"bytes": 0}))
@@ -112,8 +113,7 @@ class Exchange:
     def wait(self, enough: Callable[[], bool]) -> None:
         """Hear the receiver until that is enough."""
         while not enough():
-            if self._ended:
-                raise ConnectionResetError(f"{self._address} has ended the connection")
+            self._raise_if_ended()
             self._hear(min(TELL_SECONDS, self._patience / 3))
 
     def _welcome(self) -> dict[str, Any]:
@@ -130,8 +130,7 @@ class Exchange:
                 left = left[self._socket.send(left) :]
             except BlockingIOError:
                 self._hear(self._patience / 3, to_send=True)
-            if self._ended:
-                raise ConnectionResetError(f"{self._address} has ended the connection")
+            self._raise_if_ended()
 
     def _hear(self, seconds: float, to_send: bool = False) -> bool:
         """Whether the receiver says something within `seconds`, or takes what there is `to_send`.
@@ -149,6 +148,10 @@ class Exchange:
         elif time.monotonic() - self._heard_at > self._patience:
             raise ConnectionResetError(f"{self._address} does not answer any more")
         return bool(heard)
+
+    def _raise_if_ended(self) -> None:
+        if self._ended:
+            raise ConnectionResetError(f"{self._address} has ended the connection")
 
     def _take(self) -> bool:
         """Take what the receiver says; whether it said something."""
