@@ -6,22 +6,27 @@ A row is a tuple, a `Row`, a dict by column, a dataclass; or, if there is one co
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from numbers import Integral, Number, Real
 from struct import Struct
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
     DateType,
+    DayTimeIntervalType,
+    DoubleType,
     FloatType,
     IntegralType,
     MapType,
+    StringType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -34,7 +39,6 @@ from tutorial_pkg.core.spark_versions import TIME_TYPES
 
 _QUOTED = 80
 _SINGLE = Struct("<f")  # which minds the range; the native one makes infinity as well
-_WHOLE = {int, type(None)}  # a column of these alone goes to Arrow without a Python loop
 _NOT_FITTING = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 Convert = Callable[[Any], Any]
@@ -126,9 +130,12 @@ class RowPacker:
     def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
         index = self._names.index(field.name)
         try:
-            return self._complete(array.cast(field.type), index)
+            cast = array.cast(field.type)
+            if _infinities(cast) > _infinities(array):
+                raise pa.ArrowInvalid("a number is beyond FLOAT's range")
         except pa.ArrowException as error:
             raise ValueError(f"column {self._name(index)} of a record batch: {error}") from error
+        return self._complete(cast, index)
 
     def _complete(self, array: pa.Array, index: int) -> pa.Array:
         if array.null_count and not self.schema[index].nullable:
@@ -146,7 +153,7 @@ class RowPacker:
 
 
 def _to_arrow(values: Sequence[Any], kind: pa.DataType, convert: Convert | None) -> pa.Array:
-    if convert and not (convert is _whole and set(map(type, values)) <= _WHOLE):
+    if convert and not set(map(type, values)) <= _AS_THEY_ARE.get(convert, set()):
         values = [None if value is None else convert(value) for value in values]
     return pa.array(values, type=kind)
 
@@ -172,6 +179,12 @@ def _convert_of(kind: DataType) -> Convert | None:
         return _whole
     if isinstance(kind, FloatType):
         return _single
+    if isinstance(kind, DoubleType):
+        return _no_truth
+    if isinstance(kind, StringType):
+        return _text
+    if isinstance(kind, BinaryType):
+        return _bytes
     if isinstance(kind, TimestampType):
         return _aware
     if isinstance(kind, TimestampNTZType):
@@ -180,6 +193,8 @@ def _convert_of(kind: DataType) -> Convert | None:
         return _date
     if isinstance(kind, TIME_TYPES):
         return _time
+    if isinstance(kind, DayTimeIntervalType):
+        return _span
     if isinstance(kind, VariantType):
         return lambda variant: {"value": variant.value, "metadata": variant.metadata}
     if isinstance(kind, UserDefinedType):
@@ -200,9 +215,30 @@ def _whole(value: Any) -> Any:
     return value
 
 
+def _text(value: Any) -> Any:
+    """Arrow would decode it."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise ValueError("bytes are no text; say `.decode()`")
+    return value
+
+
+def _bytes(value: Any) -> Any:
+    """Arrow would encode it."""
+    if isinstance(value, str):
+        raise ValueError("a text is no bytes; say `.encode()`")
+    return value
+
+
+def _no_truth(value: Any) -> Any:
+    """Arrow would make 1.0 of `True`."""
+    if isinstance(value, bool):
+        raise ValueError("a truth is no number; say `int(...)`")
+    return value
+
+
 def _single(value: Any) -> Any:
     """Arrow would make infinity of 1e300."""
-    if isinstance(value, Real):
+    if isinstance(_no_truth(value), Real):
         try:
             _SINGLE.pack(float(value))
         except OverflowError:
@@ -253,6 +289,24 @@ def _time(value: Any) -> Any:
     return value
 
 
+def _span(value: Any) -> Any:
+    """Arrow would take a number for microseconds, and cut pandas' nanoseconds off."""
+    if isinstance(value, Number):
+        raise ValueError("a number is no interval; say `timedelta(seconds=...)`")
+    if getattr(value, "nanoseconds", 0):
+        raise ValueError("it has nanoseconds, and the column none; say `.round('us')`")
+    return value
+
+
+# Columns of these alone go to Arrow without a Python loop.
+_AS_THEY_ARE: dict[Convert, set[type]] = {
+    _whole: {int, type(None)},
+    _no_truth: {float, int, type(None)},
+    _text: {str, type(None)},
+    _bytes: {bytes, type(None)},
+}
+
+
 def _then(first: Convert, second: Convert | None) -> Convert:
     return (lambda value: second(first(value))) if second else first
 
@@ -274,16 +328,31 @@ def _struct_convert(kind: StructType) -> Convert:
     return convert
 
 
-def _list_convert(element: Convert | None) -> Convert | None:
-    if element is None:
-        return None
+def _list_convert(element: Convert | None) -> Convert:
+    """Arrow would take the letters of a text, and the keys of a dict."""
     each = _or_null(element)
-    return lambda values: [each(value) for value in values]
+
+    def convert(values: Any) -> list[Any]:
+        if isinstance(values, str | bytes | dict):
+            raise ValueError(f"a {type(values).__name__} is no list")
+        return [each(value) for value in values]
+
+    return convert
 
 
 def _map_convert(key: Convert | None, value: Convert | None) -> Convert:
     of_key, of_value = _or_null(key), _or_null(value)
-    return lambda items: [(of_key(k), of_value(v)) for k, v in dict(items).items()]
+    return lambda items: [(of_key(k), of_value(v)) for k, v in _pairs(items).items()]
+
+
+def _pairs(items: Any) -> dict[Any, Any]:
+    """Python would take a text of two letters for a pair, and the last of two equal keys."""
+    if isinstance(items, Mapping):
+        return dict(items)
+    pairs = isinstance(items, list | tuple) and all(isinstance(pair, tuple) for pair in items)
+    if not pairs or len(dict(items)) < len(items):
+        raise ValueError("a map is a dict, or a list of tuples, each with another key")
+    return dict(items)
 
 
 # ---- Columns of record batches that Arrow would cast, and make other values of -------------------
@@ -300,6 +369,10 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
     """Why a column must not be cast so; None if it may, or Arrow will say that it cannot."""
     if pa.types.is_dictionary(given):
         return _another_value(given.value_type, wanted)
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        has_names, names = [[field.name for field in kind] for kind in (given, wanted)]
+        if sorted(has_names) != sorted(names):  # Arrow would leave out, and fill up with nulls
+            return f"a struct has {has_names}, but the schema {names}"
     if pa.types.is_nested(wanted):
         reasons = (_another_value(*pair) for pair in _inner(given, wanted))
         return next(filter(None, reasons), None)
@@ -310,6 +383,11 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
         return (
             f"{given} has no zone, so it may be any moment; say which zone it is in: "
             '`pc.assume_timezone(column, "UTC")`'
+        )
+    if has == "time" and getattr(given, "tz", None) and not getattr(wanted, "tz", None):
+        return (
+            f"{given} has a zone, and the column none; say what a clock shows there: "
+            "`pc.local_timestamp(column)`"
         )
     return None
 
@@ -323,8 +401,21 @@ def _inner(given: pa.DataType, wanted: pa.DataType) -> Iterable[tuple[pa.DataTyp
     if pa.types.is_map(given) and pa.types.is_map(wanted):
         return [(given.key_type, wanted.key_type), (given.item_type, wanted.item_type)]
     if pa.types.is_struct(given) and pa.types.is_struct(wanted):
-        names = {field.name for field in given}
-        return [(given.field(each.name).type, each.type) for each in wanted if each.name in names]
+        return [(given.field(each.name).type, each.type) for each in wanted]
     if hasattr(given, "value_type") and pa.types.is_list(wanted):
         return [(given.value_type, wanted.value_type)]
     return []
+
+
+def _infinities(array: pa.Array) -> int:
+    """How many there are, also within lists, maps and structs: a cast to FLOAT may make some."""
+    kind = array.type
+    if pa.types.is_floating(kind):
+        return int(pc.sum(pc.is_inf(array)).as_py() or 0)
+    if pa.types.is_map(kind):
+        return _infinities(array.keys) + _infinities(array.items)
+    if pa.types.is_struct(kind):
+        return sum(map(_infinities, array.flatten()))
+    if hasattr(kind, "value_type") and not pa.types.is_dictionary(kind):
+        return _infinities(array.flatten())
+    return 0

@@ -127,6 +127,14 @@ def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
             "it has nanoseconds",
         ),
         (ArrayType(DateType()), [datetime(2026, 11, 22)], "it has a time, and the column none"),
+        (DoubleType(), True, "a truth is no number; say `int(...)`"),
+        (StringType(), b"a", "bytes are no text; say `.decode()`"),
+        (BinaryType(), "a", "a text is no bytes; say `.encode()`"),
+        (DayTimeIntervalType(), 5, "a number is no interval; say `timedelta(seconds=...)`"),
+        (DayTimeIntervalType(), pd.Timedelta(1, "ns"), "it has nanoseconds, and the column none"),
+        (ArrayType(StringType()), "ab", "a str is no list"),
+        (MapType(StringType(), StringType()), ["ab"], "a map is a dict, or a list of tuples, each"),
+        (MapType(StringType(), LongType()), [("a", 1), ("a", 2)], "a map is a dict, or a list of"),
     ],
 )
 def test_what_arrow_would_take_for_another_value_is_refused(
@@ -209,6 +217,9 @@ def test_a_record_batch_that_does_not_fit(batch: dict[str, Any], text: str) -> N
 
 NAIVE = datetime(2026, 7, 1, 12)
 NO_ZONE = "timestamp[us] has no zone, so it may be any moment; say which zone it is in: `pc.assume"
+
+
+FAR = pa.array([[("a", -1e39)]], pa.map_(pa.string(), pa.float64()))
 
 
 @pytest.mark.parametrize(
@@ -326,3 +337,24 @@ def test_many_rows_are_packed_on_the_way() -> None:
     for number in range(200_000):
         buffer.add(number)
     assert sum(batch.num_rows for batch in buffer.packed()) > 100_000
+
+
+FAR = pa.array([[("a", -1e39)]], pa.map_(pa.string(), pa.float64()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "reason"),
+    [
+        (FloatType(), pa.array([1e300]), "a number is beyond FLOAT's range"),
+        (ArrayType(FloatType()), pa.array([[1e300]]), "a number is beyond FLOAT's range"),
+        (MapType(StringType(), FloatType()), FAR, "a number is beyond FLOAT's range"),
+        (TimestampNTZType(), pa.array([AT]), "has a zone, and the column none; say what a clock"),
+        (INNER, pa.array([{"number": 1}]), "a struct has ['number'], but the schema ['number', 'a"),
+    ],
+)
+def test_what_arrow_would_change_in_a_cast_is_refused(
+    kind: DataType, values: pa.Array, reason: str
+) -> None:
+    batch = pa.RecordBatch.from_arrays([values], names=["value"])
+    with pytest.raises(ValueError, match=f"^column `value` .*: .*{re.escape(reason)}"):
+        RowPacker(StructType().add("value", kind)).fit(batch)

@@ -380,21 +380,16 @@ def test_heartbeats_that_the_schema_has_no_room_for(
 # ---- Functions that fail -------------------------------------------------------------------------
 
 
-def test_a_fill_that_raises_no_exception_ends_the_query_too(tmp_path: Path) -> None:
-    def fill(state: None, buffer: Buffer) -> None:
-        raise asyncio.CancelledError
-
-    source = SourceBuilder.stream("cancelled", NUMBER, lambda context: None).fill(fill).build()
-    with running(source, tmp_path) as run:
-        assert run.failure().endswith("`fill` of instance 0 failed: CancelledError")
-
-
 def fails(*_: Any) -> Any:
     raise LookupError("no\nsuch thing")
 
 
 def exits(*_: Any) -> Any:
     raise SystemExit("enough")
+
+
+def cancels(*_: Any) -> Any:
+    raise asyncio.CancelledError
 
 
 def adds_text(state: Any, buffer: Buffer) -> None:
@@ -415,6 +410,7 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"create": fails_on_the_second}, "`create` of instance 1 failed: ZeroDivisionError: "),
     ({"fill": fails}, "`fill` of instance 0 failed: LookupError: no such thing"),
     ({"fill": exits}, "`fill` of instance 0 failed: SystemExit: enough"),
+    ({"fill": cancels}, "`fill` of instance 0 failed: CancelledError"),
     ({"fill": adds_text}, "`fill` of instance 0 failed: ValueError: column `number` BIGINT cannot"),
     ({"fill": adds_a_token}, "ValueError: a row was added with a token, but there is no `acknow"),
     ({"snapshot": fails}, "`snapshot` of instance 0 failed: LookupError: no such thing"),
@@ -435,7 +431,10 @@ def test_a_function_that_fails_is_named_and_nothing_is_half_written(
     for name, function in given.items():
         getattr(builder, name)(function)
     with running(builder.build(), tmp_path) as run:
-        assert text in run.failure()
+        found = run.failure()
+        if "instance 0" in text:  # or the other one, if that was the first to fail
+            found = found.replace("instance 1", "instance 0")
+        assert text in found
     text_of_status = str(builder_status(tmp_path))
     assert "failed: " in text_of_status
     with running(builder.build(), tmp_path) as run:
