@@ -53,11 +53,12 @@ def reads_whole_pages(context: Any, split: str, start: int, end: int) -> Any:
                 yield one["id"], one["degrees"]
 
 
-def walks_for_ever(context: Any, split: str, start: int) -> int:
-    page = page_at(context, start)
-    while page["readings"]:
-        start = page["next"]
-    return start
+def latest_from_0(context: Any, split: str, start: int) -> int:
+    return latest(context, split, 0)
+
+
+def read_from_0(context: Any, split: str, start: int, end: int) -> Any:
+    return [row for row in read(context, split, 0, end) if row[0] >= start]
 
 
 test_13_1 = tried(
@@ -80,6 +81,8 @@ test_13_1 = tried(
         (latest, changed(read, ("        start = page", "        return\n        start = page"))),
         "took",
     ),
+    ((latest_from_0, read), "`latest` was given 130, and asked for the very first page"),
+    ((latest, read_from_0), "`read` was given 30, and asked for the very first page"),
     ((latest, lambda *_: None), "must give 250 rows, each once and in order: it gave 0"),
     ((lambda context, split: 0, read), "It raised TypeError"),
 )
@@ -109,7 +112,7 @@ def patiently(ask: Any, sleep: Any) -> Any:
     pause, left = 1.0, 30.0
     while True:
         status, headers, content = ask()
-        seconds = float(headers["Retry-After"] or pause)
+        seconds = max(1, float(headers["Retry-After"] or pause))
         if status not in (429, 503) or seconds > left:
             return status, headers, content
         sleep(seconds)
@@ -131,13 +134,13 @@ test_13_2 = tried(
     (patient(("status not in (429, 503)", "status < 500 and status != 429")), "After a 500 nobody"),
     (
         patient(('headers["Retry-After"] or pause', "pause")),
-        "sleep for [3] seconds, yours slept [1.0]",
+        "sleep for [3] seconds, yours slept [1]",
     ),
     (
         patient(('float(headers["Retry-After"] or pause)', 'float(headers["Retry-After"])')),
         "TypeError",
     ),
-    (patient(("2 * pause", "pause")), "sleep for [1, 2, 4] seconds, yours slept [1.0, 1.0, 1.0]"),
+    (patient(("2 * pause", "pause")), "sleep for [1, 2, 4] seconds, yours slept [1, 1, 1]"),
     (patient(("seconds > left", "False")), "at most 30 s in all"),
     (patient(("sleep(seconds)", "pass"), ("left - seconds", "left")), "Retry-After: 3"),
     (patient(("seconds > left", "seconds > 3")), "it returned the 429"),

@@ -34,12 +34,15 @@ def check_13_1(answer: Any) -> str:
         hill = context_of(url=f"{service.url}/hill")
         for start in (0, 130, THERE):
             _compare_end(_in_time(latest, hill, ALL, start), start)
+            _begins_there("latest", start, service)
         found = _in_time(latest, context_of(url=f"{service.url}/harbour"), ALL, 0)
         if found != 0:
             raise Wrong(f"Nothing was measured: `latest` must stay at 0, yours is {found!r}.")
         service.measure("hill", DEGREES[THERE:])
+        service.requests.clear()
         for start, end in ((0, THERE), (30, 130), (THERE - 20, THERE)):
             _compare_rows(_in_time(_rows, read, hill, start, end), start, end)
+            _begins_there("read", start, service)
     return "To the last page, and no further than `end`."
 
 
@@ -90,6 +93,13 @@ def _compare_end(found: Any, start: int) -> None:
     )
 
 
+def _begins_there(name: str, start: int, service: Weather) -> None:
+    """What is long past must not be asked for again, each time."""
+    if start and any(asked.path.endswith("from=0") for asked in service.requests):
+        raise Wrong(f"`{name}` was given {start}, and asked for the very first page: begin there.")
+    service.requests.clear()
+
+
 def _compare_rows(found: list[Any], start: int, end: int) -> None:
     called, wanted = f"read(…, {start}, {end})", [(n, DEGREES[n]) for n in range(start, end)]
     try:
@@ -130,6 +140,7 @@ def check_13_2(answer: Callable[..., Any]) -> str:
     _compare_waits(answer, [_BUSY, _BUSY, _BUSY, _OK], [1, 2, 4])
     _gives_up(answer, [_BUSY] * MOST_CALLS, 15)
     _gives_up(answer, [(429, {"Retry-After": "3600"})] * MOST_CALLS, 0)
+    _gives_up(answer, [(429, {"Retry-After": "0"})] * MOST_CALLS, 0)
     return "It waits as long as it is told, and not for ever."
 
 
