@@ -37,6 +37,7 @@ IGNORED = [f"--ignore=tests/integration/test_{name}.py" for name in LEFT_OUT]
 TESTS = ("tests/integration", *IGNORED)
 # All subjects of the kit, which are a part of the soak.
 KIT = ("tests/integration/test_kit.py", "-k", "of_ours", "-m", "soak")
+AT_ONCE = ("-n", "3", "--dist", "loadscope")
 MOVING = ("tests/versions", "-m", "soak")
 
 CONFORMANCE = PAGE.with_name("conformance.md")
@@ -58,17 +59,7 @@ def main(versions: Sequence[str]) -> None:
 def run(spark: str, python: Path, name: str, what: Sequence[str]) -> None:
     """Failures are in the results, so pytest's own exit code says nothing more."""
     report = results(spark) / f"{name}.xml"
-    command = [
-        python,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "3",
-        "--dist",
-        "loadscope",
-        f"--junitxml={report}",
-    ]
+    command = [python, "-m", "pytest", "-q", *AT_ONCE, f"--junitxml={report}"]
     code = subprocess.run([*command, *what], cwd=ROOT, check=False).returncode
     if code not in (0, 1):
         sys.exit(f"the tests with Spark {spark} did not run: pytest ended with {code}")

@@ -5,16 +5,20 @@ A Python has either classic sessions or those of Spark Connect, so this one is a
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tests.integration import kit_subjects
+from tests.services.databases import new_database
 from tutorial_pkg import (
     Peeked,
     QueryMetrics,
@@ -30,8 +34,10 @@ from tutorial_pkg import (
     start_spark,
 )
 from tutorial_pkg.builder import Buffer
+from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.observe import LogRowsSink
+from tutorial_pkg.processes.services import start_postgres
 from tutorial_pkg.testing import Report, examine_sink, examine_source
 
 SECONDS = 120
@@ -101,6 +107,23 @@ def test_a_lake_is_written_and_read(
     assert writer.start(str(tmp_path / "lake")).awaitTermination(SECONDS)
     read = spark.read.format(name).options(**kind).load(str(tmp_path / "lake"))
     assert sorted(row.value for row in read.collect()) == sorted(LINES)
+
+
+def test_a_table_of_a_database_is_written_and_read(
+    spark: SparkSession, lines: Path, tmp_path: Path
+) -> None:
+    folder = Path(tempfile.mkdtemp(dir=work_dir("tests")))  # its server may run as another user
+    with start_postgres(folder / "postgres") as server:
+        url = new_database(server)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept (value TEXT)")
+        stream = spark.readStream.format("file_lines").load(str(lines))
+        writer = stream.writeStream.format("postgres").options(url=url, table="kept")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
+        rows = spark.read.format("postgres").options(url=url, table="kept").load()
+        assert sorted(row.value for row in rows.collect()) == sorted(LINES)
+    shutil.rmtree(folder)
 
 
 def test_items_can_be_made_up(spark: SparkSession) -> None:

@@ -12,27 +12,20 @@ import pytest
 from tests.conftest import OVER_CONNECT
 
 ROOT = Path(__file__).parents[2]
-# The formats that need a server, in tests that the classic session has, too.
-SERVERS = (
-    "tests/services/test_kafka.py",
-    "tests/services/test_nats.py",
-    "tests/services/test_postgres_read.py",
-    "tests/services/test_postgres_sink.py",
+TESTS = (
+    "tests/connect/over_connect.py",
+    "tests/services/test_kafka.py::test_read_with_spark",
+    "tests/services/test_nats.py::test_read_with_spark",
 )
 
 
 @pytest.mark.soak
 def test_what_runs_over_spark_connect() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/connect/over_connect.py",
-    ]
     run = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, OVER_CONNECT: "yes"}, capture_output=True, text=True
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
+        cwd=ROOT,
+        env={**os.environ, OVER_CONNECT: "yes"},
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stdout[-5_000:]

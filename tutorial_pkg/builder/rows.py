@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Row
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -35,7 +34,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from tutorial_pkg.core.spark_versions import TIME_TYPES
+from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
 
 _QUOTED = 80
 _SINGLE = Struct("<f")  # which minds the range; the native one makes infinity as well
@@ -54,7 +53,7 @@ class RowPacker:
 
     def __init__(self, schema: StructType) -> None:
         self.schema = schema
-        self.arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        self.arrow_schema = arrow_schema(schema)
         self._names = schema.fieldNames()
         self._known = frozenset(self._names)
         self._converts = [_convert_of(field.dataType) for field in schema]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark import accumulators
 from pyspark.sql import datasource, types
 from pyspark.sql.datasource import (
@@ -19,6 +20,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     InputPartition,
 )
+from pyspark.sql.pandas.types import to_arrow_schema
 
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # from Spark 4.2 on
 HAS_ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")  # from Spark 4.1 on
@@ -129,6 +131,13 @@ else:
 
 
 # ---- Names that came or went -------------------------------------------------------------------
+
+
+def arrow_schema(schema: types.StructType) -> pa.Schema:
+    """With timestamps of UTC; before Spark 4.2 there are no others."""
+    zone: Any = {"timezone": "UTC"} if HAS_LIMITS else {}
+    return to_arrow_schema(schema, **zone)
+
 
 # Those whose values are dates or times; Spark 4.0 has no name for all of them.
 TIME_TYPES: tuple[type[types.DataType], ...] = tuple(
