@@ -9,7 +9,13 @@ from setuptools import setup
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "tutorial_pkg"
 KIT = HERE / "spark_connector_tests"
-BELOW = ("core.errors", "core.extras", "core.waiting", "processes.query_process")
+BELOW = (
+    "core.errors",
+    "core.extras",
+    "core.spark_versions",
+    "core.waiting",
+    "processes.query_process",
+)
 
 
 def renamed(text: str) -> str:

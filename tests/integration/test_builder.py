@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession, functions
 from pyspark.sql.streaming import StreamingQuery
 
+from tests.since import since_4_2
 from tutorial_pkg import SinkBuilder, SourceBuilder, builder_status, last_error
 from tutorial_pkg.builder import Buffer, boolean, integer
 from tutorial_pkg.processes.query_process import wait_until
@@ -182,6 +183,7 @@ def test_functions_that_capture_a_session_or_a_frame_are_refused(spark: SparkSes
             builder.build()
 
 
+@since_4_2
 def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     def fill(state: list[int], buffer: Buffer) -> None:
         buffer.add(state.pop())
@@ -207,7 +209,7 @@ def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     assert [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]] == [200, 200, 100]
 
 
-@pytest.mark.parametrize("without_log", [False, True])
+@pytest.mark.parametrize("without_log", [pytest.param(False, marks=since_4_2), True])
 def test_pages_through_the_log_and_without_one(
     spark: SparkSession, tmp_path: Path, without_log: bool
 ) -> None:

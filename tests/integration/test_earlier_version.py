@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tutorial_pkg.core.spark_versions import HAS_LIMITS
+
 WRITTEN = Path(__file__).parents[1] / "earlier" / "written"
 
 
@@ -43,7 +45,8 @@ def test_a_log_and_a_cpu_log_go_on(
     )
     query = lines.writeStream.format("cpu_log").trigger(availableNow=True)
     query = query.option("checkpointLocation", str(written / "checkpoint"))
-    query.start(str(written / "cpu_log")).awaitTermination()
+    for _ in range(1 if HAS_LIMITS else 2):  # there the batch that has to come again is all
+        query.start(str(written / "cpu_log")).awaitTermination()
     sent = [f"{name}{number}" for name in "abcd" for number in range(150)]
     sent += [f"e{number}" for number in range(20)]
     assert items(spark, written / "cpu_log") == Counter(sent)

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource
 
 from tests.integration import kit_sink_mutants, kit_source_mutants
 from tests.integration.kit_source_mutants import AWAY, DOWN, RESTARTED, SLOW, row
+from tutorial_pkg.core.spark_versions import HAS_LIMITS
 from tutorial_pkg.processes.query_process import wait_for_end
 from tutorial_pkg.testing import (
     LIMIT,
@@ -149,6 +150,8 @@ def of_either(value: object) -> str:
 
 @pytest.mark.parametrize(("examine", "describe", "mutant"), MUTANTS, ids=of_either)
 def test_a_mistake_is_found(spark: SparkSession, examine, describe, mutant) -> None:
+    if not HAS_LIMITS and broken_by(mutant).endswith("available_now"):
+        pytest.skip("before Spark 4.2 a source learns of no trigger")
     report = examine(describe(mutant), spark, only=[broken_by(mutant)])
     [verdict] = report.verdicts
     assert verdict.mark == ("!" if verdict.name == "unknown_option" else "✗"), report

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
 
+from tests.since import since_4_1
 from tutorial_pkg import last_error, start_spark
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.worker import CORES, cores
@@ -82,6 +83,7 @@ def test_what_plans_a_source_knows_the_cores_of_the_session(
     assert spark.read.format("cores").load().first().cores == 7
 
 
+@since_4_1
 def test_python_talks_over_unix_sockets_in_a_folder_of_its_own(spark: SparkSession) -> None:
     spark.range(3).mapInArrow(lambda batches: batches, "id long").collect()
     folder = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
@@ -156,7 +158,9 @@ def test_two_sessions_in_a_row_with_other_settings_are_quiet(tmp_path: Path) -> 
     done = run_python(TWO_SESSIONS, tmp_path, "--driver-memory 600m pyspark-shell")
     assert (done.returncode, done.stderr) == (0, "")
     told, first, brought, _, second, again, seen = done.stdout.splitlines()
-    assert told.startswith("Spark 4.3.0 runs on 2 cores. UI: off Log: .work/logs/spark-")
+    assert told.startswith(
+        f"Spark {pyspark.__version__} runs on 2 cores. UI: off Log: .work/logs/spark-"
+    )
     log = tmp_path / told.split("Log: ")[1]
     assert log.is_file(), "what the JVM prints went nowhere"
     assert not list(tmp_path.glob(".work/spark/sockets-*"))

@@ -53,6 +53,8 @@ def whole_python(spark: str) -> Path:
     with _made(folder) as new:
         if new:
             see(_python(folder), packages_of(lean), OWN, ROOT)
+            for program in lean.parent.glob("*spark*"):  # spark-submit and what it calls
+                (folder / "bin" / program.name).symlink_to(program)
     return _python(folder)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from tutorial_pkg.core.spark_versions import HAS_LIMITS
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
     UNKNOWN,
@@ -27,7 +28,14 @@ from tutorial_pkg.testing.common_promises import (
 from tutorial_pkg.testing.described import LIMIT
 from tutorial_pkg.testing.driver import Driver
 from tutorial_pkg.testing.inside import check_rows
-from tutorial_pkg.testing.promise import Broken, NothingWorks, Promise, check_once, promise
+from tutorial_pkg.testing.promise import (
+    Broken,
+    NothingWorks,
+    NotTried,
+    Promise,
+    check_once,
+    promise,
+)
 from tutorial_pkg.testing.queries import Seen, forget_last_commit, offsets
 from tutorial_pkg.testing.source_trial import MANY, PORTION, SourceTrial
 from tutorial_pkg.testing.values import comparable
@@ -444,6 +452,8 @@ def available_now(trial: SourceTrial) -> None:
 )
 def limited_available_now(trial: SourceTrial) -> None:
     """Rows for several batches of 10 wait unread, for a query with this trigger and the limit."""
+    if trial.source.python and not HAS_LIMITS:
+        raise NotTried("before Spark 4.2 a source in Python does not learn of this trigger")
     trial.feed_unread(3 * LIMIT + 3)
     trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True))
     trial.compare("after availableNow with a limit")
