@@ -25,7 +25,7 @@ from tutorial_pkg.session.socket_folder import socket_folder
 
 PROJECT = Path(__file__).parents[1]
 # The start is what 00 is about; 01 reads what its JVM prints; 15 leaves its JVM for a cluster.
-WARM = ("02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14")
+COLD = ("00", "01", "15")
 SECONDS = 120
 
 ATTACH = """
@@ -54,7 +54,7 @@ class WarmJvm:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
         yield  # the kernel starts
-        if isinstance(item, IPyNbCell) and item.cell_num == 0 and item.parent.path.stem[:2] in WARM:
+        if isinstance(item, IPyNbCell) and item.cell_num == 0 and not is_cold(item):
             self._end_if_in_use()
             self._gateway = self._gateway or launched()
             client = item.parent.kernel.kc
@@ -81,6 +81,10 @@ class WarmJvm:
         """A notebook that fails leaves its Spark running, and a JVM has one Spark at a time."""
         if self._gateway and has_spark(self._gateway.jvm):
             self.end()
+
+
+def is_cold(item: IPyNbCell) -> bool:
+    return item.parent.path.name.startswith(COLD)
 
 
 def has_spark(jvm: Any) -> bool:
