@@ -1,4 +1,7 @@
-"""network_lines on real Spark: TLS, senders with a name, and receivers of their own."""
+"""network_lines on real Spark: TLS, and one query behind several receivers.
+
+Notebook 16 has the rest: senders with a name, and queries that restart behind a receiver.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import Certificates
-from tests.network_queries import HOST, network_lines, offsets, rows, start_query, to_parquet
+from tests.network_queries import HOST, offsets, rows, start_query, to_parquet
 from tests.receivers import ReceiverProcess
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import network_status
-from tutorial_pkg.connectors.network_lines.forward import send_named
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
 from tutorial_pkg.processes.query_process import wait_until
 
@@ -56,29 +58,6 @@ def test_tls_and_who_sent_what(spark, tmp_path, free_ports, certificates, capsys
         ("from 7", "host-7"),
         *((f"line {number}", "host-8") for number in range(3)),
     ]
-
-
-def test_a_named_file_goes_on_when_the_query_restarts(spark, tmp_path, free_ports) -> None:
-    port, file, expected = free_ports(1), tmp_path / "file", []
-    for turn in range(3):
-        query = start_query(spark, tmp_path, port)
-        expected += write(file, turn * 1_013, 1_013)
-        assert send_named(file, HOST, port, "host-7") == 1_013
-        query.processAllAvailable()
-        query.stop()
-    assert sorted(rows(spark, tmp_path)) == sorted(expected)
-
-
-def test_queries_restart_behind_a_receiver(spark, tmp_path, free_ports) -> None:
-    port, file, expected = free_ports(1), tmp_path / "file", []
-    with ReceiverProcess(tmp_path / "log", port):
-        for turn in range(3):
-            expected += write(file, turn * 101, 101)
-            send_named(file, HOST, port, "host-7")
-            query = to_parquet(network_lines(spark, tmp_path, 1), tmp_path).start()
-            _wait_for_rows(spark, tmp_path, len(expected))
-            query.stop()
-    assert sorted(rows(spark, tmp_path)) == sorted(expected)
 
 
 def _wait_for_rows(spark, folder: Path, count: int) -> None:
