@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 READ_BYTES = 1 << 20
@@ -41,6 +43,17 @@ def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
         raise OSError(error.errno, text) from None
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An error of the system in this block names `path`: that of a full disk names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def sync_directory(directory: Path) -> None:
     """Make new names in `directory` survive a power failure."""
     handle = os.open(directory, os.O_RDONLY)
@@ -60,8 +73,9 @@ def replace_file(
     """
     data = content.encode() if isinstance(content, str) else content
     draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        with os.fdopen(open_own(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as new:
+        with naming(file), os.fdopen(open_own(draft, flags, mode), "wb") as new:
             new.write(data)
             if survives_power_failure:
                 new.flush()

@@ -32,7 +32,7 @@ try:
 except ModuleNotFoundError:
     from zlib import crc32
 
-from tutorial_pkg.core.disk import make_folder, open_own, sync_directory
+from tutorial_pkg.core.disk import make_folder, naming, open_own, sync_directory
 from tutorial_pkg.core.places import unseen_text
 from tutorial_pkg.durable_log.lock import FOLDER_MODE
 
@@ -241,7 +241,8 @@ class SegmentWriter:
         header = fields + _CHECKSUM.pack(crc32(fields))
         if self.end - self._base >= self._segment_bytes:
             self._roll()
-        written = os.writev(self._file, [header, payload])
+        with naming(self.directory):
+            written = os.writev(self._file, [header, payload])
         if written < HEADER_BYTES + len(payload):
             os.ftruncate(self._file, self.end - self._base)
             raise OSError(f"{self.directory}: no room for a frame of {len(payload)} bytes")
@@ -264,7 +265,8 @@ class SegmentWriter:
 
     def _sync_file(self) -> None:
         try:
-            os.fdatasync(self._file)
+            with naming(self.directory):
+                os.fdatasync(self._file)
         except OSError as failure:
             self._sync_failure = failure
             raise

@@ -32,7 +32,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_draft(
     file = tmp_path / "id"
     replace_file(file, "old")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(OSError, match=f"No space left on device: '{file}'"):
         replace_file(file, "new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -198,6 +199,17 @@ def test_full_disk_leaves_whole_frames(tmp_path, monkeypatch: pytest.MonkeyPatch
     log.append(b"room\n", 1, 0)
     assert read(tmp_path, 0, log.end) == [*PAYLOADS, b"room\n"]
     log.close()
+
+
+def test_an_error_of_the_system_names_the_log(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = write(tmp_path, PAYLOADS)
+    for name, work in (("writev", lambda: log.append(b"x\n", 1, 0)), ("fdatasync", log.sync)):
+        monkeypatch.setattr(os, name, full)
+        with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+            work()
 
 
 def test_sync_reaches_every_file_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

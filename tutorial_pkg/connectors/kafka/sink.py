@@ -142,10 +142,14 @@ def _numbers(column: pa.Array) -> list[int]:
 
 
 def _pairs(column: pa.Array) -> list[list[tuple[str, bytes | None]] | None]:
-    return [
-        found and [(header["key"], header["value"]) for header in found]
-        for found in column.to_pylist()
-    ]
+    return [found and [_pair(header) for header in found] for found in column.to_pylist()]
+
+
+def _pair(header: dict[str, Any] | None) -> tuple[str, bytes | None]:
+    """The client takes a key to its first NUL."""
+    if header is None or header["key"] is None or "\0" in header["key"]:
+        raise ValueError(f"column `headers` cannot hold {header}: a header has a key, without NUL")
+    return header["key"], header["value"]
 
 
 # ---- The sink ------------------------------------------------------------------------------------

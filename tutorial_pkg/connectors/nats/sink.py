@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
 from itertools import repeat
@@ -23,6 +24,7 @@ from tutorial_pkg.core.columns import check_columns, places
 ID = "Nats-Msg-Id"
 CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # sent before their answers are awaited
 DIGEST_BYTES = 12
+HEADER_NAME, HEADER_VALUE = re.compile(r"[!-9;-~]+"), re.compile(r"(?!\s)[^\r\n]*(?<!\s)")
 
 _COLUMNS: dict[str, tuple[DataType, ...]] = {
     "data": (StringType(), BinaryType()),
@@ -81,8 +83,7 @@ class Publisher:
         columns = batch.schema.names
         headers = batch["headers"].to_pylist() if "headers" in columns else repeat(None, count)
         for subject, payload, pairs in zip(subjects, data, headers, strict=True):
-            given = {name: value or "" for name, value in pairs or ()}
-            yield self._message(subject, payload or b"", given)
+            yield self._message(subject, payload or b"", _headers(pairs or ()))
 
     def _message(self, subject: str, data: bytes, headers: dict[str, str]) -> Message:
         """With the id of this row, unless the row brings one.
@@ -97,6 +98,18 @@ class Publisher:
             number = self._equal[digest.digest()]
             headers[ID] = f"{self._prefix}/{digest.hexdigest()}-{number}"
         return Message(subject, data, headers)
+
+
+def _headers(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Of what it cannot send, the client leaves out or changes some without a word."""
+    found = {name: value or "" for name, value in pairs}
+    for name, value in found.items():
+        if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
+            raise ValueError(
+                f"column `headers` cannot hold {name!r}: {value!r}. A name is of visible ASCII "
+                "without `:`; a value has no newline in it, and no blank at either end"
+            )
+    return found
 
 
 def _chunks(messages: Iterator[Message]) -> Iterator[list[Message]]:

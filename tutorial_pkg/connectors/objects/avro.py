@@ -167,5 +167,6 @@ def _avro_type(kind: DataType, name: str) -> Any:
         digits = {"precision": kind.precision, "scale": kind.scale}
         return {"type": "bytes", "logicalType": "decimal", **digits}
     if type(kind) not in _AVRO:
-        raise ValueError(f"Avro has no type for {kind.simpleString()}")
+        column = name.partition("_")[2]
+        raise ValueError(f"column `{column}`: Avro has no type for {kind.simpleString()}")
     return _AVRO[type(kind)]

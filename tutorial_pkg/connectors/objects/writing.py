@@ -45,7 +45,16 @@ def _parquet(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write
 def _csv(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Finish]:
     how = pa.csv.WriteOptions(include_header=options.header)
     writer = pa.csv.CSVWriter(file, schema, write_options=how)
-    return writer.write_batch, writer.close
+
+    def write(batch: pa.RecordBatch) -> None:
+        if len(schema) == 1 and batch.column(0).null_count:
+            raise ValueError(
+                f"column `{schema[0].name}`: a null alone would be an empty line of csv, which "
+                "readers leave out; add a column, or use another format"
+            )
+        writer.write_batch(batch)
+
+    return write, writer.close
 
 
 def _avro(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Finish]:
