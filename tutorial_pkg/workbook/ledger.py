@@ -4,29 +4,40 @@ A ledger keeps books. A book has entries, numbered 1, 2, 3 …, and each is a li
 booked stays, under its number. A book that nobody has written to is empty.
 
 Connect by TCP, send a request, read the reply. All lines are UTF-8 and end with a newline. A
-connection may be used for several requests, one after the other.
+connection may be used for several requests, one after the other. Here `>` is what you send, and `<`
+is what you get.
 
-    LAST orders                 the number of the newest entry of the book `orders`, 0 if there is
-    OK 117                      none
+    > LAST orders
+    < OK 117
 
-    PAGE orders 0               the newest 50 entries, newest first; PAGE orders 1 gives the 50
-    OK 50                       before these, and so on. The reply says how many lines follow:
-    117 nuts                    each is a number, a space and the text.
-    116 bolts
-    …
+The number of the newest entry of the book `orders`, or 0 if the book is empty.
 
-    BOOK orders till-7 2041 2   `till-7` books two lines, which follow the request: both or none,
-    nuts                        side by side. 2041 is the memo of `till-7`: any word, kept in the
-    bolts                       same step. The reply has the number of the last line.
-    OK 119
+    > PAGE orders 0
+    < OK 50
+    < 117 nuts
+    < 116 bolts
+      …
 
-    MEMO orders till-7          the memo of the last BOOK by `till-7` in this book, or - if there
-    OK 2041                     was none
+The newest 50 entries, newest first. `PAGE orders 1` has the 50 entries before these, and so on. The
+first line of the reply says how many lines follow. Each is a number, a space and the text.
+
+    > BOOK orders till-7 2041 2
+    > nuts
+    > bolts
+    < OK 119
+
+`till-7` books two lines: both or none, side by side. 2041 is the memo of `till-7`. It may be any
+word, and it is kept in the same step. The reply has the number of the last line.
+
+    > MEMO orders till-7
+    < OK 2041
+
+The memo of the last BOOK by `till-7` in this book, or `-` if there was none.
 
 What to be prepared for:
 
 - `BUSY 0.05`: nothing was done. Ask again after so many seconds.
-- `NO …`: the request is wrong, and the text says why. To repeat it is of no use.
+- `NO …`: the request is wrong, and the text says why. The connection is closed. Do not repeat it.
 - Pages are counted from the newest entry at that moment. Others book while you turn pages.
 - A reply may take a second.
 - The ledger is restarted at times. A connection then breaks, also in the middle of a reply, and
@@ -50,7 +61,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 from tutorial_pkg.core.patience import patiently
 from tutorial_pkg.core.ports import LOOPBACK, is_free
@@ -141,10 +152,10 @@ class Connection(socketserver.StreamRequestHandler):
         try:
             words = _words(request)
             lines = self._body(words)
+            trouble = self.server.befalls(request)
         except Refused as refused:
             self.wfile.write(f"NO {refused}\n".encode())
             return False  # nobody knows where the next request begins
-        trouble = self.server.trouble(request)
         if trouble == BUSY:
             self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
             return True
@@ -226,7 +237,11 @@ class LedgerServer(socketserver.ThreadingTCPServer):
         self.books, self.trouble = Books(file), trouble
         self.address = f"{LOOPBACK}:{self.server_address[1]}"
 
-    def __enter__(self) -> LedgerServer:
+    def befalls(self, request: str) -> str:
+        """What trouble a request meets; raises `Refused`."""
+        return self.trouble(request)
+
+    def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
 

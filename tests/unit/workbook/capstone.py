@@ -67,11 +67,17 @@ def read(context: Any, book: str, start: int, end: int) -> Iterator[tuple[int, s
     yield from ((number, found[number]) for number in range(start, end))
 
 
-def source_of(latest: Callable[..., Any], read: Callable[..., Any]) -> type[DataSource]:
+def splits(context: Any) -> dict[str, int]:
+    return {context.options.book: 1}
+
+
+def source_of(
+    latest: Callable[..., Any], read: Callable[..., Any], splits: Callable[..., Any] = splits
+) -> type[DataSource]:
     builder = SourceBuilder.replayable(
         "orders",
         "number LONG, text STRING",
-        splits=lambda context: {context.options.book: 1},
+        splits=splits,
         latest=latest,
         read=read,
     )

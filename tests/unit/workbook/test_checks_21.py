@@ -17,6 +17,7 @@ from tests.unit.workbook.capstone import (
     sink_of,
     source_of,
 )
+from tutorial_pkg import SourceBuilder
 from tutorial_pkg.workbook.checks import check_21_1, check_21_2, check_21_3, notebook_21
 
 
@@ -82,6 +83,14 @@ test_21_2 = tried(
     check_21_2,
     (source_of(latest, read), "✓ Each entry once"),
     (read, "A data source class is wanted"),
+    (
+        SourceBuilder.cursor("orders", "number LONG", lambda context, split, at: []).build(),
+        "This source needs a log",
+    ),
+    (
+        source_of(latest, read, splits=lambda context: [context.options.book]),
+        "an endless loop? A book begins at entry 1",
+    ),
     (source_of(latest, pages_one_by_one), "while others book: of the entries 1 to 120"),
     (
         source_of(changed(latest, (" + 1", "")), read),
@@ -117,7 +126,7 @@ test_21_3 = tried(
     ),
     (changed_commit(("{context.query}", "me")), "after another query: book as"),
     (changed_commit(("    if lines:\n        ", "    ")), "BOOK takes 1 to 10000 lines"),
-    (changed_commit(("patiently(book_once)", "book_once()")), "It raised FunctionError"),
+    (changed_commit(("patiently(book_once)", "book_once()")), "✓ Each batch once and whole"),
     (
         changed_commit(
             ("            ask(", "            patiently(lambda: ask("),

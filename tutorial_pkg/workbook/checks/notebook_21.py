@@ -17,7 +17,16 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.core.ports import LOOPBACK
 from tutorial_pkg.workbook.checks.trial import as_task, copied, latest, scratch, written
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
-from tutorial_pkg.workbook.ledger import BUSY, CUT, LOST, SLOW, LedgerServer, entries, no_trouble
+from tutorial_pkg.workbook.ledger import (
+    BUSY,
+    CUT,
+    LOST,
+    SLOW,
+    LedgerServer,
+    Refused,
+    entries,
+    no_trouble,
+)
 
 # ---- Exercise 1: one request ---------------------------------------------------------------------
 
@@ -151,6 +160,8 @@ def _named(error: type[Exception]) -> str:
 
 MANY = 120  # entries: more than two pages
 FAR = 3_000
+MOST_IN_A_CHECK = 2_000  # requests
+_SOON = {"retrySeconds": "2", "retryPauseMillis": "1"}  # what the builder repeats by itself
 MOST_REQUESTS = 12  # for the 50 oldest of FAR entries
 
 
@@ -167,9 +178,21 @@ class _Trouble:
         return turns[len(self.requests) % len(turns)] if turns else ""
 
 
+class _Ledger(LedgerServer):
+    """It ends a client that asks for ever."""
+
+    requests = 0
+
+    def befalls(self, request: str) -> str:
+        self.requests += 1
+        if self.requests > MOST_IN_A_CHECK:
+            raise Refused(f"{MOST_IN_A_CHECK} requests: an endless loop? A book begins at entry 1")
+        return super().befalls(request)
+
+
 @contextmanager
 def _ledger() -> Iterator[LedgerServer]:
-    with scratch() as folder, LedgerServer(folder / "ledger.db") as server:
+    with scratch() as folder, _Ledger(folder / "ledger.db") as server:
         yield server
 
 
@@ -184,8 +207,10 @@ def _feed(server: LedgerServer, count: int) -> None:
 def check_21_2(answer: Any) -> str:
     """Does the source `answer` read each entry of the book once, whatever the ledger does?"""
     _must_be_built(answer, "SourceBuilder.replayable(...)")
+    if getattr(answer, "reads_log", False):
+        raise Wrong("This source needs a log. The ledger can be asked again: use `replayable`.")
     with _ledger() as server:
-        reader = answer({"address": server.address, "book": "orders"}).streamReader(_ENTRY)
+        reader = answer({"address": server.address, "book": "orders", **_SOON}).streamReader(_ENTRY)
         start = reader.initialOffset()
         _must_read(reader, start, latest(reader, start), 0, "an empty book")
         _feed(server, MANY)
@@ -282,7 +307,7 @@ class _SinkTrial:
     """Batches for the book "copies"; what must be in it by now."""
 
     def __init__(self, sink: Any, server: LedgerServer) -> None:
-        options = {"address": server.address, "book": "copies"}
+        options = {"address": server.address, "book": "copies", **_SOON}
         self._writer = sink(options).streamWriter(_ROW, False)
         self._server, self._batch, self._wanted = server, 0, Counter[str]()
 
