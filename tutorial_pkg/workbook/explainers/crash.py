@@ -69,19 +69,19 @@ STEPS = {  # by the point of the crash
         "recorded",
         "One rename has put the record in place. It says which staged lines go where, and that "
         "batch 2 is done. From now on the batch is in.",
-        "The sink carried out the record it found. Spark ran the batch again, and the sink saw "
-        "that it has it.",
+        "The sink carried out the record that it found. Then Spark ran the batch again, and the "
+        "sink recognised it.",
     ),
     "half_applied": Step(
         "half applied",
         "The lines of one task are in the file that readers see. Those of the other are not yet.",
-        "The sink carried out the rest of the record. Spark ran the batch again, and the sink saw "
-        "that it has it.",
+        "The sink carried out the rest of the record. Then Spark ran the batch again, and the sink "
+        "recognised it.",
     ),
     "applied": Step(
         "applied",
         "Readers see all lines, and the staged files are gone. Spark does not know that yet.",
-        "Spark ran the batch again, and the sink saw that it has it. It wrote nothing.",
+        "Spark ran the batch again. The sink recognised it, and wrote nothing.",
     ),
     "committed": Step(
         "committed",
