@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import first_of_free_ports
 from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg.workbook.rerun import KERNEL
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -132,7 +133,9 @@ def test_the_explainers_are_widgets_that_can_be_played_with(lab: str, page: obje
         for name in ("watermark_explainer", "crash_explainer")
     ]
     PICTURES.mkdir(parents=True, exist_ok=True)
-    nbformat.write(new.new_notebook(cells=cells), PICTURES / "explainers.ipynb")
+    notebook = new.new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
+    nbformat.write(notebook, PICTURES / "explainers.ipynb")
+    page.set_default_timeout(180_000)
     page.goto(f"{lab}/lab/tree/.work/browser/explainers.ipynb?token={TOKEN}&reset")
     page.wait_for_function(KERNEL_IS_IDLE)
     page.evaluate(RUN_ALL)
