@@ -21,22 +21,23 @@ from tutorial_pkg.connectors.network_lines.sender import (
 
 
 class Receiver:
-    """Takes everything that `connections` senders send."""
+    """Takes everything that `connections` senders send, and says `answer` to each."""
 
-    def __init__(self, connections: int = 1) -> None:
+    def __init__(self, connections: int, answer: bytes) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
         self.received: list[bytes] = []
         self.close_now = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(connections,))
+        self._thread = threading.Thread(target=self._run, args=(connections, answer))
         self._thread.start()
 
-    def _run(self, connections: int) -> None:
+    def _run(self, connections: int, answer: bytes) -> None:
         clients = [self._server.accept()[0] for _ in range(connections)]
         for client in clients:
             self.received.append(b"".join(iter(lambda c=client: c.recv(65536), b"")))
         self.close_now.wait(SECONDS)
         for client in clients:
+            client.sendall(answer)
             client.close()
 
     def close(self) -> None:
@@ -46,8 +47,10 @@ class Receiver:
 
 
 @contextmanager
-def receiver(connections: int = 1, close_at_once: bool = True) -> Iterator[Receiver]:
-    opened = Receiver(connections)
+def receiver(
+    connections: int = 1, close_at_once: bool = True, answer: bytes = b""
+) -> Iterator[Receiver]:
+    opened = Receiver(connections, answer)
     if close_at_once:
         opened.close_now.set()
     try:
@@ -171,62 +174,21 @@ def test_what_is_no_line(line: object) -> None:
     assert str(error.value) == f"a line must be str or bytes, got {line!r}"
 
 
-class FewSlots:
-    """Accepts one sender after the other, as a receiver without free slots does."""
-
-    def __init__(self, senders: int, answer: bytes = b"") -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port = self._server.getsockname()[1]
-        self.received: list[int] = []
-        self._thread = threading.Thread(target=self._run, args=(senders, answer), daemon=True)
-        self._thread.start()
-
-    def _run(self, senders: int, answer: bytes) -> None:
-        for _ in range(senders):
-            client, _ = self._server.accept()
-            with client:
-                self.received.append(sum(map(len, iter(lambda c=client: c.recv(1 << 20), b""))))
-                client.sendall(answer)
-
-    def close(self) -> None:
-        self._thread.join(SECONDS)
-        self._server.close()
-
-
-def test_more_connections_than_slots_come_to_an_end() -> None:
-    """Those that wait for a slot get one when the others, which need not wait for them, end."""
-    there = FewSlots(3)
-    line = b"x" * 999
-    sending = threading.Thread(
-        target=send_lines,
-        args=("127.0.0.1", there.port, [line] * 100_000),
-        kwargs={"connections": 3},
-        daemon=True,
-    )
-    sending.start()
-    sending.join(SECONDS)
-    assert not sending.is_alive()
-    there.close()
-    assert sum(there.received) == 100_000 * 1_000
-
-
 def test_dropped_lines_are_an_error_that_counts_them() -> None:
-    there = FewSlots(2, b"network_lines dropped: 1 too_long\n")
-    with pytest.raises(LinesDroppedError) as error:
-        send_lines("127.0.0.1", there.port, ["a", "b", "c"], connections=2)
-    there.close()
-    assert str(error.value) == (
-        f"127.0.0.1:{there.port} dropped 2 of 3 lines (2 too_long); the others are in its log. How "
-        "long a line may be, the query's option `maxLineBytes` says"
-    )
+    with receiver(connections=2, answer=b"network_lines dropped: 1 too_long\n") as there:
+        with pytest.raises(LinesDroppedError) as error:
+            send_lines("127.0.0.1", there.port, ["a", "b", "c"], connections=2)
+        assert str(error.value) == (
+            f"127.0.0.1:{there.port} dropped 2 of 3 lines (2 too_long); the others are in its log. "
+            "How long a line may be, the query's option `maxLineBytes` says"
+        )
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n", b"network_lines " * 10_000])
 def test_who_says_what_no_receiver_would_say_has_confirmed_nothing(answer: bytes) -> None:
-    there = FewSlots(1, answer)
-    with pytest.raises(SenderRefusedError, match=r"^no `network_lines` listens there: it says '"):
+    expected = r"^no `network_lines` listens there: it says '"
+    with receiver(answer=answer) as there, pytest.raises(SenderRefusedError, match=expected):
         send_lines("127.0.0.1", there.port, ["a"])
-    there.close()
 
 
 def test_a_close_before_the_sender_has_ended_confirms_nothing() -> None:
