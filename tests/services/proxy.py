@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 REFUSALS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "503": (503, {}, b"<Error><Code>SlowDown</Code></Error>"),
     "full": (507, {}, b"<Error><Code>InsufficientStorage</Code></Error>"),
+    "expired": (400, {}, b"<Error><Code>ExpiredToken</Code></Error>"),  # as Amazon says it
 }
 TIMES = ("Date", "Last-Modified")
 
@@ -31,9 +32,14 @@ class Trouble(BaseHTTPRequestHandler):
     seen: ClassVar[list[str]]
 
     def _pass_on(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
         kind = type(self).trouble(self.command, self.path)
         self.seen.append(kind or "passed")
+        if kind == "interrupted":  # in the middle of an upload
+            self.rfile.read(length // 2)
+            self.close_connection = True
+            return None
+        body = self.rfile.read(length)
         if kind in REFUSALS:
             return self._answer(*REFUSALS[kind])
         if kind == "slow":

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import resource
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from tests.services.proxy import troubled
 from tests.unit.delta.test_delta import Query as DeltaQuery
@@ -79,10 +82,7 @@ def test_delta_commits_once_whatever_happens_on_the_way(
                 query.write(batch, [(batch, "a")], [(batch + 100, "b")])
         assert kind in seen
     for mode in ("append", "upsert"):
-        settings = {"endpoint": s3.uri, "allow_http": "true"}
-        table = DeltaTable(f"{bucket}/{mode}", storage_options=settings)
-        ids = sorted(table.to_pyarrow_table().column("id").to_pylist())
-        assert ids == [*range(5), *range(100, 105)]
+        assert ids_of(f"{bucket}/{mode}", s3) == [*range(5), *range(100, 105)]
 
 
 def test_a_killed_server_is_waited_for(s3: S3Server, bucket: str) -> None:
@@ -99,7 +99,7 @@ def test_a_killed_server_is_waited_for(s3: S3Server, bucket: str) -> None:
     assert Counter(row["value"] for row in got) == Counter("ab")
 
 
-@pytest.mark.parametrize("kind", ["503", "full", "lost"])
+@pytest.mark.parametrize("kind", ["503", "full", "lost", "interrupted"])
 def test_an_upload_that_never_succeeds_leaves_nothing_to_see(
     s3: S3Server, bucket: str, kind: str
 ) -> None:
@@ -129,6 +129,82 @@ def test_credentials_that_are_wrong_or_have_expired_say_so(
         DeltaQuery(bucket, endpoint=s3.uri)
 
 
+def test_credentials_that_expire_end_the_query_and_new_ones_go_on(
+    s3: S3Server, bucket: str
+) -> None:
+    expired: list[str | None] = [None]
+    with troubled(s3.uri, lambda *_: expired[0]) as (endpoint, _):
+        query = Query(bucket, endpoint=endpoint)
+        run = stream(bucket, endpoint=endpoint, format="jsonl", notes=f"{bucket}-notes")
+        query.write(0, ["a"])
+        found = run.rows()
+        expired[0] = "expired"
+        for work in (lambda: query.upload(1, 0, ["b"]), run.rows):
+            with pytest.raises(Exception, match=r"refuses: .*ExpiredToken.*not expired"):
+                work()
+        expired[0] = None
+        query.write(1, ["b"])
+        again = stream(
+            bucket, run.offset, endpoint=endpoint, format="jsonl", notes=f"{bucket}-notes"
+        )
+        assert found + again.rows() == ["a", "b"]
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux")
+def test_a_full_disk_of_the_server_ends_the_query_and_room_goes_on(
+    s3: S3Server, bucket: str
+) -> None:
+    """The server cannot make any of its files longer, as on a disk that is full."""
+    query = Query(bucket, endpoint=s3.uri, waitSeconds=1)
+    table = DeltaQuery(f"{bucket}/t", endpoint=s3.uri, waitSeconds=1)
+    query.write(0, ["a"])
+    table.write(0, [(0, "a")])
+    rest = [query.upload(1, 0, ["b"]), table.upload(1, 0, [(1, "b")])]
+    with full_disk(s3):
+        with pytest.raises(ConnectionError, match=r"fails for 1 s"):
+            query.upload(1, 0, ["b"])
+        for each, handle in zip((query, table), rest, strict=True):
+            with pytest.raises((OSError, DeltaError)):
+                each.commit(1, [handle])
+    query.commit(1, [rest[0]])
+    table.commit(1, [rest[1]])
+    got = rows(bucket, endpoint=s3.uri, format="jsonl")
+    assert Counter(row["value"] for row in got) == Counter("ab")
+    assert ids_of(f"{bucket}/t", s3) == [0, 1]
+
+
+@contextmanager
+def full_disk(server: S3Server) -> Iterator[None]:
+    limits = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, limits[1]))
+    yield
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, limits)
+
+
+def ids_of(url: str, server: S3Server) -> list[int]:
+    settings = {"endpoint": server.uri, "allow_http": "true"}
+    table = DeltaTable(url, storage_options=settings).to_pyarrow_table()
+    return sorted(table.column("id").to_pylist())
+
+
+def test_an_interrupted_upload_of_a_large_object_leaves_nothing_to_see(
+    s3: S3Server, bucket: str
+) -> None:
+    """It goes up in parts, and never gets beyond its second one."""
+
+    def never(command: str, path: str) -> str | None:
+        return "interrupted" if "partNumber=2" in path else None
+
+    large = random.Random(28).randbytes(12 << 20)
+    with troubled(s3.uri, never) as (endpoint, seen):
+        with pytest.raises(ConnectionError, match="fails for 1 s"):
+            store_at(bucket, endpoint, waitSeconds=1).write("large", large)
+        assert "interrupted" in seen
+    store = store_at(bucket, s3.uri)
+    assert [found.key for found in store.listed()] == ["_there"]
+    assert store.write("large", large).size == len(store.read("large"))
+
+
 def test_a_credential_in_the_program_is_refused(bucket: str) -> None:
     with pytest.raises(ValueError, match=r"must name an environment variable, as in `\$\{env:SEC"):
         store_at(bucket, "http://127.0.0.1:1", **{"store.secret_access_key": "plain"})
@@ -148,6 +224,4 @@ def test_a_store_whose_clock_is_an_hour_off_is_no_trouble(s3: S3Server, bucket: 
         for batch in range(5):
             table.write(batch, [(batch, "a")])
         assert "hour ahead" in seen
-    settings = {"endpoint": s3.uri, "allow_http": "true"}
-    ids = DeltaTable(f"{bucket}/t", storage_options=settings).to_pyarrow_table().column("id")
-    assert sorted(ids.to_pylist()) == [*range(5)]
+    assert ids_of(f"{bucket}/t", s3) == [*range(5)]

@@ -128,16 +128,16 @@ class Store:
     def _ask(self, work: Callable[[], Answer]) -> Answer:
         try:
             return patiently(work, _may_pass, self._seconds)
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise PermissionError(
-                f"{self.url} refuses: {told(error)}; are the credentials right, not expired, and "
-                "in the environment of the driver and of the workers?"
-            ) from None
         except exceptions.PreconditionError as error:
             raise ReplacedError(told(error)) from None
         except exceptions.AlreadyExistsError:
             raise
         except exceptions.BaseError as error:
+            if _refuses(error):
+                raise PermissionError(
+                    f"{self.url} refuses: {told(error)}; are the credentials right, not expired, "
+                    "and in the environment of the driver and of the workers?"
+                ) from None
             after = f"for {self._seconds} s (option `waitSeconds`)"
             raise ConnectionError(f"{self.url} fails {after}: {told(error)}") from None
 
@@ -178,7 +178,14 @@ class ObjectFile(io.RawIOBase):
 
 def _may_pass(error: Exception) -> bool:
     """The client tries again what it knows will pass; a broken connection in an answer is ours."""
-    return type(error) is exceptions.GenericError and "404" not in str(error).splitlines()[0]
+    passing = type(error) is exceptions.GenericError and not _refuses(error)
+    return passing and "404" not in str(error).splitlines()[0]
+
+
+def _refuses(error: Exception) -> bool:
+    """Amazon says of a token that has expired that the request is bad (400), not forbidden."""
+    refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
+    return isinstance(error, refusals) or "ExpiredToken" in str(error)
 
 
 def told(error: Exception) -> str:

@@ -176,6 +176,17 @@ def test_rules_of_a_table_are_kept_or_refused(tmp_path: Path) -> None:
         Query(tmp_path / "b", StructType().add("id", LongType()))
 
 
+def test_all_sums_of_an_aggregation_may_be_upserted_and_not_appended(tmp_path: Path) -> None:
+    def context(overwrite: bool, streaming: bool, **given: str) -> TargetContext:
+        options = Options("delta_py", WRITE).parse({"path": str(tmp_path), **given})
+        return TargetContext(NUMBERS, options, streaming, overwrite)
+
+    check(context(True, True, mode="upsert", key="id"))
+    for streaming, given in ((True, {}), (False, {}), (False, {"mode": "upsert", "key": "id"})):
+        with pytest.raises(ValueError, match="output mode `complete` is for mode=upsert"):
+            check(context(True, streaming, **given))
+
+
 def test_a_key_belongs_to_upsert(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="option `key` is for mode=upsert, which needs it"):
         Query(tmp_path, mode="upsert")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from pyspark.sql.types import StructType
 
@@ -66,6 +67,18 @@ def test_a_batch_that_comes_again_counts_once_and_its_second_files_go(tmp_path: 
     query.write(0, ["a"], ["b"])
     assert seen(tmp_path) == Counter(["a", "b"])
     assert len(data_files(tmp_path)) == 2
+
+
+def test_small_batches_share_a_row_group(tmp_path: Path) -> None:
+    query = Query(tmp_path, format="parquet")
+    upload = Upload(SinkContext(QUERY, 0, 0, query.options))
+    for number in range(30):
+        upload.receive_batch(pa.record_batch({"value": [f"{number}"]}))
+    query.commit(0, [upload.flush()])
+    upload.close()
+    [file] = data_files(tmp_path)
+    assert pa.parquet.ParquetFile(file).num_row_groups == 1
+    assert [row["value"] for row in rows(tmp_path, format="parquet")] == [f"{n}" for n in range(30)]
 
 
 def test_of_two_drivers_one_wins(tmp_path: Path) -> None:

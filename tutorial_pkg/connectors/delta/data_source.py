@@ -30,7 +30,8 @@ class DeltaDataSource(Format):
 
     Writing: tasks write Parquet files, and one commit adds them, together with the batch's number,
     as an application transaction. `mode=upsert` replaces rows with the same `key`; then a batch has
-    to fit into the driver's memory, and has each key once at most. A table that is not there is
+    to fit into the driver's memory, and has each key once at most. It takes the output mode
+    `complete`, too, in which a row that an aggregation drops stays. A table that is not there is
     made. Several queries, and other tools, may write to one table: who is second commits again.
     Files of tasks that did not count are removed by VACUUM (`DeltaTable(…).vacuum()`). `df.write`
     works with `mode("append")`.

@@ -40,6 +40,7 @@ from tutorial_pkg.connectors.delta.table import (
     open_table,
     schema_of_table,
 )
+from tutorial_pkg.connectors.row_groups import RowGroups
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.patience import patiently
 
@@ -66,16 +67,16 @@ class Draft:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile()
-        self._writer = pa.parquet.ParquetWriter(self.file, schema)
+        self._groups = RowGroups(self.file, schema)
         self.rows, self.nulls = 0, Counter[str]()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
+        self._groups.write(batch)
         self.rows += batch.num_rows
         self.nulls.update({name: batch.column(name).null_count for name in batch.schema.names})
 
     def upload(self, store: Store, key: str, values: dict[str, str | None]) -> Written:
-        self._writer.close()
+        self._groups.close()
         size = store.write(key, self.file).size
         return Written(key, size, self.rows, values, dict(self.nulls))
 
@@ -244,6 +245,11 @@ def check(context: TargetContext) -> None:
     options = context.options
     if (options.mode == "upsert") != bool(options.key):
         raise ValueError("option `key` is for mode=upsert, which needs it")
+    if context.overwrite and not (context.streaming and options.mode == "upsert"):
+        raise ValueError(
+            f"format `{FORMAT}` adds rows; the output mode `complete` is for mode=upsert, which "
+            "replaces rows by their `key`, and a batch takes `mode('append')` only"
+        )
     rows = RowPacker(context.schema).arrow_schema
     missing = {*options.key, *options.partitionBy} - set(rows.names)
     if missing:
@@ -301,6 +307,7 @@ sink = (
     .commit(publish)
     .check(check)
     .also_batch()
+    .also_overwrite()
     .options(*WRITE)
     .build()
 )

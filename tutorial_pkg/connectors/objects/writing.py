@@ -10,12 +10,12 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 from fastavro.write import Writer
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.objects.avro import avro_schema
+from tutorial_pkg.connectors.row_groups import RowGroups
 
 Write = Callable[[pa.RecordBatch], object]
 Finish = Callable[[], object]
@@ -38,8 +38,8 @@ class Draft:
 
 
 def _parquet(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Finish]:
-    writer = pa.parquet.ParquetWriter(file, schema)
-    return writer.write_batch, writer.close
+    groups = RowGroups(file, schema)
+    return groups.write, groups.close
 
 
 def _csv(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Finish]:

@@ -1,0 +1,36 @@
+"""A Parquet file that grows batch by batch, with row groups of a size that readers like."""
+
+from __future__ import annotations
+
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet
+
+__all__ = ["RowGroups"]
+
+GROUP_BYTES = 16 << 20  # in memory, for each file that is open
+
+
+class RowGroups:
+    """Spark hands over batches of ten thousand rows: a row group for each would be slow to read."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        self._writer = pa.parquet.ParquetWriter(file, schema)
+        self._waiting: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        if self._waiting:
+            self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._waiting))
+        self._waiting, self._bytes = [], 0
