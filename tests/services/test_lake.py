@@ -8,6 +8,7 @@ import sys
 import uuid
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -128,6 +129,69 @@ def test_two_queries_and_another_tool_write_to_one_table(
     table.optimize.compact()
     read = spark.read.format("delta_py").options(**place).load()
     assert same(read, written.union(written))
+
+
+def test_replaced_late_and_growing_names_in_a_bucket(
+    spark: SparkSession, place: dict[str, str], tmp_path: Path
+) -> None:
+    store = Store(options_of(place["path"], WRITE, endpoint=place["endpoint"]), place["path"])
+    store.write("in/1", b"old")
+    found: dict[str, dict[str, str]] = {
+        "old late next": {},
+        "old new late next": {"replaced": "again"},
+        "old next": {"keysGrow": "true"},
+    }
+
+    def read_all() -> None:
+        for wanted, options in found.items():
+            source = {**place, **options, "path": f"{place['path']}/in"}
+            lines = spark.readStream.format("objects").options(**source).load()
+            target = {**place, "path": f"{place['path']}/{len(wanted)}", "partitionBy": "value"}
+            once(lines, "objects", tmp_path / wanted, **target)
+
+    read_all()
+    for name, text in (("1", b"new"), ("0", b"late"), ("2", b"next")):
+        store.write(f"in/{name}", text)
+    read_all()
+    for wanted in found:
+        target = {**place, "path": f"{place['path']}/{len(wanted)}", "format": "parquet"}
+        rows = spark.read.format("objects").options(**target).load()
+        assert sorted(row.value for row in rows.collect()) == sorted(wanted.split())
+        assert len(store.listed(f"{len(wanted)}/value=old")) == 1
+
+
+def test_a_table_in_a_bucket_gets_a_column_and_tells_its_changes(
+    spark: SparkSession, place: dict[str, str], tmp_path: Path
+) -> None:
+    settings = {"endpoint": place["endpoint"], "allow_http": "true"}
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    feed = {"delta.enableChangeDataFeed": "true"}
+    path = place["path"]
+    DeltaTable.create(
+        path, schema, partition_by=["day"], configuration=feed, storage_options=settings
+    )
+    told = {**place, "path": f"{path}-told"}
+
+    def write_and_tell(name: str, *columns: str) -> None:
+        spark.range(7).selectExpr(*columns).write.parquet(str(tmp_path / name))
+        rows = spark.read.parquet(str(tmp_path / name))
+        stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / name))
+        once(stream, "delta_py", tmp_path / f"{name}-checkpoint", **place, evolve="true")
+        changes = spark.readStream.format("delta_py").options(**place, changes="true").load()
+        once(changes, "objects", tmp_path / "told", **told)
+
+    write_and_tell("first", "id", "concat('day-', id % 2) AS day")
+    DeltaTable(path, storage_options=settings).delete("id = 3")
+    write_and_tell("second", "id + 10 AS id", "'day-1' AS day", "id * 2 AS price")
+    reader = spark.read.format("objects").options(**told, format="parquet")
+    seen = reader.schema("_change_type STRING, id LONG, day STRING, price LONG").load()
+    wanted = [("insert", n, f"day-{n % 2}", None) for n in range(7)]
+    wanted += [("delete", 3, "day-1", None)]
+    wanted += [("insert", n + 10, "day-1", n * 2) for n in range(7)]
+    assert sorted(map(tuple, seen.collect()), key=repr) == sorted(wanted, key=repr)
+    table = DeltaTable(path, storage_options=settings)
+    assert table.metadata().partition_columns == ["day"]
+    assert table.to_pyarrow_table().num_rows == 13
 
 
 @pytest.mark.parametrize("name", ["objects", "delta_py"])

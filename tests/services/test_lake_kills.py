@@ -23,6 +23,7 @@ from tutorial_pkg.processes.services import S3Server
 
 DRIVER = Path(__file__).with_name("lake_driver.py")
 NUMBER = StructType().add("number", LongType())
+KILLS = 3
 
 
 class Writer(threading.Thread):
@@ -90,10 +91,7 @@ def kill_a_worker(driver: SpareDriver) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kills", [1])
-def test_what_is_killed_loses_nothing_and_doubles_nothing(
-    tmp_path: Path, s3: S3Server, kills: int
-) -> None:
+def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, s3: S3Server) -> None:
     chance, lake = random.Random(20261123), Lake(s3)
     lake.store.write("in/first", b"")
     with ExitStack() as cleanup:
@@ -106,7 +104,7 @@ def test_what_is_killed_loses_nothing_and_doubles_nothing(
             return cleanup.enter_context(SpareDriver(DRIVER, *words))
 
         spare = driver(0)
-        for number in range(1, kills + 1):
+        for number in range(1, KILLS + 1):
             running = spare
             running.go()
             lake.wait_for(running, writer.sent)

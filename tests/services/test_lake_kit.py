@@ -1,22 +1,23 @@
-"""Formats `objects` and `delta_py` as sources under the conformance kit, on a real S3 server."""
+"""Formats `objects` and `delta_py` under the conformance kit, on a real S3 server."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from tests.unit.objects.stores import options_of
+from tests.unit.objects.stores import options_of, rows
 from tutorial_pkg import DeltaDataSource, ObjectsDataSource
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from tutorial_pkg.processes.services import S3Server
-from tutorial_pkg.testing import LIMIT, StreamSource
-from tutorial_pkg.testing.classes import StreamSourceTests
+from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
+from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 
 pytestmark = pytest.mark.soak  # more than a minute each; `test_lake` has the quick proofs
 FEW = 1_000  # rows
@@ -26,11 +27,13 @@ class OnServer:
     """`describe` is called for each trial, by the kit, so the server comes by way of the class."""
 
     server: S3Server
+    as_server: Server
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def use_server(cls, s3: S3Server) -> None:
         cls.server = s3
+        cls.as_server = Server(s3.kill, s3.restart, lambda: [s3.pid])
 
     def place(self) -> dict[str, str]:
         url = f"s3://lake/{uuid.uuid4().hex}"
@@ -57,6 +60,7 @@ class TestLines(OnServer, StreamSourceTests):
             feed=feed,
             limit={"maxFilesPerTrigger": LIMIT},
             other_parallelism={"parallelism": 7},
+            server=self.as_server,
         )
 
 
@@ -80,4 +84,30 @@ class TestAppendedRows(OnServer, StreamSourceTests):
             feed=feed,
             limit={"maxVersionsPerTrigger": 1},
             not_claimed={"other_parallelism": "a stream keeps the number of tasks it began with"},
+            server=self.as_server,
         )
+
+
+class TestManifests(OnServer, StreamSinkTests):
+    def describe(self, folder: Path) -> StreamSink:
+        place = self.place()
+
+        def read() -> list[Any]:
+            found = rows(place["path"], endpoint=place["endpoint"], format="parquet")
+            return [row["value"] for row in found]
+
+        return StreamSink(ObjectsDataSource, read, place, server=self.as_server)
+
+
+class TestDeltaAppend(OnServer, StreamSinkTests):
+    def describe(self, folder: Path) -> StreamSink:
+        place = self.place()
+        settings = {"endpoint": place["endpoint"], "allow_http": "true"}
+
+        def read() -> list[Any]:
+            if not DeltaTable.is_deltatable(place["path"], settings):
+                return []
+            table = DeltaTable(place["path"], storage_options=settings)
+            return list(table.to_pyarrow_table().column("value").to_pylist())
+
+        return StreamSink(DeltaDataSource, read, place, server=self.as_server)

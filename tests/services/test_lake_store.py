@@ -7,6 +7,7 @@ import resource
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -97,6 +98,17 @@ def test_a_killed_server_is_waited_for(s3: S3Server, bucket: str) -> None:
     query.commit(1, [handle])
     got = rows(bucket, endpoint=s3.uri, format="jsonl")
     assert Counter(row["value"] for row in got) == Counter("ab")
+
+
+def test_a_delta_commit_waits_for_a_killed_server(s3: S3Server, bucket: str) -> None:
+    query = DeltaQuery(bucket, endpoint=s3.uri)
+    handle = query.upload(0, 0, [(7, "a")])
+    s3.kill()
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(query.commit, 0, [handle])
+        s3.restart()
+        done.result()
+    assert ids_of(bucket, s3) == [7]
 
 
 @pytest.mark.parametrize("kind", ["503", "full", "lost", "interrupted"])

@@ -16,7 +16,8 @@ class DeltaDataSource(Format):
 
     `load("s3://bucket/table")`, or `gs://`, `az://container/table`, `file:///folder`. `delta` is
     the name of the jar's format. The client is delta-rs: `pip install 'tutorial_pkg[lake]'`.
-    Tested on folders and on an S3 server (SeaweedFS); nobody has tried `gs://` and `az://` yet.
+    Tested on folders and on an S3 server (SeaweedFS). Nobody has tried `gs://` yet, and on
+    Azurite, an emulator of Azure's store, delta-rs itself fails from the third version on.
 
     Batch: the table as it is, or as it was in `version`.
 
@@ -56,8 +57,7 @@ class DeltaDataSource(Format):
     Errors: `ValueError` for options, and for rows or tables that do not fit; `RuntimeError` where
     going on would lose or repeat rows: a table that was dropped and made again (it has another id)
     or set back, a version that its log has forgotten, a checkpoint that was set back;
-    `ConnectionError` where the table's log cannot be reached, or the store refuses. delta-rs asks
-    again by its own rules; `waitSeconds` is for files, and for commits that came second.
+    `ConnectionError` where the store cannot be reached for `waitSeconds`, or refuses.
 
     The ideas: Delta Lake's transaction log, and the source and the sink of its jar for Spark.
     """

@@ -30,9 +30,7 @@ def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
     Raises `NoTableError`, `ConnectionError`, and `ValueError` for what this client cannot read.
     """
     try:
-        return DeltaTable(
-            _uri(options.path), version=version, storage_options=storage_settings(options)
-        )
+        return DeltaTable(_uri(options.path), version=version, storage_options=_settings(options))
     except TableNotFoundError:
         raise NoTableError(
             f"format `{FORMAT}`: there is no Delta table at {options.path}"
@@ -51,8 +49,14 @@ def create_table(options: OptionValues, schema: pa.Schema) -> DeltaTable:
         Schema.from_arrow(schema),
         mode="ignore",
         partition_by=list(options.partitionBy),
-        storage_options=storage_settings(options),
+        storage_options=_settings(options),
     )
+
+
+def _settings(options: OptionValues) -> dict[str, str]:
+    """As for the other client; by itself this one asks ten times, and gives up within seconds."""
+    patience = {"max_retries": "1000", "retry_timeout": f"{options.waitSeconds}s"}
+    return {**storage_settings(options), **patience, "backoff_config.max_backoff": "2s"}
 
 
 def _uri(path: str) -> str:

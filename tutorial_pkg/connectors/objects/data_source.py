@@ -14,7 +14,8 @@ class ObjectsDataSource(Format):
 
     `load("s3://bucket/prefix")`, or `gs://`, `az://container/prefix`, `file:///folder`. No jar: one
     client in Python, `pip install 'tutorial_pkg[lake]'`. Tested on folders and on an S3 server
-    (SeaweedFS); nobody has tried `gs://` and `az://` yet.
+    (SeaweedFS). `az://` was tried by hand on Azurite, an emulator of Azure's store, with `endpoint`
+    `http://HOST:PORT/ACCOUNT`; nobody has tried `gs://` yet.
 
     An object is read once it is there, and never changes: write a new one under a new name. For
     files that grow there is `file_lines`. Names that begin with `_` or `.` are left out.
@@ -62,8 +63,7 @@ class ObjectsDataSource(Format):
 
     Errors: `ValueError` for options, and for rows that do not fit, with the object's name;
     `RuntimeError` where going on would lose or repeat rows: notes that are gone, an object that
-    was deleted or
-    replaced before it was read, a checkpoint that was set back; `PermissionError` when the store
+    was deleted or replaced before it was read, a checkpoint that was set back; `PermissionError` when the store
     refuses; `ConnectionError` when it fails for longer than `waitSeconds`.
 
     The ideas: Spark's file source and its log of files; Delta Lake's conditional commits.
