@@ -27,6 +27,7 @@ from tutorial_pkg.workbook.checks.notebook_13 import check_13_1, check_13_2, che
 from tutorial_pkg.workbook.checks.notebook_14 import check_14_1
 from tutorial_pkg.workbook.checks.notebook_15 import check_15_1, check_15_2
 from tutorial_pkg.workbook.checks.notebook_16 import check_16_1, check_16_2
+from tutorial_pkg.workbook.checks.notebook_17 import check_17_1, check_17_2
 from tutorial_pkg.workbook.checks.notebook_18 import check_18_1, check_18_2, check_18_3
 from tutorial_pkg.workbook.checks.notebook_19 import check_19_1
 from tutorial_pkg.workbook.checks.notebook_20 import check_20_1, check_20_2

@@ -1,0 +1,71 @@
+"""The checks of notebook 17."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from obstore.exceptions import AlreadyExistsError
+
+from tests.unit.workbook.answers import changed, tried
+from tutorial_pkg.workbook.checks import check_17_1, check_17_2
+
+
+def files_at(log: list, version: int) -> set:
+    files: set = set()
+    for commit in log[: version + 1]:
+        for action, file in commit:
+            files.add(file) if action == "add" else files.discard(file)
+    return files
+
+
+def difference(log: list, version: int) -> set:
+    done = [each for commit in log[: version + 1] for each in commit]
+    removed = {file for action, file in done if action == "remove"}
+    return {file for action, file in done if action == "add"} - removed
+
+
+test_17_1 = tried(
+    check_17_1,
+    (files_at, "✓ The files of every version"),
+    (lambda log, version: sorted(files_at(log, version)), "✓ The files of every version"),
+    (None, "– No answer yet"),
+    ("a", "A function is wanted"),
+    (lambda log, version: len(log), "It must return the files' names"),
+    (changed(files_at, ("version + 1", "version")), "The commit of the version itself counts"),
+    (changed(files_at, ("log[: version + 1]", "[log[version]]")), "the files before it stay"),
+    (changed(files_at, ("log[: version + 1]", "log")), "Version 0 is the first commit"),
+    (changed(files_at, ("files.discard(file)", "None")), "removes those that it replaces"),
+    (difference, "go through the commits in their order"),
+)
+
+
+def publish(store: Any, name: str, content: bytes) -> bool:
+    try:
+        store.put(name, content, mode="create")
+    except AlreadyExistsError:
+        return bytes(store.get(name).bytes()) == content
+    return True
+
+
+def looks_first(store: Any, name: str, content: bytes) -> bool:
+    try:
+        return bytes(store.get(name).bytes()) == content
+    except FileNotFoundError:
+        store.put(name, content)
+        return True
+
+
+SAME = "bytes(store.get(name).bytes()) == content"
+test_17_2 = tried(
+    check_17_2,
+    (publish, "✓ One driver wins"),
+    (None, "– No answer yet"),
+    (7, "A function is wanted"),
+    (lambda store, name, content: None, "the store has None. The name is free"),
+    (changed(publish, (', mode="create"', "")), "Another driver has written this manifest"),
+    (looks_first, "Looking first does not help"),
+    (changed(publish, ("AlreadyExistsError", "KeyError")), "AlreadyExistsError: catch it"),
+    (changed(publish, (SAME, "False")), "A crash came before Spark noted"),
+    (changed(publish, (SAME, "True")), "It must stay, and you return False"),
+    (changed(publish, ("return True", "return None")), "The name is free: write it"),
+)

@@ -1,0 +1,114 @@
+"""Checks of notebook 17."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import MemoryStore
+
+from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
+
+# ---- Exercise 1: which files a version has -------------------------------------------------------
+
+_LOG = [
+    [],
+    [("add", "a")],
+    [("add", "b")],
+    [("remove", "a"), ("remove", "b"), ("add", "c")],
+    [("remove", "c"), ("add", "a"), ("add", "b")],
+]
+_FILES = [
+    Case((_LOG, 0), set(), "Version 0 is the first commit, and it has no file."),
+    Case(
+        (_LOG, 1),
+        {"a"},
+        "Version 1 is made by the commits 0 and 1.",
+        symptoms=[(set(), "The commit of the version itself counts, too: log[: version + 1].")],
+    ),
+    Case((_LOG, 2), {"a", "b"}, "An append adds a file, and the files before it stay."),
+    Case((_LOG, 3), {"c"}, "Compacting adds one file, and removes those that it replaces."),
+    Case(
+        (_LOG, 4),
+        {"a", "b"},
+        "A restore adds files that were removed before: go through the commits in their order.",
+    ),
+]
+
+
+@exercise("def files_at(log, version)")
+def check_17_1(answer: Callable[[list[list[tuple[str, str]]], int], Any]) -> str:
+    """Does `answer` find in a table's log the files of a version?"""
+    compare(answer, _FILES, key=_set)
+    return "The files of every version, from the log alone: that is time travel."
+
+
+def _set(found: Any) -> Any:
+    if not isinstance(found, set | frozenset | list | tuple):
+        raise Wrong("It must return the files' names, as a set.")
+    return set(found)
+
+
+# ---- Exercise 2: of two drivers one wins ---------------------------------------------------------
+
+NAME, OURS, THEIRS = "manifest-7", b"ours", b"theirs"
+_TAKEN = "Another driver has written this manifest. It must stay, and you return False."
+
+
+class Busy:
+    """A store in which something happens right before a put, or to its answer."""
+
+    def __init__(self, before: bytes | None = None, lost: bool = False) -> None:
+        self._store, self._before, self._lost = MemoryStore(), before, lost
+
+    def put(self, name: str, content: Any, **how: Any) -> Any:
+        if self._before is not None:
+            self._store.put(name, self._before)
+            self._before = None
+        if self._lost:  # it was done, nobody heard of it, and the client asks again
+            self._lost = False
+            self._store.put(name, content, **how)
+        return self._store.put(name, content, **how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@exercise("def publish(store, name, content)")
+def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
+    """Does `answer` write a manifest so that one of two drivers wins, and knows it?"""
+    _try(answer, Busy(), True, "The name is free: write it, and return True.")
+    taken = Busy()
+    taken.put(NAME, THEIRS)
+    _try(answer, taken, False, _TAKEN)
+    _try(
+        answer,
+        Busy(before=THEIRS),
+        False,
+        "Another driver wrote it right before your put. Looking first does not help, as it may "
+        'come between the two: put it with mode="create".',
+    )
+    again = Busy()
+    again.put(NAME, OURS)
+    hint = "What is there has your very content, so it counts: compare, and return True. "
+    _try(answer, again, True, f"{hint}A crash came before Spark noted that the batch is done.")
+    _try(answer, Busy(lost=True), True, f"{hint}The answer to your put got lost on its way.")
+    return "One driver wins, and each knows whether it was the one, also after a crash."
+
+
+def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bool, hint: str) -> None:
+    try:
+        found = answer(store, NAME, OURS)
+    except AlreadyExistsError:
+        raise Wrong(f"It raised AlreadyExistsError: catch it. {hint}") from None
+    there = _content(store)
+    if found is not wanted or there != (OURS if wanted else THEIRS):
+        raise Wrong(f"It returned {found!r}, and the store has {there!r}. {hint}")
+
+
+def _content(store: Busy) -> bytes | None:
+    try:
+        return bytes(store.get(NAME).bytes())
+    except FileNotFoundError:
+        return None
