@@ -63,8 +63,8 @@ class ObjectsDataSource(Format):
 
     Errors: `ValueError` for options, and for rows that do not fit, with the object's name;
     `RuntimeError` where going on would lose or repeat rows: notes that are gone, an object that
-    was deleted or replaced before it was read, a checkpoint that was set back; `PermissionError` when the store
-    refuses; `ConnectionError` when it fails for longer than `waitSeconds`.
+    was deleted or replaced before it was read, a checkpoint that was set back; `PermissionError`
+    when the store refuses; `ConnectionError` when it fails for longer than `waitSeconds`.
 
     The ideas: Spark's file source and its log of files; Delta Lake's conditional commits.
     """
