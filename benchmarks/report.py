@@ -145,6 +145,9 @@ CLIENTS = (  # section, group, series, what is told of it, aim
     ("brokers", "Kafka's protocol, writing", "kafka_py", "`kafka_py`, writing, of its client", 0.6),
     ("brokers", "NATS, reading", "nats", "`nats`, reading, of its client", 0.6),
     ("brokers", "NATS, writing", "nats", "`nats`, writing, of its client", 0.6),
+    ("lake", "Reading lines", "objects, in a bucket", "`objects`, reading, of `file_lines`", 0.5),
+    ("lake", "Writing Parquet", "objects, in a bucket", "`objects`, writing, of `parquet`", 0.6),
+    ("lake", "Appending to Delta", "delta_py, a stream's batch", "`delta_py`, of its client", 0.8),
 )
 
 
@@ -176,7 +179,8 @@ def _at_least(results: Results) -> list[tuple[str, float, float, str]]:
         ),
     ]
     for section, group, name, what, aim in CLIENTS:
-        rows.append((what, aim, _ratio(results[section], group, name), "{:.2f}"))
+        if section in results:
+            rows.append((what, aim, _ratio(results[section], group, name), "{:.2f}"))
     if "peers" in results:
         peer = results["peers"]
         ratio = _ratio(peer, peer.series[0].group, "network_lines")

@@ -43,6 +43,7 @@ SECTIONS = (
     "observe",
     "postgres",
     "brokers",
+    "lake",
     "limits",
 )
 Passes = tuple[int, ...]

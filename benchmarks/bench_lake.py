@@ -1,0 +1,148 @@
+"""Formats `objects` and `delta_py` beside local files and the bare client.
+
+    python benchmarks/bench_lake.py [--lines 4000000] [--rounds 3] [--conf key=value ...]
+
+On a real server with S3's API on this machine (SeaweedFS), which takes its share of the cores.
+Reading lines: objects of a bucket against the same files on disk, by `file_lines`. Writing Parquet:
+one micro-batch into the bucket, exactly once, against Spark's own `parquet` to disk. Delta: one
+micro-batch, exactly once, against `write_deltalake` with the same rows, into tables of the bucket.
+The batch of a stream is its second one: the first begins with Spark's own preparations.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+
+import numpy as np
+import obstore
+import pyarrow as pa
+import pyarrow.compute as pc
+from batches import seconds_of_a_batch
+from deltalake import write_deltalake
+from measure import Result, Watch, finish, in_turns, parse, series_of, timed
+from obstore.store import S3Store
+from pyspark.sql import DataFrame, SparkSession
+
+from tutorial_pkg import start_spark
+from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.processes.services import start_s3
+
+TASKS, FILES = 2, 8
+BUCKET = "s3://bench"
+ROW = ("value AS id", "concat('host ', value % 1000) AS name", "value / 7.0D AS load")
+
+
+def fill(endpoint: str, folder: Path, lines: int) -> None:
+    """The same lines in the folder and in the bucket."""
+    client = {"allow_http": True}
+    store = S3Store("bench", endpoint=endpoint, client_options=client)
+    folder.mkdir()
+    for number in range(FILES):
+        first, end = (lines * part // FILES for part in (number, number + 1))
+        ids = range(first, end)
+        file = folder / f"{number}.txt"
+        file.write_text("".join(f"{line},host {line % 1000},{line / 7}\n" for line in ids))
+        obstore.put(store, f"lines/{number}.txt", file)
+
+
+def read_lines(spark: SparkSession, name: str, path: str, **options: object) -> None:
+    given = {key: str(value) for key, value in options.items()}
+    rows = spark.read.format(name).options(**given).load(path)
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def rows_of(spark: SparkSession, lines: int) -> DataFrame:
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", lines)
+    return source.option("numPartitions", TASKS).load().selectExpr(*ROW)
+
+
+def write_parquet(spark: SparkSession, lines: int, folder: Path) -> float:
+    path = folder / uuid.uuid4().hex
+    seconds = seconds_of_a_batch(rows_of(spark, lines).writeStream.format("parquet"), path=path)
+    shutil.rmtree(path)
+    return seconds
+
+
+def write_to_bucket(spark: SparkSession, lines: int, name: str, endpoint: str) -> float:
+    where = {"path": f"{BUCKET}/{uuid.uuid4().hex}", "endpoint": endpoint}
+    return seconds_of_a_batch(rows_of(spark, lines).writeStream.format(name), **where)
+
+
+def table_of(lines: int) -> pa.Table:
+    """What `ROW` says, in memory."""
+    ids = np.arange(lines)
+    hosts = pa.array(ids % 1000).cast(pa.string())
+    names = pc.binary_join_element_wise("host", hosts, " ")
+    return pa.table({"id": ids, "name": names, "load": ids / 7.0})
+
+
+def write_with_client(table: pa.Table, endpoint: str) -> float:
+    settings = {"endpoint": endpoint, "allow_http": "true"}
+    where = f"{BUCKET}/{uuid.uuid4().hex}"
+    write_deltalake(where, table.slice(0, 1), storage_options=settings)
+    return timed(lambda: write_deltalake(where, table, mode="append", storage_options=settings))
+
+
+def measured(
+    spark: SparkSession, endpoint: str, folder: Path, lines: int, rounds: int, watch: Watch
+) -> Result:
+    fill(endpoint, folder / "lines", lines)
+    disk, bucket = str(folder / "lines"), f"{BUCKET}/lines"
+    reading = in_turns(
+        {
+            "file_lines, on disk": lambda: timed(lambda: read_lines(spark, "file_lines", disk)),
+            "objects, in a bucket": lambda: timed(
+                lambda: read_lines(spark, "objects", bucket, endpoint=endpoint)
+            ),
+        },
+        rounds,
+    )
+    watch.phase = "write"
+    parquet = in_turns(
+        {
+            "Spark's parquet, on disk": lambda: write_parquet(spark, lines, folder),
+            "objects, in a bucket": lambda: write_to_bucket(spark, lines, "objects", endpoint),
+        },
+        rounds,
+    )
+    table = table_of(lines)
+    delta = in_turns(
+        {
+            "write_deltalake": lambda: write_with_client(table, endpoint),
+            "delta_py, a stream's batch": lambda: write_to_bucket(
+                spark, lines, "delta_py", endpoint
+            ),
+        },
+        rounds,
+    )
+    return Result(
+        "Object stores and Delta tables",
+        [
+            *series_of("Reading lines", lines, reading, "file_lines, on disk"),
+            *series_of("Writing Parquet", lines, parquet, "Spark's parquet, on disk"),
+            *series_of("Appending to Delta", lines, delta, "write_deltalake"),
+        ],
+    )
+
+
+def main() -> None:
+    given = parse(__doc__ or "", lines=4_000_000)
+    folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
+    with start_s3(folder / "s3") as server:
+        os.environ |= server.environment  # before Spark: its workers have what is there now
+        spark = start_spark("bench", **given.conf)
+        try:
+            with Watch("read") as watch:
+                result = measured(spark, server.uri, folder, given.lines, given.rounds, watch)
+            finish(given, result, watch)
+        finally:
+            spark.stop()
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
