@@ -90,25 +90,20 @@ def test_a_killed_server_is_waited_for(s3: S3Server, bucket: str) -> None:
     query = Query(bucket, endpoint=s3.uri)
     query.write(0, ["a"])
     handle = query.upload(1, 0, ["b"])
+    table = DeltaQuery(f"{bucket}/t", endpoint=s3.uri)
+    written = table.upload(0, 0, [(7, "a")])
     s3.kill()
     impatient = store_at(bucket, s3.uri, waitSeconds=1)
     with pytest.raises(ConnectionError, match=r"fails for 1 s \(option `waitSeconds`\)"):
         impatient.listed()
-    s3.restart()
-    query.commit(1, [handle])
+    with ThreadPoolExecutor() as pool:  # both commits begin while it is away
+        done = pool.submit(query.commit, 1, [handle]), pool.submit(table.commit, 0, [written])
+        s3.restart()
+        for each in done:
+            each.result()
     got = rows(bucket, endpoint=s3.uri, format="jsonl")
     assert Counter(row["value"] for row in got) == Counter("ab")
-
-
-def test_a_delta_commit_waits_for_a_killed_server(s3: S3Server, bucket: str) -> None:
-    query = DeltaQuery(bucket, endpoint=s3.uri)
-    handle = query.upload(0, 0, [(7, "a")])
-    s3.kill()
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(query.commit, 0, [handle])
-        s3.restart()
-        done.result()
-    assert ids_of(bucket, s3) == [7]
+    assert ids_of(f"{bucket}/t", s3) == [7]
 
 
 @pytest.mark.parametrize("kind", ["503", "full", "lost", "interrupted"])
