@@ -55,12 +55,12 @@ class Run:
 
     def failure(self) -> str:
         """The error that the query will end with."""
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
 
         def failed() -> bool:
             try:
                 self.latest()
-            except Exception as error:
+            except BaseException as error:
                 errors.append(error)
             return bool(errors)
 

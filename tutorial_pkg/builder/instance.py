@@ -60,7 +60,7 @@ class Instance(threading.Thread):
 
     def __init__(self, plan: Plan, context: SourceContext, start: Start, backlog: Backlog) -> None:
         super().__init__(name=f"instance {context.index}", daemon=True)
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.status = InstanceStatus()
         self.stopping = threading.Event()
         self.added_at = time.time()
@@ -85,7 +85,7 @@ class Instance(threading.Thread):
             self._live_on()
         except threading.BrokenBarrierError:
             pass  # another instance could not be created, and tells why
-        except Exception as failure:  # for the query, which asks for it
+        except BaseException as failure:  # for the query, which asks for it
             self.failure = failure
             self.status.last_error = str(failure)
             self._start.give_up()

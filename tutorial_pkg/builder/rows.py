@@ -360,6 +360,7 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "boolean": (pa.types.is_boolean,),
     "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "duration": (pa.types.is_duration,),
     "time": (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
 }
 

@@ -87,6 +87,7 @@ class Kept:
         self._rows = rows
         self._first: list[Any] = []
         self._count = 0
+        self.written = False
 
     @property
     def are_all(self) -> bool:
@@ -118,7 +119,9 @@ class SinkWriter:
     def write(self, iterator: Iterator[Any]) -> Flushed:
         settle()
         kept = Kept(iterator)
-        return self._retries.patiently(lambda: self._write(kept), also_if=lambda: kept.are_all)
+        return self._retries.patiently(
+            lambda: self._write(kept), also_if=lambda: kept.are_all and not kept.written
+        )
 
     def _write(self, rows: Kept) -> Flushed:
         context = self._context()
@@ -127,6 +130,7 @@ class SinkWriter:
         with closing_with(lambda: self._destroy(state, who)):
             self._receive_all(rows, state, who)
             handle = self._flush(state, who)
+            rows.written = True
         return Flushed(context.query, handle)
 
     def _context(self) -> SinkContext:

@@ -137,7 +137,7 @@ class SplitCalls:
         context = self._open()
         with self._functions.blamed("read", _who(part.split)):
             read = self._functions.given["read"]
-            for found in read(context, part.split, part.start, part.end):
+            for found in _rows(read(context, part.split, part.start, part.end)):
                 _add(found, buffer)
                 yield from buffer.packed()
             yield from buffer.take()[0]
@@ -158,7 +158,7 @@ class SplitCalls:
         with self._functions.blamed("read", who):
             rows, following = _page(found)
             buffer = Buffer(packer)
-            for row in [rows] if isinstance(rows, pa.RecordBatch) else rows:
+            for row in _rows(rows):
                 _add(row, buffer)
             page = Page(split, position, _plain(following), buffer.take()[0])
             if page.rows and page.end == position:
@@ -229,6 +229,17 @@ def _distance(begin: Position, end: Position) -> int:
     return int(before(begin, end))
 
 
+def _rows(found: Any) -> Any:
+    """What a `read` has given. A row, or columns, would be taken for rows if they were walked."""
+    if isinstance(found, pa.RecordBatch):
+        return [found]
+    if isinstance(found, str | bytes | Mapping) or hasattr(found, "columns"):
+        raise TypeError(
+            f"rows come as a list, or as a pyarrow.RecordBatch, got {type(found).__name__}"
+        )
+    return found
+
+
 def _add(found: Any, buffer: Buffer) -> None:
     if isinstance(found, pa.RecordBatch):
         buffer.add_batch(found)
@@ -263,7 +274,7 @@ def _plain(position: Any) -> Any:
 
 
 def _page(found: Any) -> tuple[Any, Any]:
-    if isinstance(found, tuple) and len(found) == 2 and not isinstance(found[0], str | Mapping):
+    if isinstance(found, tuple) and len(found) == 2:
         return found
     raise TypeError(f"return the rows, as a list, and the next position: got {_short(found)}")
 

@@ -102,7 +102,13 @@ def means(found: Any, given: Any, kind: DataType) -> bool:
         return bool(found == given)
     if isinstance(found, datetime) and found.tzinfo and isinstance(given, datetime):
         return found == given.astimezone()  # of this process's zone, if it does not say one
+    if isinstance(found, bytes | str) and isinstance(given, bytes | str):
+        return _encoded(found) == _encoded(given)  # a column that says which it has may be cast
     return same(found, given)
+
+
+def _encoded(value: bytes | str) -> bytes:
+    return value.encode() if isinstance(value, str) else value
 
 
 @EXAMPLES

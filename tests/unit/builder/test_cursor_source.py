@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -198,8 +199,19 @@ def test_one_thread_asks_where_there_is_no_log() -> None:
         (([], None), "failed: ValueError: the next position is None"),
         (([1], "x"), "failed: ValueError: the page has rows, but the next position is the same"),
         ([1], "failed: TypeError: return the rows, as a list, and the next position: got [1]"),
-        (({"number": 1}, 2), "failed: TypeError: return the rows, as a list, and the next"),
-        (("1", 2), "failed: TypeError: return the rows, as a list, and the next position"),
+        (
+            ({"number": 1}, 2),
+            "failed: TypeError: rows come as a list, or as a pyarrow.RecordBatch, g",
+        ),
+        (("1", 2), "failed: TypeError: rows come as a list, or as a pyarrow.RecordBatch, got str"),
+        (
+            (pd.DataFrame({"number": [1]}), 2),
+            "failed: TypeError: rows come as a list, or as a pyarr",
+        ),
+        (
+            (pa.table({"number": [1]}), 2),
+            "failed: TypeError: rows come as a list, or as a pyarrow.Re",
+        ),
         (([], float("nan")), "failed: ValueError: Out of range float values are not JSON"),
         ((["a"], 2), "failed: ValueError: column `number` BIGINT cannot hold 'a'"),
     ],

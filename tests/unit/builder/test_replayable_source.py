@@ -6,6 +6,7 @@ import re
 import threading
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
@@ -170,6 +171,16 @@ def test_a_wrong_position_is_named(latest: Any, text: str) -> None:
     ENDS.update(a=latest)
     with pytest.raises(Exception, match=re.escape(text)):
         reader().latestOffset({"a": 0}, ALL)
+
+
+@pytest.mark.parametrize(
+    "given", ["12", {"number": 1}, pd.DataFrame({"number": [1]}), pa.table({"number": [1]})]
+)
+def test_what_is_no_list_of_rows_is_not_walked_through(given: Any) -> None:
+    """Its letters, its keys, its columns' names would be rows."""
+    ENDS.update(a=1)
+    with pytest.raises(Exception, match="`read` of split `a` failed: TypeError: rows come as a li"):
+        rows(reader(read=lambda *_: given), {"a": 0}, {"a": 1})
 
 
 def test_wrong_splits_and_a_read_that_fails_are_named() -> None:

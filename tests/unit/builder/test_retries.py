@@ -308,6 +308,16 @@ def test_a_task_of_a_sink_begins_anew_with_all_its_rows() -> None:
     assert target.destroyed == len(target.attempts) == 5
 
 
+def test_rows_that_were_flushed_are_not_written_again() -> None:
+    refusing, flushed = Refusing(1), list[Any]()
+    builder = SinkBuilder.stream("target", lambda context: []).receive(list.append)
+    builder.flush(flushed.append).destroy(lambda state: refusing.at("destroy"))
+    writer: Any = builder.build()(SOON).streamWriter(NUMBER, False)
+    with pytest.raises(FunctionError, match="`destroy` of task 0 failed: ConnectionRefusedError"):
+        writer.write(iter([Row(number=1)]))
+    assert flushed == [[Row(number=1)]]
+
+
 @pytest.mark.parametrize("before", [KEPT_ROWS - 1, KEPT_ROWS])
 def test_rows_that_are_not_kept_cannot_be_written_again(before: int) -> None:
     """A task begins anew only as long as it can do so with all of them."""

@@ -392,6 +392,10 @@ def cancels(*_: Any) -> Any:
     raise asyncio.CancelledError
 
 
+def interrupts(*_: Any) -> Any:
+    raise KeyboardInterrupt("of its own")
+
+
 def adds_text(state: Any, buffer: Buffer) -> None:
     buffer.add(1)
     buffer.add("two")
@@ -411,6 +415,7 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"fill": fails}, "`fill` of instance 0 failed: LookupError: no such thing"),
     ({"fill": exits}, "`fill` of instance 0 failed: SystemExit: enough"),
     ({"fill": cancels}, "`fill` of instance 0 failed: CancelledError"),
+    ({"fill": interrupts}, "KeyboardInterrupt: of its own"),
     ({"fill": adds_text}, "`fill` of instance 0 failed: ValueError: column `number` BIGINT cannot"),
     ({"fill": adds_a_token}, "ValueError: a row was added with a token, but there is no `acknow"),
     ({"snapshot": fails}, "`snapshot` of instance 0 failed: LookupError: no such thing"),
@@ -436,7 +441,7 @@ def test_a_function_that_fails_is_named_and_nothing_is_half_written(
             found = found.replace("instance 1", "instance 0")
         assert text in found
     text_of_status = str(builder_status(tmp_path))
-    assert "failed: " in text_of_status
+    assert "failed: " in text_of_status or "of its own" in text_of_status
     with running(builder.build(), tmp_path) as run:
         run.reader.prepareForTriggerAvailableNow()
         assert run.rows() == []

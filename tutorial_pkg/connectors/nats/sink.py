@@ -24,7 +24,10 @@ from tutorial_pkg.core.columns import check_columns, places
 ID = "Nats-Msg-Id"
 CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # sent before their answers are awaited
 DIGEST_BYTES = 12
-HEADER_NAME, HEADER_VALUE = re.compile(r"[!-9;-~]+"), re.compile(r"(?!\s)[^\r\n]*(?<!\s)")
+HEADER_NAME, HEADER_VALUE = (
+    re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"),
+    re.compile(r"(?!\s)[^\r\n]*(?<!\s)"),
+)
 
 _COLUMNS: dict[str, tuple[DataType, ...]] = {
     "data": (StringType(), BinaryType()),
@@ -106,8 +109,9 @@ def _headers(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     for name, value in found.items():
         if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
             raise ValueError(
-                f"column `headers` cannot hold {name!r}: {value!r}. A name is of visible ASCII "
-                "without `:`; a value has no newline in it, and no blank at either end"
+                f"column `headers` cannot hold {name!r}: {value!r}. A name is of ASCII's "
+                "letters, digits and !#$%&'*+-.^_`|~; a value has no newline, and no blank at "
+                "either end"
             )
     return found
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import DataSource
 
 from tutorial_pkg.builder import LIMIT, Format, Options, documented
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ, WRITE
 
+_ROWS = "rows in a batch; of changes: messages of the log, with two more for each transaction"
 
-@documented(Options(FORMAT, (*WRITE, *READ, LIMIT)))
+
+@documented(Options(FORMAT, (*WRITE, *READ, replace(LIMIT, meaning=_ROWS))))
 class PostgresDataSource(Format):
     """Tables of a PostgreSQL database: read, streamed, and written. Needs the extra `postgres`.
 
