@@ -34,9 +34,8 @@ KEPT_ROWS = 10_000
 
 @dataclass(frozen=True)
 class SinkParts(Parts):
-    """What the builder was given; `jobs` and `overwrite` say what else than appended streams."""
+    """What the builder was given; `overwrite` says whether a batch may replace what is there."""
 
-    jobs: bool
     overwrite: bool
 
 
@@ -48,12 +47,6 @@ class BuiltSink(Built):
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         kind = StreamWriter if "receive" in self.parts.functions else ArrowStreamWriter
         return kind(self.parts.functions, self._target(schema, overwrite, streaming=True))
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        if not self.parts.jobs:
-            return super().writer(schema, overwrite)  # it says so
-        kind = JobWriter if "receive" in self.parts.functions else ArrowJobWriter
-        return kind(self.parts.functions, self._target(schema, overwrite, streaming=False))
 
     def _target(self, schema: StructType, overwrite: bool, streaming: bool) -> TargetContext:
         """Raises `ValueError` for what the sink does not take."""
@@ -67,6 +60,14 @@ class BuiltSink(Built):
         if "check" in functions:
             functions.given["check"](target)
         return target
+
+
+class BuiltJobSink(BuiltSink):
+    """The base of those that `.also_batch()` makes; the others have no `writer` at all."""
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        kind = JobWriter if "receive" in self.parts.functions else ArrowJobWriter
+        return kind(self.parts.functions, self._target(schema, overwrite, streaming=False))
 
 
 @dataclass
@@ -345,12 +346,12 @@ class SinkBuilder(Declaration, Generic[State]):
             )
         if "commit" in self._given:
             self._require("flush")
-        parts = SinkParts(self._functions(), self._all_options(), self._jobs, self._overwrite)
+        parts = SinkParts(self._functions(), self._all_options(), self._overwrite)
         doc = _DOCUMENTATION.format(
             guarantee=_GUARANTEES["commit" in self._given],
             options=parts.options.table() or "    none",
         )
-        return data_source(BuiltSink, doc, parts)
+        return data_source(BuiltJobSink if self._jobs else BuiltSink, doc, parts)
 
 
 _GUARANTEES = {

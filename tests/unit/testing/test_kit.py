@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource
 
-from tutorial_pkg import SourceBuilder
+from tutorial_pkg import SinkBuilder, SourceBuilder
 from tutorial_pkg.processes.query_process import wait_for_end
 from tutorial_pkg.testing import (
     SINK_PROMISES,
@@ -558,3 +558,9 @@ def test_the_ports_of_sparks_own_processes_are_no_bodys_fault(
     found = processes.ports()
     assert {f"port 7 of process {process.pid}" for process in (worker, helper)} <= found
     assert not {f"port 7 of process {pid}" for pid in (os.getpid(), daemon.pid)} & found
+
+
+def test_a_built_sink_is_tried_with_df_write_only_if_it_is_made_for_that() -> None:
+    builder = SinkBuilder.stream("lines", list).receive(list.append)
+    assert not StreamSink(builder.build(), list).batch
+    assert StreamSink(builder.also_batch().build(), list).batch
