@@ -55,7 +55,7 @@ class QueryMetrics(StreamingQueryListener):
     It tells of none that had no data; a query that idles keeps its last batch. Any thread may ask.
     `metrics.serve(9000)` shows the newest numbers to a Prometheus on this machine.
 
-    Raises `ValueError` for `keep` below 1. Not for Spark Connect, where listeners run elsewhere.
+    Raises `ValueError` for `keep` below 1.
 
     The idea: Hazelcast Jet's Management Center, and Flink's metrics.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -52,6 +53,8 @@ def peek(
     thousand rows a second, 4 % of the time at a million. Filters behind a peek stay behind it. A
     peek of the same name replaces the one before.
 
+    With Spark Connect the values are as JSON has them: a time is a text.
+
     Raises `ValueError` for a DataFrame that is no stream, whose `show()` does the same, and for
     `rows` outside of 1..20.
 
@@ -98,13 +101,20 @@ class _Listener(StreamingQueryListener):
             for first in found if to else ():
                 if to and first is not None:
                     name, query = metric.removeprefix(_PREFIX), told.name or str(told.id)
-                    _hand_over(Peeked(name, query, told.batchId, first.partition, first.row), to)
+                    place = _as_row(first)
+                    peeked = Peeked(name, query, told.batchId, place.partition, _as_row(place.row))
+                    _hand_over(peeked, to)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing is new."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """The next start goes on peeking."""
+
+
+def _as_row(found: Any) -> Any:
+    """Spark Connect hands over a row within a row as JSON has it."""
+    return Row(**found) if isinstance(found, dict) else found
 
 
 def _hand_over(peeked: Peeked, to: Callable[[Peeked], object]) -> None:
