@@ -1,0 +1,114 @@
+"""Values as PostgreSQL's text, read back by psycopg; and messages of its log, taken apart."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+from hypothesis import strategies as st
+from psycopg.adapt import Transformer
+from psycopg.pq import Format
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructType,
+)
+
+from tests.properties import EXAMPLES, holds, same, typed
+from tutorial_pkg.builder import RowPacker
+from tutorial_pkg.connectors.postgres.csv_copy import csv_of
+from tutorial_pkg.connectors.postgres.pgoutput import Decoder
+
+# Of each, the type in PostgreSQL, and that of an array of it.
+OIDS: dict[DataType, tuple[int, int]] = {
+    StringType(): (25, 1009),
+    BinaryType(): (17, 1001),
+    LongType(): (20, 1016),
+    DoubleType(): (701, 1022),
+    DecimalType(38, 18): (1700, 1231),
+    DateType(): (1082, 1182),
+}
+FLAT = st.sampled_from(list(OIDS))
+
+
+@EXAMPLES
+def test_values_as_postgresql_s_text(examples: int) -> None:
+    """Nulls, quotes, backslashes, newlines and braces included, also within arrays."""
+
+    def check(found: tuple[DataType, list[Any]]) -> None:
+        kind, values = found
+        packer = RowPacker(StructType().add("the column", kind).add("beside", LongType()))
+        try:
+            text = csv_of(packer.pack([(value, 1) for value in values]))
+        except ValueError as error:
+            assert "`the column`" in str(error)
+        else:
+            assert same([loaded(kind, each) for each in texts_of(text)], values)
+
+    holds(check, examples, typed(FLAT | st.builds(ArrayType, FLAT)))
+
+
+def texts_of(text: memoryview) -> list[bytes | None]:
+    """As COPY reads them: what has no quotes and no letters is null."""
+    convert = pa.csv.ConvertOptions(
+        column_types={"f0": pa.binary()},
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    read = pa.csv.ReadOptions(autogenerate_column_names=True)
+    parse = pa.csv.ParseOptions(newlines_in_values=True)
+    table = pa.csv.read_csv(pa.py_buffer(text), read, parse, convert)
+    texts: list[bytes | None] = table.column(0).to_pylist()
+    return texts
+
+
+def loaded(kind: DataType, text: bytes | None) -> Any:
+    array = isinstance(kind, ArrayType)
+    oid = OIDS[kind.elementType if isinstance(kind, ArrayType) else kind][array]
+    return None if text is None else Transformer().get_loader(oid, Format.TEXT).load(text)
+
+
+# ---- The log -------------------------------------------------------------------------------------
+
+VALUES = st.lists(st.none() | st.binary(max_size=9), min_size=1, max_size=4)
+CHANGES = st.lists(st.tuples(st.integers(0, 2**63 - 1), st.lists(VALUES, max_size=3)), max_size=3)
+
+
+@EXAMPLES
+def test_messages_of_the_log_are_taken_apart_as_they_were_put_together(examples: int) -> None:
+    def check(transactions: list[tuple[int, list[list[bytes | None]]]]) -> None:
+        messages: list[bytes] = []
+        for position, rows in transactions:
+            messages.append(b"B" + struct.pack(">QqI", position, 5, 7))
+            for row in rows:
+                messages += [relation(len(row)), inserted(row)]
+            messages.append(b"C" + bytes(25))
+        found = [
+            (transaction.position, change.operation, change.after)
+            for transaction, change in Decoder().changes(messages)
+        ]
+        assert found == [(at, "insert", row) for at, rows in transactions for row in rows]
+
+    holds(check, examples, CHANGES)
+
+
+def relation(columns: int) -> bytes:
+    names = (f"ä{number}\0".encode() for number in range(columns))
+    each = b"".join(b"\0" + name + struct.pack(">Ii", 25, -1) for name in names)
+    return b"R" + struct.pack(">I", 42) + b"public\0t\0d" + struct.pack(">H", columns) + each
+
+
+def inserted(row: list[bytes | None]) -> bytes:
+    values = b"".join(
+        b"n" if value is None else b"t" + struct.pack(">I", len(value)) + value for value in row
+    )
+    return b"I" + struct.pack(">I", 42) + b"N" + struct.pack(">H", len(row)) + values
