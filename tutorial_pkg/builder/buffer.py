@@ -30,7 +30,8 @@ class Buffer:
 
         Values are what the column holds, nothing is guessed: an `int` for LONG or DOUBLE, a `str`
         for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's local
-        time). Texts are not parsed, and numbers are not taken for times.
+        time). Texts are not parsed, numbers are not taken for times, bytes not for texts. Nothing
+        is cut: no `datetime` in a DATE, no zone in a TIMESTAMP_NTZ, no 1e300 in a FLOAT.
 
         `token` is handed to `acknowledge` when the row is on disk: what the source needs to
         confirm it. Raises `ValueError` for a row that does not fit the schema, perhaps some rows
