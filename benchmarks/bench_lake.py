@@ -101,7 +101,7 @@ def measured(
         },
         rounds,
     )
-    watch.phase = "write"
+    watch.phase = "lake, write"
     parquet = in_turns(
         {
             "Spark's parquet, on disk": lambda: write_parquet(spark, lines, folder),
@@ -136,7 +136,7 @@ def main() -> None:
         os.environ |= server.environment  # before Spark: its workers have what is there now
         spark = start_spark("bench", **given.conf)
         try:
-            with Watch("read") as watch:
+            with Watch("lake, read") as watch:
                 result = measured(spark, server.uri, folder, given.lines, given.rounds, watch)
             finish(given, result, watch)
         finally:

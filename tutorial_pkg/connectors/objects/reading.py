@@ -34,6 +34,7 @@ from tutorial_pkg.core.lines import to_lines
 
 CHUNK = 8 << 20  # bytes in one request
 TAIL = 64 << 10  # and where only the rest of a line is wanted
+BATCH_ROWS = 10_000  # of lines: the JVM takes some while Python makes the next
 
 Rows = Iterator[Any]
 
@@ -95,7 +96,9 @@ def _whole_lines(pieces: Iterator[bytes], begin: int, end: int) -> Iterator[byte
 
 def _lines(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
     for chunk in _line_chunks(store, part):
-        yield pa.RecordBatch.from_arrays([to_lines(chunk)], names=schema.names)
+        lines = pa.RecordBatch.from_arrays([to_lines(chunk)], names=schema.names)
+        for first in range(0, lines.num_rows, BATCH_ROWS):
+            yield lines.slice(first, BATCH_ROWS)
 
 
 def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
