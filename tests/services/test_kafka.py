@@ -240,6 +240,20 @@ def test_a_topic_made_again_ends_the_query(topics: Topics, topic: str) -> None:
             each.latestOffset(end, ALL)
 
 
+def test_a_topic_made_again_after_a_batch_was_planned(topics: Topics, topic: str) -> None:
+    """The records of the new one are not the old batch's."""
+    topics.send(topic, range(3), partition=0)
+    planning = reader(topics, subscribe=topic)
+    start = planning.initialOffset()
+    [part] = planning.partitions(start, planning.latestOffset(start, ALL))
+    topics.delete(topic)
+    topics.make(topic, 2)
+    topics.send(topic, range(7), partition=0)
+    with pytest.raises(Exception, match=f"`{topic}-0` .*but its topic was deleted and made again"):
+        list(reader(topics, subscribe=topic).read(part))
+    assert list(reader(topics, subscribe=topic, failOnDataLoss="false").read(part)) == []
+
+
 def test_a_topic_made_again_is_read_from_its_beginning(
     topics: Topics, topic: str, warnings: Any
 ) -> None:

@@ -14,7 +14,7 @@ from tutorial_pkg.builder import Options, OptionValues, SplitContext
 from tutorial_pkg.connectors.kafka.client import Brokers
 from tutorial_pkg.connectors.kafka.cluster import Cluster
 from tutorial_pkg.connectors.kafka.partitions import Partition, Range
-from tutorial_pkg.connectors.kafka.records import Records
+from tutorial_pkg.connectors.kafka.records import _OURS, Records
 from tutorial_pkg.connectors.kafka.source import READ, latest, splits
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
@@ -22,8 +22,7 @@ JSON = '{"a": {"0": 23, "1": -2}}'
 
 
 def values(**options: str) -> OptionValues:
-    given = {**SERVERS, "subscribe": "a", **options}
-    return Options("kafka_py", READ).parse(given)
+    return values_of(**{"subscribe": "a", **options})
 
 
 @pytest.mark.parametrize(
@@ -101,6 +100,17 @@ def test_where_a_new_query_begins() -> None:
 def test_a_partition_that_is_added_is_read_from_its_beginning() -> None:
     known = {"a-0@id": 7}
     assert begins(cluster(a0=(5, 9), a1=(0, 3)), known)["a-1@id"] == 0
+
+
+def test_a_pattern_does_not_mean_kafka_s_own_topics() -> None:
+    there = {"__consumer_offsets": [0], "__transaction_state": [0], "_a": [0], "b": [0, 1]}
+    assert Cluster(values_of(subscribePattern=".*"))._wanted(there) == {"_a": [0], "b": [0, 1]}
+    own = Cluster(values_of(subscribe="__consumer_offsets"))
+    assert own._wanted(there) == {"__consumer_offsets": [0]}
+
+
+def values_of(**options: str) -> OptionValues:
+    return Options("kafka_py", READ).parse({**SERVERS, **options})
 
 
 def test_starting_offsets_name_every_partition() -> None:
@@ -197,6 +207,11 @@ def read(monkeypatch: pytest.MonkeyPatch, played: Played, fails: str = "true") -
     context = SplitContext(values(failOnDataLoss=fails))
     reading = Records(context, Partition("a", 0, "id"), 3, 10)
     return [at for batch in reading.batches() for at in batch.column("offset").to_pylist()]
+
+
+def test_records_are_checked_for_broken_bits() -> None:
+    """As with Java's client; librdkafka does not by itself."""
+    assert _OURS["check.crcs"] is True
 
 
 def test_marks_of_transactions_are_no_records(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,16 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.kafka.client import Brokers
 from tutorial_pkg.connectors.kafka.options import Numbers
 from tutorial_pkg.connectors.kafka.partitions import Partition, Range
+
+# Kafka's own; as with Java's client, no pattern means them, and a name does.
+INTERNAL = {"__consumer_offsets", "__transaction_state"}
 
 
 class Cluster:
@@ -31,6 +34,19 @@ class Cluster:
         """
         self.ranges = self._brokers.patiently(self._look, lambda: self._admin.poll(0))
         return self.ranges
+
+    def id_of(self, topic: str) -> str | None:
+        """That of the topic which has this name now; None if there is none."""
+
+        def ask() -> str | None:
+            try:
+                return self._ids([topic])[topic]
+            except KafkaException as error:
+                if error.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
+                    raise
+                return None
+
+        return self._brokers.patiently(ask, lambda: self._admin.poll(0))
 
     def _look(self) -> dict[Partition, Range]:
         found = self._admin.list_topics(timeout=self._brokers.ask_seconds).topics
@@ -50,7 +66,8 @@ class Cluster:
         """Those of the partitions that are there which the options name."""
         if self._options.subscribePattern:
             name = re.compile(self._options.subscribePattern)
-            return {topic: there[topic] for topic in sorted(there) if name.fullmatch(topic)}
+            names = [topic for topic in sorted(there.keys() - INTERNAL) if name.fullmatch(topic)]
+            return {topic: there[topic] for topic in names}
         if self._options.assign:
             wanted: Numbers = self._options.assign
         else:

@@ -45,9 +45,9 @@ class KafkaDataSource(Format):
 
     Parallelism: a producer in each task.
     Guarantee: at least once, as Spark's own. A batch is done when all brokers in sync have its
-        records (`acks` all). What is repeated after a failure comes again: have readers drop what
-        they know, by a number in the record. `kafka.enable.idempotence` true keeps the order of a
-        partition when the client tries again, and costs half a second a task.
+        records, unless `kafka.acks` says less. What is repeated after a failure comes again: have
+        readers drop what they know, by a number in the record. `kafka.enable.idempotence` true
+        keeps the order of a partition when the client tries again, and costs half a second a task.
 
     Columns: value STRING or BINARY; if they are there, key STRING or BINARY, topic STRING,
     partition INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Where the partition is null,

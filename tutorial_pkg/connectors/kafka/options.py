@@ -77,7 +77,7 @@ CLIENT = Option(
 READ = (
     CLIENT,
     Option("subscribe", names, None, "topics to read"),
-    Option("subscribePattern", pattern, None, "read all topics of such a name"),
+    Option("subscribePattern", pattern, None, "read all topics of such a name, but Kafka's own"),
     Option("assign", assignment, None, "partitions to read"),
     Option(
         "startingOffsets",

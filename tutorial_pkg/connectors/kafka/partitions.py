@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tutorial_pkg.connectors.kafka.options import EARLIEST, LATEST, Places
 
+MADE_AGAIN = "its topic was deleted and made again"
+
 
 @dataclass(frozen=True, order=True)
 class Partition:

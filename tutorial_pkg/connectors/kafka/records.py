@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tutorial_pkg.builder import SplitContext
 from tutorial_pkg.connectors.kafka.client import Brokers
-from tutorial_pkg.connectors.kafka.partitions import Partition
+from tutorial_pkg.connectors.kafka.partitions import MADE_AGAIN, Partition
 
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_RECORDS, MOST_RECORDS = 500, 20_000
@@ -24,6 +24,7 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _OURS = {
     "group.id": "tutorial_pkg",  # the client wants one; nothing is committed for it
     "isolation.level": "read_uncommitted",
+    "check.crcs": True,
     "queued.max.messages.kbytes": 16 * 1024,  # what it fetches ahead
     "fetch.queue.backoff.ms": 10,
 }
@@ -140,6 +141,13 @@ def _headers(record: Any) -> list[dict[str, Any]] | None:
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The records of a partition from `start` up to, but without, `end`: a task's work."""
-    with closing(Records(context, Partition.parse(split), start, end)) as reading:
+    """The records of a partition from `start` up to, but without, `end`: a task's work.
+
+    A batch that is repeated may find another topic of that name.
+    """
+    partition = Partition.parse(split)
+    if context.connection.id_of(partition.topic) not in (partition.id, None):
+        context.lost(partition.lost_text(start, MADE_AGAIN))
+        return
+    with closing(Records(context, partition, start, end)) as reading:
         yield from reading.batches()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tutorial_pkg.builder import Position, SourceBuilder, SplitContext
 from tutorial_pkg.connectors.kafka.cluster import Cluster
 from tutorial_pkg.connectors.kafka.options import CUT, EARLIEST, FORMAT, LATEST, MOST, READ, schema
-from tutorial_pkg.connectors.kafka.partitions import Partition
+from tutorial_pkg.connectors.kafka.partitions import MADE_AGAIN, Partition
 from tutorial_pkg.connectors.kafka.records import read
 
 
@@ -48,7 +48,7 @@ def _check_vanished(context: SplitContext) -> None:
     for partition in map(Partition.parse, context.offset or ()):
         if partition not in there:
             again = partition.name in names_now
-            what = "its topic was deleted and made again" if again else "it is not there any more"
+            what = MADE_AGAIN if again else "it is not there any more"
             context.lost(partition.lost_text(None, what))
 
 
