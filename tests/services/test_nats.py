@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from nats.js.api import AckPolicy, ConsumerConfig
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
@@ -21,6 +25,9 @@ from tests.services.nats_streams import SCHEMA, Streams
 from tests.services.secrets import SECRET, sightings
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
+from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
+from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import ServerProcess, start_nats
@@ -342,7 +349,7 @@ def test_a_consumer_that_is_deleted_meanwhile_is_made_anew(
 
 
 def test_a_queue_that_is_made_again_counts_from_one(
-    streams: Streams, name: str, tmp_path: Path
+    streams: Streams, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     send_numbered(streams, name, range(3))
     with working(streams, name, tmp_path / "log") as run:
@@ -351,13 +358,68 @@ def test_a_queue_that_is_made_again_counts_from_one(
     streams.delete(name)
     streams.make(name)
     send_numbered(streams, name, [7, 8])
+    caplog.set_level(logging.WARNING)
     with working(streams, name, tmp_path / "log", offset=offset) as run:
         assert numbers_of(run, 2) == [7, 8]
+    assert f"stream `{name}` was deleted and made again: what was in it and not read" in caplog.text
 
 
 def test_one_instance_knows_what_is_in_the_log(streams: Streams, name: str, tmp_path: Path) -> None:
     with working(streams, name, tmp_path / "log", parallelism=2) as run:
         assert "option `parallelism` must be 1 with the option `mode` queue, got 2" in run.failure()
+
+
+def test_a_consumer_that_gives_few_at_a_time(streams: Streams, name: str, tmp_path: Path) -> None:
+    add_consumer(streams, name, max_ack_pending=7)
+    send_numbered(streams, name, range(20))
+    with working(streams, name, tmp_path / "log") as run:
+        assert numbers_of(run, 20) == list(range(20))
+
+
+def test_what_others_have_not_acknowledged_is_waited_for(
+    streams: Streams, name: str, tmp_path: Path
+) -> None:
+    """The server gives nothing then, and says nothing."""
+    add_consumer(streams, name, max_ack_pending=3, ack_wait=4)
+    send_numbered(streams, name, range(4))
+
+    async def take_three(broker: Any) -> None:
+        pulling = await broker.pull_subscribe_bind("spark", name)
+        assert len(await pulling.fetch(3)) == 3
+
+    streams.ask(take_three)
+    with working(streams, name, tmp_path / "log", timeoutSeconds=2) as run:
+        assert sorted(numbers_of(run, 4)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (
+            {"deliver_subject": "somewhere"},
+            "`spark` is there and is a push consumer; wanted is a p",
+        ),
+        ({"ack_policy": AckPolicy.NONE}, "acknowledges by `none`"),
+        ({"ack_policy": AckPolicy.ALL}, "acknowledges by `all`"),
+        ({"headers_only": True}, "has headers only"),
+        ({"filter_subject": "{0}.b"}, "has the subjects ['{0}.b']"),
+        ({}, "has the subjects [None]"),
+    ],
+)
+def test_a_consumer_that_would_lose_messages_is_refused(
+    streams: Streams, name: str, tmp_path: Path, config: dict[str, Any], text: str
+) -> None:
+    values = {key: value.format(name) if key == "filter_subject" else value
+              for key, value in config.items()}  # fmt: skip
+    add_consumer(streams, name, **values)
+    with working(streams, name, tmp_path / "log", subject=f"{name}.a") as run:
+        assert text.format(name) in run.failure()
+
+
+def add_consumer(streams: Streams, name: str, **config: Any) -> None:
+    """Somebody's own, of the name that the query is given."""
+    given = ConsumerConfig(durable_name="spark", **{"ack_policy": AckPolicy.EXPLICIT, **config})
+    streams.ask(lambda broker: broker.add_consumer(name, given))
 
 
 def test_a_work_queue_is_no_stream(streams: Streams) -> None:
@@ -458,6 +520,50 @@ def test_rows_that_cannot_be_written_are_explained(
     rows: str, text: str, streams: Streams, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert text in str(write(spark, rows, tmp_path, **streams.options))
+
+
+def publish(streams: Streams, *subjects: str) -> None:
+    """What a task does with rows that say where they go."""
+    options = Options(FORMAT, WRITE).parse({**streams.options, "timeoutSeconds": "20"})
+    rows = {"subject": list(subjects), "data": pa.nulls(len(subjects), pa.string())}
+    with closing(Publisher(SinkContext(f"query {next(NAMES)}", 0, 0, options))) as task:
+        task.send(pa.RecordBatch.from_pydict(rows))
+
+
+def test_only_a_stream_acknowledges(streams: Streams, name: str) -> None:
+    """Whoever listens may answer, before the stream does, or alone."""
+    heard = []
+
+    async def serve(broker: Any) -> None:
+        async def answer(message: Any) -> None:
+            heard.append(message.subject)
+            for text in (b"thank you", b'{"stream": "", "seq": 1}', b'{"error": "no"}', b"[1]"):
+                await message.respond(text)
+
+        await broker._nc.subscribe("service.>", cb=answer)
+        await broker._nc.subscribe(f"{name}.served", cb=answer)
+        await broker._nc.flush()
+        loop = asyncio.get_running_loop()
+        served = [f"{name}.a", f"{name}.served"] * 50
+        await loop.run_in_executor(None, publish, streams, *served)
+        with pytest.raises(RuntimeError, match=r"takes the subject `service.x`; create"):
+            await loop.run_in_executor(None, publish, streams, f"{name}.b", "service.x")
+
+    streams.ask(serve)
+    assert heard.count(f"{name}.served") == 50 and "service.x" in heard
+    assert Counter(message.subject for message in streams.messages(name)) == {
+        f"{name}.a": 50,
+        f"{name}.served": 50,
+        f"{name}.b": 1,
+    }
+
+
+def test_a_message_is_no_order_to_the_server(streams: Streams, name: str) -> None:
+    streams.send(f"{name}.a", ["kept"])
+    for subject in (f"$JS.API.STREAM.DELETE.{name}", "$SYS.REQ.SERVER.PING"):
+        with pytest.raises(ValueError, match="is for orders to the server, not for messages"):
+            publish(streams, subject)
+    assert streams.left(name) == 1
 
 
 def test_a_secret_shows_nowhere(

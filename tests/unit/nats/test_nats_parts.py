@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from tutorial_pkg import NatsDataSource
-from tutorial_pkg.builder import Secret, SinkContext
+from tutorial_pkg.builder import Secret, SinkContext, SourceContext
 from tutorial_pkg.connectors.nats.messages import Place, place_of
+from tutorial_pkg.connectors.nats.publishing import error_in, is_acknowledgement
+from tutorial_pkg.connectors.nats.queue import Queue
 from tutorial_pkg.connectors.nats.sink import CHUNK_MESSAGES, ID, Publisher, _chunks
 
 NEEDED = {"url": "nats://127.0.0.1:1", "stream": "S"}
@@ -73,6 +76,40 @@ def test_a_row_may_bring_its_own_id() -> None:
     rows = pa.RecordBatch.from_pydict({"data": ["x"], "headers": column})
     assert [message.headers for message in publisher._messages(rows)] == [{ID: "mine"}]
     publisher.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_one", "refusal"),
+    [
+        (b'{"stream": "S", "seq": 7, "duplicate": true}', True, None),
+        (b'{"stream": "S", "seq": 0, "error": {"description": "full"}}', False, "full"),
+        (b'{"stream": "S", "seq": 7, "error": "no"}', False, None),
+        *[(each, False, None) for each in (b"", b"thank you", b"[1]", b"\xff", b'{"seq": 7}')],
+        *[
+            (b'{"stream": "%s", "seq": %s}' % each, False, None)
+            for each in ((b"", b"7"), (b"S", b'"7"'))
+        ],
+    ],
+)
+def test_what_is_an_acknowledgement(answer: bytes, is_one: bool, refusal: str | None) -> None:
+    assert (is_acknowledgement(answer), error_in(answer)) == (is_one, refusal)
+
+
+def test_numbers_that_are_given_again_are_new_messages(caplog: pytest.LogCaptureFixture) -> None:
+    """After a power failure, or from a backup, a stream of the same name and age counts anew."""
+    options: Any = SimpleNamespace(stream="S", timeoutSeconds=1)
+    queue = Queue(SourceContext(0, 1, options))
+    try:
+        sent = [Place(number, 100 + number, 0) for number in (1, 2, 3)]
+        assert [queue._is_new(each) for each in (*sent, *sent)] == [True] * 3 + [False] * 3
+        again = Queue(SourceContext(0, 1, options))
+        again.restore([json.loads(json.dumps(queue.snapshot()))])
+        later = [Place(2, 200, 0), Place(3, 201, 0), Place(2, 200, 0)]
+        assert [again._is_new(each) for each in later] == [True, True, False]
+        assert "has lost its last messages" in caplog.text
+        again.destroy()
+    finally:
+        queue.destroy()
 
 
 def test_what_is_under_way_is_bounded_in_number_and_in_bytes() -> None:

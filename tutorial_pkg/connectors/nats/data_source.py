@@ -39,6 +39,10 @@ class NatsDataSource(Format):
         nobody else reads with this `consumer`. A message is acknowledged when its row is on disk;
         one that comes again, after a crash on either side, is known by its sequence number.
 
+    A consumer of your own must be one to pull from, with explicit acknowledgements, whole messages
+    and `subject` as its only one; what its `max_deliver` gives up is not read. A stream that was
+    made again is read from its beginning, with a warning in Spark's log.
+
     Options as above, and `consumer` (required; the name of the durable consumer, which is made if
     there is none), `path`, `maxBacklogBytes`, `maxBytesPerTrigger`, `maxRowsPerTrigger` as in
     `SourceBuilder.stream`; not `startingSequence`, `failOnDataLoss`. With the trigger
@@ -55,6 +59,9 @@ class NatsDataSource(Format):
         each message has an id of query, batch, partition and what the row holds, and the stream
         drops those that it has. A row that is repeated in another partition has another id: let
         the query be one whose rows come to the same partitions again.
+
+    Only a stream's own acknowledgement counts. A service that listens to the subject hears the
+    message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused.
 
     Columns: data STRING or BINARY; if they are there, subject STRING, headers MAP<STRING, STRING>,
     in which `Nats-Msg-Id` takes the place of the id. A null in

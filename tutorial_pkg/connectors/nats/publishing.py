@@ -1,7 +1,7 @@
 """Messages to JetStream, a chunk at a time, and the stream's answers to all of them.
 
 The client's own `publish_async` keeps a future and a lock for each message; here one subscription
-takes the answers, and one event says that all are there.
+takes the answers, and one event says that there are some.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nats import errors
+from nats.js import errors as js_errors
 
 
 class Message(NamedTuple):
@@ -25,37 +26,70 @@ class Message(NamedTuple):
 class Publishing:
     """For one connection. A message's answer comes to the inbox with its number."""
 
-    def __init__(self, client: Any) -> None:
-        self._client, self._inbox = client, client.new_inbox()
-        self._missing: set[str] = set()
-        self._refused: dict[str, str | None] = {}  # by number, why; None where nobody answered
-        self._complete = asyncio.Event()
+    def __init__(self, client: Any, broker: Any) -> None:
+        self._client, self._broker, self._inbox = client, broker, client.new_inbox()
+        self._answers: list[Any] = []
+        self._heard = asyncio.Event()
 
     async def start(self) -> None:
         limits = {"pending_msgs_limit": -1, "pending_bytes_limit": -1}
-        await self._client.subscribe(f"{self._inbox}.*", cb=self._answered, **limits)
+        await self._client.subscribe(f"{self._inbox}.*", cb=self._note, **limits)
 
-    async def send(self, chunk: Sequence[Message]) -> tuple[str, str | None] | None:
-        """Return when each has an answer: None, or the first refused subject, and the reason."""
-        self._missing = {str(number) for number in range(len(chunk))}
-        self._refused = {}
-        self._complete.clear()
+    async def send(self, chunk: Sequence[Message]) -> None:
+        """Return when a stream has acknowledged each. Raises `RuntimeError` with the subject.
+
+        Whoever listens to a subject may answer, too; only a stream's acknowledgement counts.
+        """
+        missing = set(range(len(chunk)))
         for number, (subject, data, headers) in enumerate(chunk):
             reply = f"{self._inbox}.{number}"
             try:
                 await self._client.publish(subject, data, reply=reply, headers=headers)
             except (errors.MaxPayloadError, errors.BadSubjectError, errors.BadHeaderError) as error:
-                return subject, str(error)
-        await self._complete.wait()
-        first = next(iter(self._refused.items()), None)
-        return (chunk[int(first[0])].subject, first[1]) if first else None
+                raise RuntimeError(f"subject `{subject}`: {error}") from None
+        while missing:
+            await self._heard.wait()
+            self._heard.clear()
+            answers, self._answers = self._answers, []
+            for answer in answers:
+                number = int(answer.subject.rpartition(".")[2])
+                if is_acknowledgement(answer.data):
+                    missing.discard(number)
+                else:
+                    await self._explain(chunk[number].subject, answer.data)
 
-    async def _answered(self, answer: Any) -> None:
-        number = answer.subject.rpartition(".")[2]
-        if not answer.data:  # a status in the headers: no stream listens there
-            self._refused[number] = None
-        elif b'"error"' in answer.data:
-            self._refused[number] = json.loads(answer.data)["error"]["description"]
-        self._missing.discard(number)
-        if not self._missing:
-            self._complete.set()
+    async def _note(self, answer: Any) -> None:
+        self._answers.append(answer)
+        self._heard.set()
+
+    async def _explain(self, subject: str, answer: bytes) -> None:
+        """Raise why. Without a word nobody listens: there is no stream, or its server starts."""
+        if refusal := error_in(answer):
+            raise RuntimeError(f"subject `{subject}`: {refusal}")
+        try:
+            await self._broker.find_stream_name_by_subject(subject)
+        except js_errors.NotFoundError:
+            raise RuntimeError(f"no stream takes the subject `{subject}`; create one") from None
+        if not answer:
+            raise errors.NoRespondersError
+
+
+def is_acknowledgement(answer: bytes) -> bool:
+    """Whether a stream says where it has the message."""
+    found = _read(answer)
+    stream, sequence = found.get("stream"), found.get("seq")
+    return bool(stream) and isinstance(sequence, int) and sequence > 0 and "error" not in found
+
+
+def error_in(answer: bytes) -> str | None:
+    """Why a stream has refused the message."""
+    error = _read(answer).get("error")
+    return error.get("description") if isinstance(error, dict) else None
+
+
+def _read(answer: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(answer)
+    except ValueError:  # no JSON, so not of a stream
+        return {}
+    return found if isinstance(found, dict) else {}

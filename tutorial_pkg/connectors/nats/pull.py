@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 from nats import errors
 
-_STATUS = "Status"  # in the header of an answer that is no message
+_STATUS, _REASON = "Status", "Description"  # in the headers of an answer that is no message
 _NONE_NOW = ("404", "408")  # none left, or the request has expired
+_WRONG = re.compile("400|409 (Exceeded|Consumer is push based)")  # others may pass: a new leader
 _NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 
 
@@ -33,23 +35,29 @@ class Pull:
         limits = {"pending_msgs_limit": -1, "pending_bytes_limit": -1}
         await self._client.subscribe(self._inbox, cb=self._take, **limits)
 
-    async def fetch(self, count: int) -> list[Any]:
-        """Up to `count` messages that there are now.
+    async def fetch(self, count: int, seconds: float | None = None) -> list[Any]:
+        """Up to `count` messages that there are now; or that come, as the first one, in `seconds`.
 
-        Raises the client's `NoRespondersError` when the consumer is gone: it is to be made again.
+        Raises the client's `NoRespondersError` when the consumer is gone: it is to be made again;
+        `RuntimeError` when it does not take such a request.
         """
         self._found, self._count, self._status = [], count, ""
         self._complete.clear()
-        request = json.dumps({"batch": count, "no_wait": True}).encode()
-        await self._client.publish(self._subject, request, reply=self._inbox)
+        asked: dict[str, Any] = {"batch": count, "no_wait": True}
+        if seconds:
+            asked["expires"] = int(seconds * 1e9)
+        await self._client.publish(self._subject, json.dumps(asked).encode(), reply=self._inbox)
         await self._complete.wait()
-        if self._status and self._status not in _NONE_NOW:
+        if _WRONG.match(self._status):
+            raise RuntimeError(f"consumer `{self._subject}` says: {self._status}")
+        if self._status and not self._status.startswith(_NONE_NOW):
             raise errors.NoRespondersError
         return self._found
 
     async def _take(self, message: Any) -> None:
         if not message.reply:  # a message has one, to acknowledge it, and may have any header
-            self._status = (message.headers or {}).get(_STATUS, "")
+            headers = message.headers or {}
+            self._status = f"{headers.get(_STATUS, '')} {headers.get(_REASON, '')}".strip()
             self._complete.set()
             return
         self._found.append(message)

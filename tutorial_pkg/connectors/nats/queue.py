@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from nats.js import api, errors
 
 from tutorial_pkg.builder import Buffer, SourceBuilder, SourceContext
 from tutorial_pkg.connectors.nats.client import Connection, stream_info
-from tutorial_pkg.connectors.nats.messages import SCHEMA, place_of, to_batch
+from tutorial_pkg.connectors.nats.messages import SCHEMA, Place, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 from tutorial_pkg.connectors.nats.pull import Pull
 
 FETCHED = 500  # messages at once
+WAIT_SECONDS = 0.2  # for the first of them: then others are acknowledged, or the query stops
+
+_log = logging.getLogger(__name__)
 
 
 class Queue:
@@ -34,11 +38,12 @@ class Queue:
         self._pull: Any = None
         self._created = ""
         self._floor, self._ahead = 0, set[int]()
+        self._newest = (0, 0)  # the largest sequence number, and its nanoseconds
 
     def fill(self, buffer: Buffer) -> None:
         """Add the messages that are not in the log yet; the others are only acknowledged again."""
         found = self._connection.ask(self._fetch)
-        fresh = [each for each in found if self._is_new(place_of(each).sequence)]
+        fresh = [each for each in found if self._is_new(place_of(each))]
         if found:
             rows = to_batch(fresh, [place_of(each) for each in fresh])
             buffer.add_batch(rows, token=[each.reply for each in found])
@@ -49,18 +54,27 @@ class Queue:
         self._connection.ask(lambda broker: self._confirm(broker, replies))
 
     def snapshot(self) -> dict[str, Any]:
-        return {"created": self._created, "floor": self._floor, "ahead": sorted(self._ahead)}
+        known = {"floor": self._floor, "ahead": sorted(self._ahead), "newest": self._newest}
+        return {"created": self._created, **known}
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
         last = snapshots[0]
         self._created, self._floor = last["created"], last["floor"]
         self._ahead = set(last["ahead"])
+        self._newest = tuple(last.get("newest", self._newest))  # earlier versions had none
 
     def destroy(self) -> None:
         self._connection.close()
 
-    def _is_new(self, sequence: int) -> bool:
-        """Whether it is not in the log; from now on it is."""
+    def _is_new(self, place: Place) -> bool:
+        """Whether it is not in the log; from now on it is.
+
+        A server that has lost its last messages, or was restored, gives their numbers again.
+        """
+        sequence, newest = place.sequence, (place.sequence, place.nanoseconds)
+        if sequence <= self._newest[0] and place.nanoseconds > self._newest[1]:
+            self._begin_anew("has lost its last messages, and gives their numbers again")
+        self._newest = max(self._newest, newest)
         if sequence <= self._floor or sequence in self._ahead:
             return False
         self._ahead.add(sequence)
@@ -71,7 +85,7 @@ class Queue:
     async def _fetch(self, broker: Any) -> list[Any]:
         if self._broker is not broker:
             await self._begin(broker)
-        found: list[Any] = await self._pull.fetch(FETCHED)
+        found: list[Any] = await self._pull.fetch(self._most, WAIT_SECONDS)
         return found
 
     async def _begin(self, broker: Any) -> None:
@@ -79,27 +93,52 @@ class Queue:
         options = self._options
         info = await stream_info(broker, options.stream)
         try:
-            await broker.consumer_info(options.stream, options.consumer)
+            consumer = await broker.consumer_info(options.stream, options.consumer)
         except errors.NotFoundError:
-            await self._make_consumer(broker)
+            consumer = await self._make_consumer(broker)
+        self._check(consumer.config)
         self._notice(info.created.isoformat())
         self._pull = Pull(self._connection.client, options.stream, options.consumer)
         await self._pull.start()
         self._broker = broker
 
-    async def _make_consumer(self, broker: Any) -> None:
+    def _check(self, config: Any) -> None:
+        """Raises `ValueError` for a consumer of somebody else's that would lose messages."""
+        options = self._options
+        given = config.filter_subjects or [config.filter_subject]
+        troubles = {
+            "is a push consumer": config.deliver_subject,
+            f"acknowledges by `{config.ack_policy}`": config.ack_policy != api.AckPolicy.EXPLICIT,
+            "has headers only": config.headers_only,
+            f"has the subjects {given}": options.subject and given != [options.subject],
+        }
+        for trouble in (text for text, is_so in troubles.items() if is_so):
+            raise ValueError(
+                f"option `consumer`: `{options.consumer}` is there and {trouble}; wanted is a pull "
+                "consumer with explicit acknowledgements, with the option `subject` for its only "
+                "one: choose another name, or delete it"
+            )
+        limit = config.max_ack_pending or 0  # or -1: none
+        self._most = min(FETCHED, limit) if limit > 0 else FETCHED
+
+    async def _make_consumer(self, broker: Any) -> Any:
         options = self._options
         config = api.ConsumerConfig(
             durable_name=options.consumer,
             filter_subject=options.subject,
             ack_policy=api.AckPolicy.EXPLICIT,
         )
-        await broker.add_consumer(options.stream, config)
+        return await broker.add_consumer(options.stream, config)
 
     def _notice(self, created: str) -> None:
         """A stream that was made again counts from 1 again."""
-        if created != self._created:
-            self._created, self._floor, self._ahead = created, 0, set()
+        if self._created not in ("", created):
+            self._begin_anew("was deleted and made again: what was in it and not read is lost")
+        self._created = created
+
+    def _begin_anew(self, why: str) -> None:
+        _log.warning("stream `%s` %s", self._options.stream, why)
+        self._floor, self._ahead, self._newest = 0, set(), (0, 0)
 
     async def _confirm(self, broker: Any, replies: list[str]) -> None:
         client = self._connection.client

@@ -11,8 +11,6 @@ from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
-from nats import errors
-from nats.js import errors as js_errors
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType
 
 from tutorial_pkg.builder import SinkBuilder, SinkContext, TargetContext
@@ -28,6 +26,7 @@ HEADER_NAME, HEADER_VALUE = (
     re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"),
     re.compile(r"(?!\s)[^\r\n]*(?<!\s)"),
 )
+SERVERS_OWN = ("$JS.", "$SYS.")  # a message might delete a stream
 
 _COLUMNS: dict[str, tuple[DataType, ...]] = {
     "data": (StringType(), BinaryType()),
@@ -62,22 +61,10 @@ class Publisher:
     async def _publish(self, chunk: list[Message], broker: Any) -> None:
         """What a broken connection has left open is sent again, with its old ids."""
         if self._broker is not broker:
-            self._publishing = Publishing(self._connection.client)
+            self._publishing = Publishing(self._connection.client, broker)
             await self._publishing.start()
             self._broker = broker
-        refused = await self._publishing.send(chunk)
-        if refused:
-            await self._explain(broker, *refused)
-
-    async def _explain(self, broker: Any, subject: str, reason: str | None) -> None:
-        """Raise why; where nobody answered, there is no stream, or the server is just starting."""
-        if reason is not None:
-            raise RuntimeError(f"subject `{subject}`: {reason}")
-        try:
-            await broker.find_stream_name_by_subject(subject)
-        except js_errors.NotFoundError:
-            raise RuntimeError(f"no stream takes the subject `{subject}`; create one") from None
-        raise errors.NoRespondersError
+        await self._publishing.send(chunk)
 
     def _messages(self, batch: pa.RecordBatch) -> Iterator[Message]:
         count = batch.num_rows
@@ -94,6 +81,8 @@ class Publisher:
         It is made of what the row holds, not of its place: a repeated task may get its rows in
         another order. Equal rows are numbered.
         """
+        if subject.startswith(SERVERS_OWN):
+            raise ValueError(f"subject `{subject}` is for orders to the server, not for messages")
         if ID not in headers:
             text = f"{subject}\0{sorted(headers.items())}\0".encode()
             digest = blake2b(text + data, digest_size=DIGEST_BYTES)
