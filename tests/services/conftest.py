@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.services.databases import drop_database, new_database
+from tests.services.databases import drop_database, new_database, unusual_database
 from tests.services.secrets import SECRET
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.processes.services import Postgres, S3Server, start_postgres, start_s3
@@ -41,6 +41,16 @@ def postgres(service_folder: Path) -> Iterator[Postgres]:
 def url(postgres: Postgres) -> Iterator[str]:
     """An empty database."""
     where = new_database(postgres)
+    yield where
+    drop_database(postgres, where)
+
+
+@pytest.fixture
+def unusual_url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A database in LATIN1 where nothing is set as we need it, nor in the environment."""
+    where = unusual_database(postgres)
+    for name, value in {"CLIENTENCODING": "LATIN1", "TZ": "Asia/Tokyo", "DATESTYLE": "SQL"}.items():
+        monkeypatch.setenv(f"PG{name}", value)
     yield where
     drop_database(postgres, where)
 

@@ -5,22 +5,49 @@ from __future__ import annotations
 import uuid
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tutorial_pkg.processes.services import Postgres
 
+# What an administrator may have set, and none of our connections may depend on.
+UNUSUAL = {
+    "client_encoding": "LATIN1",
+    "TimeZone": "Asia/Tokyo",
+    "DateStyle": "German",
+    "IntervalStyle": "iso_8601",
+    "bytea_output": "escape",
+    "extra_float_digits": "-5",
+    "standard_conforming_strings": "off",
+    "array_nulls": "off",
+    "default_transaction_isolation": "serializable",
+    "synchronous_commit": "off",
+    "statement_timeout": "7min",
+    "transaction_timeout": "8min",
+    "idle_in_transaction_session_timeout": "9min",
+}
 
-def new_database(server: Postgres) -> str:
+
+def new_database(server: Postgres, form: str = "") -> str:
     """Make one; where it is."""
     name = f"test_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(server.uri, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
+        connection.execute(f"CREATE DATABASE {name} {form}".encode())
     return make_conninfo(server.uri, dbname=name)
+
+
+def unusual_database(server: Postgres) -> str:
+    """One in LATIN1, and set up by somebody with other habits than ours."""
+    url = new_database(server, "ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
+    name = conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(server.uri, autocommit=True) as connection:
+        for setting, value in UNUSUAL.items():
+            connection.execute(f"ALTER DATABASE {name} SET {setting} = '{value}'".encode())
+    return url
 
 
 def drop_database(server: Postgres, url: str) -> None:
     """With its slots, which would keep it."""
-    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    name = conninfo_to_dict(url)["dbname"]
     with psycopg.connect(server.uri, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "

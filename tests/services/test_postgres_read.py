@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from tutorial_pkg.builder import FunctionError
-from tutorial_pkg.connectors.postgres import PostgresDataSource, inserted
+from tests.services.databases import UNUSUAL, drop_database, new_database
+from tutorial_pkg.builder import FunctionError, Options
+from tutorial_pkg.connectors.postgres import PostgresDataSource, connection, inserted
+from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.services import Postgres
 
@@ -141,6 +146,19 @@ def test_a_value_that_spark_cannot_hold_is_an_error_with_the_column(
         batch(url)
 
 
+def test_an_array_of_several_dimensions_is_no_array_of_spark(url: str, database: Database) -> None:
+    """The client would make one of them. Where an array begins to count is no matter."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, a int[], n numeric(3,1)[])")
+    database.execute("INSERT INTO t VALUES (1, '[5:6]={1,2}', '[0:1]={1.5,NULL}'), (2, '{}', NULL)")
+    rows = [{"id": 1, "a": [1, 2], "n": [Decimal("1.5"), None]}, {"id": 2, "a": [], "n": None}]
+    inserted_rows, changes = Stream(url, key="id"), Stream(url, slot="arrays_" + url[-8:])
+    assert batch(url) == [rows] and inserted_rows.rows() == rows
+    database.execute("INSERT INTO t VALUES (3, '{1}', '{{1,2},{3,4}}')")
+    for read in (lambda: batch(url), inserted_rows.rows, changes.rows):
+        with pytest.raises(FunctionError, match=r"ValueError: column `n`"):
+            read()
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -218,6 +236,19 @@ def test_a_writer_to_a_partition_is_waited_for(url: str, database: Database) -> 
     assert [row["n"] for row in stream.rows()] == [1, 2]
 
 
+def test_who_writes_to_a_copy_of_the_database_is_not_waited_for(
+    postgres: Postgres, url: str
+) -> None:
+    """Its tables have the same oids."""
+    with psycopg.connect(url, autocommit=True) as database:
+        database.execute("CREATE TABLE t (id serial PRIMARY KEY); INSERT INTO t DEFAULT VALUES")
+    copy = new_database(postgres, f"TEMPLATE {conninfo_to_dict(url)['dbname']}")
+    with psycopg.connect(copy) as writer:
+        writer.execute("INSERT INTO t DEFAULT VALUES")
+        assert Stream(url, key="id", awaitWriters="true").rows() == [{"id": 1}]
+    drop_database(postgres, copy)
+
+
 def test_nobody_sees_who_writes_to_a_view(url: str, database: Database) -> None:
     database.execute("CREATE TABLE base (id serial PRIMARY KEY)")
     database.execute("CREATE VIEW t AS SELECT * FROM base")
@@ -231,6 +262,33 @@ def test_a_limit_counts_rows_whatever_the_gaps(url: str, database: Database) -> 
     )
     stream = Stream(url, key="id", maxRowsPerTrigger=5)
     assert [len(stream.rows()) for _ in range(4)] == [5, 5, 3, 0]
+
+
+def test_the_largest_key_of_all(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id bigint PRIMARY KEY)")
+    database.execute("INSERT INTO t VALUES (-9223372036854775808), (1), (9223372036854775807)")
+    stream = Stream(url, key="id", maxRowsPerTrigger=2)
+    assert [len(stream.rows()) for _ in range(3)] == [2, 1, 0]
+
+
+def test_a_table_is_known_by_what_it_is_and_not_by_its_name(url: str, database: Database) -> None:
+    """However the option spells it; one that is made again begins with its keys anew."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    stream = Stream(url, key="id")
+    database.execute("INSERT INTO t VALUES (5), (6)")
+    start, before = stream.offset, stream.rows()
+    database.execute("INSERT INTO t VALUES (7)")
+    for offset, name in ((stream.offset, '"public".t'), ({"t": 7}, "t")):  # of an earlier version
+        again = Stream(url, offset, key="id", table=name)
+        assert again.rows() + again.rows() == [{"id": 7}]
+    database.execute("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (9)")
+    text = "LookupError: table `t` was dropped and made again: rows may be lost"
+    for read in (stream.rows, lambda: stream.read(start, stream.offset)):
+        with pytest.raises(FunctionError, match=text):
+            read()
+    going_on = Stream(url, stream.offset, key="id", failOnDataLoss="false")
+    assert len(before) == 2 and going_on.rows() == [] and going_on.rows() == [{"id": 9}]
+    assert going_on.read(start, stream.offset) == []
 
 
 def test_available_now_waits_for_writers_with_a_bound(url: str, database: Database) -> None:
@@ -383,9 +441,10 @@ def test_a_slot_that_was_dropped_is_an_error(url: str, database: Database) -> No
     with pytest.raises(FunctionError, match=f'slot `{name}` is gone|slot "{name}" does not exist'):
         stream.rows()
     old = stream.offset
-    Stream(url, slot=name)  # somebody makes it anew
+    database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
+    database.execute("INSERT INTO t VALUES (2)")
     with pytest.raises(FunctionError, match="made it anew"):
-        Stream(url, slot=name, offset=old).read(old, {name: old[name] + 10**6})
+        Stream(url, slot=name, offset=old).rows()
 
 
 def test_a_table_that_is_altered_while_the_query_runs(url: str, database: Database) -> None:
@@ -423,6 +482,172 @@ def test_other_tables_do_not_hold_the_log_for_ever(url: str, database: Database)
     database.execute("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
     assert stream.rows() == []
     assert next(iter(stream.offset.values())) > next(iter(before.values())) + (16 << 20)
+
+
+CHANGED = {
+    "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY)": "does not have table `t`: one of them was",
+    "DROP PUBLICATION {0}": "does not have table `t`: one of them was dropped",
+    "DROP PUBLICATION {0}; CREATE PUBLICATION {0} FOR TABLE t": "or the publication `.*` was made",
+    "ALTER PUBLICATION {0} SET TABLE t WHERE (id > 5)": "was taken out of it and put in again",
+    "ALTER PUBLICATION {0} SET (publish = 'insert')": "does not publish insert, update, delete and",
+    "CREATE TABLE other (id int PRIMARY KEY); ALTER PUBLICATION {0} ADD TABLE other": "for other t",
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_changes_that_are_not_all_in_the_log_end_the_query(
+    url: str, database: Database, change: str
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    stream = Stream(url, slot=f"s_{url[-8:]}")
+    assert stream.rows() == []
+    database.execute(change.format(f"s_{url[-8:]}").encode())
+    database.execute("INSERT INTO t VALUES (1)")
+    restarted = Stream(url, stream.offset, slot=f"s_{url[-8:]}")
+    for each in (stream, restarted):
+        with pytest.raises(FunctionError, match=CHANGED[change]):
+            each.rows()
+
+
+def test_a_slot_without_its_publication_gets_no_new_one(url: str, database: Database) -> None:
+    """With a new checkpoint: what was written meanwhile would be missing."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    name = f"s_{url[-8:]}"
+    Stream(url, slot=name)
+    database.execute(f"DROP PUBLICATION {name}".encode())
+    database.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(FunctionError, match=r"does not have table `t`.*SELECT pg_drop_repl"):
+        Stream(url, slot=name)
+
+
+def test_an_earlier_version_s_checkpoint_of_changes(url: str, database: Database) -> None:
+    """It names the slot alone."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    name = f"s_{url[-8:]}"
+    Stream(url, slot=name)
+    [[position]] = database.execute(CONFIRMED, [name]).fetchall()
+    database.execute("INSERT INTO t VALUES (1)")
+    stream = Stream(url, {name: position}, slot=name)
+    found = stream.rows() + stream.rows()
+    assert [row["after"]["id"] for row in found] == [1]
+    stream.reader.commit(stream.offset)
+    assert database.execute(CONFIRMED, [name]).fetchall() > [(position,)]
+    database.execute(f"DROP PUBLICATION {name}; CREATE PUBLICATION {name} FOR TABLE t".encode())
+    with pytest.raises(FunctionError, match=r"LookupError: .* was made again"):
+        stream.rows()
+
+
+CONFIRMED = """SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots
+    WHERE slot_name = %s"""
+
+
+def test_a_slot_that_is_no_use_is_told_with_a_remedy(
+    postgres: Postgres, url: str, database: Database
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    ending = url[-8:]
+    database.execute("SELECT pg_create_physical_replication_slot(%s)", [f"physical_{ending}"])
+    Stream(url, slot=f"lost_{ending}")
+    other = new_database(postgres)
+    with psycopg.connect(other, autocommit=True) as elsewhere:
+        make = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+        elsewhere.execute(make, [f"far_{ending}"])
+    with given_up(database, f"lost_{ending}"):
+        for slot, error in {
+            f"physical_{ending}": "is a physical one, without changes of tables; choose another",
+            f"far_{ending}": "is of database test_.*; choose another `slot`",
+            f"lost_{ending}": "was given up by the server: .* SELECT pg_drop_replication_slot",
+        }.items():
+            with pytest.raises(FunctionError, match=error):
+                Stream(url, slot=slot)
+    drop_database(postgres, other)
+    database.execute("SELECT pg_drop_replication_slot(%s)", [f"physical_{ending}"])
+
+
+@contextmanager
+def given_up(database: Database, slot: str) -> Iterator[None]:
+    """The server keeps no log for slots, and forgets what this one needs."""
+    database.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    database.execute("SELECT pg_reload_conf()")
+    look = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
+    try:
+        while next(iter(database.execute(look, [slot])))[0] != "lost":
+            database.execute("CREATE TABLE moved (); DROP TABLE moved")
+            database.execute("SELECT pg_switch_wal()")
+            database.execute("CHECKPOINT")
+        yield
+    finally:
+        database.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        database.execute("SELECT pg_reload_conf()")
+
+
+def test_a_server_that_was_restored_is_another_one(url: str, database: Database) -> None:
+    """Its log is behind what the query has read, and would be passed over."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    stream = Stream(url, slot=f"s_{url[-8:]}")
+    stream.rows()
+    later = {split: position + 10**15 for split, position in stream.offset.items() if split}
+    with pytest.raises(FunctionError, match=r"this query has read up to .*: it is another server"):
+        Stream(url, later, slot=f"s_{url[-8:]}").rows()
+
+
+def test_columns_that_the_log_has_not_or_calls_otherwise(url: str, database: Database) -> None:
+    """Generated ones, and those of domains."""
+    database.execute("CREATE DOMAIN whole AS int; CREATE DOMAIN list AS float8[]")
+    database.execute(
+        "CREATE TABLE t (id whole PRIMARY KEY, more int GENERATED ALWAYS AS (id + 1) STORED, "
+        "many list, at date)"
+    )
+    stream = Stream(url, slot=f"s_{url[-8:]}")
+    database.execute("INSERT INTO t VALUES (5, DEFAULT, '{1.5}')")
+    assert [row["after"] for row in stream.rows()] == [{"id": 5, "many": [1.5], "at": None}]
+    database.execute("ALTER TABLE t ALTER at TYPE timestamp; INSERT INTO t (id) VALUES (6)")
+    with pytest.raises(
+        FunctionError, match=r"`t` has lost the columns \['at'\] since .* or they h"
+    ):
+        stream.rows()
+
+
+# ---- What others have set ------------------------------------------------------------------------
+
+
+def test_values_do_not_depend_on_how_a_database_is_set_up(unusual_url: str) -> None:
+    columns = "id int PRIMARY KEY, x text, f float8, y bytea, d date, tz timestamptz, iv interval"
+    row = {
+        "id": 1,
+        "x": "Zürich",
+        "f": 0.1 + 0.2,
+        "y": b"\0\xff",
+        "d": date(2026, 2, 28),
+        "tz": datetime(2026, 2, 28, 0, 2, 3, tzinfo=UTC),
+        "iv": "1 day 02:00:00",
+    }
+    with psycopg.connect(unusual_url, autocommit=True, client_encoding="UTF8") as database:
+        database.execute(f"CREATE TABLE t ({columns})".encode())
+        changes = Stream(unusual_url, slot=f"s_{unusual_url[-8:]}")
+        database.execute("SET DateStyle = ISO; SET IntervalStyle = postgres")
+        database.execute("SET synchronous_commit = on")  # what is not on disk is no change yet
+        database.execute(
+            "INSERT INTO t VALUES (1, 'Zürich', 0.30000000000000004, decode('00ff', 'hex'), "
+            "'2026-02-28', '2026-02-28 01:02:03+01', '1 day 02:00')"
+        )
+    assert batch(unusual_url) == [[row]]
+    assert Stream(unusual_url, key="id").rows() == [row]
+    assert [change["after"] for change in changes.rows()] == [row]
+
+
+def test_what_we_rely_on_is_set_in_every_connection(unusual_url: str) -> None:
+    expected = {**UNUSUAL, **connection.SETTINGS, "client_encoding": "UTF8", "lock_timeout": "5s"}
+    names = ", ".join(f"current_setting('{name}') AS \"{name}\"" for name in expected)
+    values = Options(FORMAT, READ).parse({"url": unusual_url, "waitSeconds": "5"})
+    for more in ({}, {"replication": "database"}):
+        with connection.connect(values, **more) as database:
+            found = next(iter(database.execute(f"SELECT {names}".encode())))
+            assert dict(zip(expected, found, strict=True)) | {"DateStyle": "ISO"} == expected
+    data_source = PostgresDataSource({"url": unusual_url, "query": f"SELECT {names}"})
+    reader = data_source.reader(data_source.schema())
+    [row] = [row for part in reader.partitions() for row in rows_of(reader.read(part))]
+    assert row | {"DateStyle": "ISO", "lock_timeout": "5s"} == expected
 
 
 # ---- A server that is away, and secrets ----------------------------------------------------------

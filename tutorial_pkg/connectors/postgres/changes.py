@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal
 from typing import Any, cast
 
 import psycopg
@@ -15,7 +14,6 @@ from psycopg.pq import Format
 from pyspark.sql.types import (
     ArrayType,
     DataType,
-    DecimalType,
     LongType,
     StringType,
     StructType,
@@ -24,8 +22,9 @@ from pyspark.sql.types import (
 
 from tutorial_pkg.builder import OptionValues, Position, RowPacker, SourceBuilder, SplitContext
 from tutorial_pkg.connectors.postgres import slot
-from tutorial_pkg.connectors.postgres.columns import schema_of
+from tutorial_pkg.connectors.postgres.columns import oid_of, schema_of, type_of
 from tutorial_pkg.connectors.postgres.connection import Connection, connect, persistent
+from tutorial_pkg.connectors.postgres.identity import going_on, identified
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.pgoutput import (
     Change,
@@ -40,7 +39,6 @@ from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
 
 Load = Callable[[bytes], Any]
 Row = tuple[Any, ...] | None
-TEXT_ARRAY = 1009  # the type `text[]`
 PACKED = 10_000  # changes in a record batch, at most
 
 # ---- What a row of this stream looks like --------------------------------------------------------
@@ -54,8 +52,14 @@ def changes_schema(options: OptionValues) -> StructType:
             "`query` are for other ways of reading"
         )
     with connect(options) as database:
-        columns = schema_of(database, options.table.sql)
-        key = StructType([columns[name] for name in _primary_key(database, options)])
+        columns = _in_the_log(database, options)
+        names = _primary_key(database, options)
+    if not set(names) <= set(columns.names):
+        raise ValueError(
+            f"format `{FORMAT}`: a generated column is in the primary key of `{options.table}` "
+            f"({', '.join(names)}), and the server's log has none"
+        )
+    key = StructType([columns[name] for name in names])
     schema = StructType().add("operation", StringType()).add("key", key)
     schema.add("before", columns).add("after", columns)
     return (
@@ -78,19 +82,47 @@ def _primary_key(database: Connection, options: OptionValues) -> list[str]:
     return found
 
 
+def _in_the_log(database: Connection, options: OptionValues) -> StructType:
+    """All columns but generated ones."""
+    look = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attgenerated <> ''"
+    schema = schema_of(database, options.table.sql)
+    generated = {name for (name,) in database.execute(look, [options.table.quoted])}
+    return StructType([field for field in schema if field.name not in generated])
+
+
 # ---- The functions of the source -----------------------------------------------------------------
 
 
+class Log:
+    """The server's log as `splits` has just seen it: the connection of the source."""
+
+    def __init__(self, options: OptionValues) -> None:
+        self.end = 0
+
+
 def splits(context: SplitContext) -> dict[str, Position]:
-    """A log has one part."""
+    """A log has one part: the table's place in the publication."""
     options = context.options
     if context.batch:
         raise ValueError(f"format `{FORMAT}`: a `slot` is for streams; `spark.read` takes none")
-    return {options.slot: slot.prepare(options) if context.offset is None else 0}
+    first = slot.prepare(options) if context.offset is None else 0
+
+    def look(database: Connection) -> int:
+        """The end first: so the table was published up to there."""
+        reached = max(map(int, (context.offset or {}).values()), default=first)
+        context.connection.end = slot.end_of_log(database, reached)
+        return slot.published(database, options)
+
+    changed = (
+        f"table `{options.table}` or the publication `{options.slot}` was made again, or the table "
+        "was taken out of it and put in again"
+    )
+    return going_on(context, options.slot, persistent(options, look), first, changed)
 
 
 def latest(context: SplitContext, split: str, start: int) -> int:
-    return persistent(context.options, slot.end_of_log)
+    end: int = context.connection.end
+    return end
 
 
 def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
@@ -101,8 +133,8 @@ def bound(context: SplitContext, split: str, start: int, end: int, rows: int | N
 
 
 def commit(context: SplitContext, positions: dict[str, Position]) -> None:
-    options, [position] = context.options, positions.values()
-    persistent(options, lambda database: slot.let_go(database, options, int(position)))
+    options, position = context.options, max(map(int, positions.values()))
+    persistent(options, lambda database: slot.let_go(database, options, position))
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -142,23 +174,14 @@ def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa
 
 
 def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    options, packer = context.options, ChangePacker(context)
+    options = context.options
     with connect(options) as database:
-        _check_there(database, options, start)
+        slot.confirmed(database, options, start)
+        packer = ChangePacker(context, identified(database, options.table)[0])
         decoded = Decoder().changes(slot.messages(database, options, end))
         changes = (each for each in decoded if start <= each[0].position < end)
         while some := list(itertools.islice(changes, PACKED)):
             yield packer.pack(some)
-
-
-def _check_there(database: Connection, options: OptionValues, start: int) -> None:
-    there = slot.confirmed(database, options)
-    if there > start:
-        raise RuntimeError(
-            f"the slot `{options.slot}` has let go of changes that this query has not read: it is "
-            f"at {there}, the query at {start}. Somebody has moved it, or made it anew. Start "
-            "with a new checkpoint, with `snapshot` and a new slot to get the rows that are there"
-        )
 
 
 # ---- Values --------------------------------------------------------------------------------------
@@ -167,11 +190,11 @@ def _check_there(database: Connection, options: OptionValues, start: int) -> Non
 class ChangePacker:
     """Makes record batches of this stream: texts of the log to values, by the column's type."""
 
-    def __init__(self, context: SplitContext) -> None:
+    def __init__(self, context: SplitContext, oid: int) -> None:
         columns, key = _struct(context.schema, "after"), _struct(context.schema, "key")
         self._schema = RowPacker(context.schema).arrow_schema
         self._columns, self._key = RowPacker(columns), RowPacker(key)
-        self._table = context.options.table
+        self._table, self._oid = context.options.table, oid
         self._kinds = {field.name: field.dataType for field in columns}
         self._key_places = [columns.names.index(name) for name in key.names]
         self._transformer = Transformer()
@@ -204,27 +227,30 @@ class ChangePacker:
         """Where this stream's columns are in the table, which may have been altered."""
         if relation is self._relation:
             return
-        missing = self._kinds.keys() - set(relation.columns)
-        if missing:
+        if relation.oid != self._oid:
+            raise RuntimeError(
+                f"the log has changes of a table that is not the `{self._table}` of now: this one "
+                "was made again, or it is a partition, and the publication was made without "
+                "`publish_via_partition_root`. Start anew: a new checkpoint and a new `slot`"
+            )
+        types = dict(zip(relation.columns, relation.types, strict=True))
+        wrong = [name for name, kind in self._kinds.items() if not _holds(kind, types.get(name))]
+        if wrong:
             raise ValueError(
-                f"table `{self._table}` has lost the columns {sorted(missing)} since this query "
-                "was started; start it again, to read the table as it is now"
+                f"table `{self._table}` has lost the columns {wrong} since this query was started, "
+                "or they have other types; start it again, to read the table as it is now"
             )
         self._relation = relation
         places = {name: place for place, name in enumerate(relation.columns)}
         self._loads = [
-            (name, places[name], self._load_of(kind, relation.types[places[name]]))
-            for name, kind in self._kinds.items()
+            (name, places[name], self._load_of(kind)) for name, kind in self._kinds.items()
         ]
 
-    def _load_of(self, kind: DataType, oid: int) -> Load:
+    def _load_of(self, kind: DataType) -> Load:
+        """By what the column is in Spark: the log names a domain, and not what it is made of."""
         if isinstance(kind, StringType):
             return bytes.decode
-        if isinstance(kind, DecimalType):
-            return lambda data: Decimal(data.decode())
-        if isinstance(kind, ArrayType) and isinstance(kind.elementType, StringType):
-            oid = TEXT_ARRAY
-        return self._transformer.get_loader(oid, Format.TEXT).load
+        return self._transformer.get_loader(oid_of(kind), Format.TEXT).load
 
     def _values(self, values: Tuple | None, older: Tuple | None = None) -> Row:
         if values is None:
@@ -251,6 +277,14 @@ class ChangePacker:
             raise ValueError(f"column `{name}` cannot hold {value.decode()!r}: {error}") from error
 
 
+def _holds(kind: DataType, oid: int | None) -> bool:
+    """Whether a column's values come with the type that they have in Spark; any can be a text."""
+    known = oid and (type_of(oid) or kind)
+    if isinstance(known, ArrayType) and isinstance(kind, ArrayType):
+        known, kind = known.elementType, kind.elementType
+    return oid is not None and (isinstance(kind, StringType) or type(known) is type(kind))
+
+
 def _structs(packer: RowPacker, rows: Sequence[Row]) -> pa.StructArray:
     """What is None becomes null, and not a row of nulls."""
     nulls = (None,) * len(packer.schema)
@@ -264,6 +298,7 @@ def _structs(packer: RowPacker, rows: Sequence[Row]) -> pa.StructArray:
 source = (
     SourceBuilder.replayable(FORMAT, changes_schema, splits, latest, read)
     .retry(seconds=0)  # it waits by itself
+    .connect(Log)
     .bound(bound)
     .commit(commit)
     .options(*READ)

@@ -40,6 +40,8 @@ TYPES: dict[str, DataType] = {
     "timestamptz": TimestampType(),
 }
 AS_TEXT = (StringType, DecimalType)
+NAMES = {type(kind): name for name, kind in TYPES.items()} | {DecimalType: "numeric"}
+NESTED = "spark_nested"  # a column beside those of the table, see `selected`
 # As Spark's own JDBC source has it for NUMERIC without precision.
 ANY_NUMERIC = DecimalType(38, 18)
 
@@ -60,31 +62,51 @@ def schema_of(connection: Connection, source: sql.Composable) -> StructType:
 
 
 def selected(schema: StructType) -> sql.Composed:
-    """The SELECT list. What has no type of its own in Spark comes as PostgreSQL's own text."""
-    return sql.SQL(", ").join(_expression(field.name, field.dataType) for field in schema)
+    """The SELECT list. What has no type of its own in Spark comes as PostgreSQL's own text.
+
+    `NESTED` names a column whose array has several dimensions: the client would make one of them.
+    """
+    items = [_expression(field.name, field.dataType) for field in schema]
+    arrays = [field.name for field in schema if isinstance(field.dataType, ArrayType)]
+    if arrays:
+        each = sql.SQL("WHEN array_ndims({}) > 1 THEN {}")
+        whens = sql.SQL(" ").join(each.format(sql.Identifier(name), name) for name in arrays)
+        items.append(sql.SQL("CASE {} END AS {}").format(whens, sql.Identifier(NESTED)))
+    return sql.SQL(", ").join(items)
 
 
 def _expression(column: str, kind: DataType) -> sql.Composable:
+    """A slice of an array counts from 1, as the client wants it."""
     name = sql.Identifier(column)
     if isinstance(kind, AS_TEXT):
         return sql.SQL("{0}::text AS {0}").format(name)
-    if isinstance(kind, ArrayType) and isinstance(kind.elementType, AS_TEXT):
-        return sql.SQL("{0}::text[] AS {0}").format(name)
+    if isinstance(kind, ArrayType):
+        cast = "::text[]" if isinstance(kind.elementType, AS_TEXT) else ""
+        return sql.SQL(f"({{0}}{cast})[:] AS {{0}}").format(name)
     return name
 
 
+def type_of(oid: int) -> DataType | None:
+    """The Spark type for one of PostgreSQL's; None for an enum, a domain, an extension's type."""
+    info = psycopg.adapters.types.get(oid)
+    if info is None:
+        return None
+    kind = ANY_NUMERIC if info.name == "numeric" else TYPES.get(info.name, StringType())
+    return ArrayType(kind) if oid == info.array_oid else kind
+
+
+def oid_of(kind: DataType) -> int:
+    """The reverse of `type_of`."""
+    if isinstance(kind, ArrayType):
+        return psycopg.adapters.types[NAMES[type(kind.elementType)]].array_oid
+    return psycopg.adapters.types[NAMES[type(kind)]].oid
+
+
 def _type_of(column: psycopg.Column) -> DataType:
-    info = psycopg.adapters.types.get(column.type_code)
-    if info is None:  # an enum, a composite, a type of an extension
-        return StringType()
-    kind = _spark_type(info.name, column)
-    return ArrayType(kind) if column.type_code == info.array_oid else kind
-
-
-def _spark_type(name: str, column: psycopg.Column) -> DataType:
-    if name == "numeric":
+    kind = type_of(column.type_code) or StringType()
+    if kind == ANY_NUMERIC:
         return _decimal(column)
-    return TYPES.get(name, StringType())
+    return ArrayType(_decimal(column)) if kind == ArrayType(ANY_NUMERIC) else kind
 
 
 def _decimal(column: psycopg.Column) -> DataType:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Collection
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.types as kinds
 
@@ -16,58 +16,80 @@ import pyarrow.types as kinds
 FORM = pacsv.WriteOptions(include_header=False, quoting_style="needed")
 
 
-def csv_of(batch: pa.RecordBatch) -> memoryview:
-    """All rows. Texts, numbers and times are written by Arrow, without a Python loop."""
-    arrays = [_writable(array) for array in batch.columns]
+def csv_of(batch: pa.RecordBatch, json_columns: Collection[str] = ()) -> memoryview:
+    """All rows. Texts, numbers and times are written by Arrow, without a Python loop.
+
+    Of a list comes JSON for `json_columns`, and an array for others. Raises `ValueError` that names
+    the column.
+    """
+    arrays = []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            arrays.append(_writable(array, name in json_columns))
+        except ValueError as error:
+            raise ValueError(f"column `{name}`: {error}") from None
     written = pa.BufferOutputStream()
     pacsv.write_csv(pa.RecordBatch.from_arrays(arrays, batch.schema.names), written, FORM)
     return memoryview(written.getvalue())
 
 
-def _writable(array: pa.Array) -> pa.Array:
+def _writable(array: pa.Array, as_json: bool) -> pa.Array:
     """What Arrow's writer does not know, as PostgreSQL writes it."""
-    text = _text_of(array.type)
-    if text is None:
-        return array
-    texts = [None if value is None else text(value) for value in array.to_pylist()]
-    return pa.array(texts, pa.string())
+    kind = array.type
+    if kinds.is_nested(kind) or kinds.is_duration(kind) or _is_bytes(kind):
+        values = array.to_pylist()
+        array = pa.array([_text(kind, value, as_json) for value in values], pa.string())
+    if kinds.is_string(array.type) and pc.any(pc.match_substring(array, "\0")).as_py():
+        raise ValueError("PostgreSQL holds no text with the character NUL; see `translate`")
+    return array
 
 
-def _text_of(kind: pa.DataType) -> Callable[[Any], str] | None:
-    if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind):
-        return _hex
-    if kinds.is_map(kind):
-        return lambda pairs: json.dumps(dict(pairs), default=_plain)
-    if kinds.is_list(kind) or kinds.is_large_list(kind):
-        return _array_literal
-    if kinds.is_struct(kind):
-        return lambda value: json.dumps(value, default=_plain)
-    if kinds.is_duration(kind):
-        return lambda span: f"{span.days} days {span.seconds}.{span.microseconds:06} seconds"
-    return None
-
-
-def _hex(value: bytes) -> str:
-    return "\\x" + value.hex()
-
-
-def _array_literal(values: list[Any]) -> str:
-    return "{" + ",".join(map(_element, values)) + "}"
-
-
-def _element(value: Any) -> str:
+def _text(kind: pa.DataType, value: Any, as_json: bool) -> str | None:
     if value is None:
+        return None
+    if _is_list(kind) and not as_json:
+        return "{" + ",".join(_element(kind.value_type, each) for each in value) + "}"
+    plain = _plain(kind, value)
+    return json.dumps(plain, allow_nan=False) if kinds.is_nested(kind) else str(plain)
+
+
+def _element(kind: pa.DataType, value: Any) -> str:
+    """Of an array's literal; a list in it is not quoted."""
+    text = _text(kind, value, as_json=False)
+    if text is None:
         return "NULL"
-    if isinstance(value, list):
-        return _array_literal(value)
-    text = json.dumps(value, default=_plain) if isinstance(value, dict) else str(_plain(value))
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text if _is_list(kind) else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _plain(value: Any) -> Any:
-    """What JSON and arrays take: times and numbers as PostgreSQL reads them."""
-    if isinstance(value, bytes):
-        return _hex(value)
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return str(value) if isinstance(value, Decimal) else value
+def _plain(kind: pa.DataType, value: Any) -> Any:
+    """What JSON takes: times, spans, bytes and decimals as PostgreSQL reads them."""
+    if value is None:
+        return None
+    if kinds.is_struct(kind):
+        return {field.name: _plain(field.type, value[field.name]) for field in kind}
+    if kinds.is_map(kind):
+        return {_key(kind.key_type, key): _plain(kind.item_type, each) for key, each in value}
+    if _is_list(kind):
+        return [_plain(kind.value_type, each) for each in value]
+    if _is_bytes(kind):
+        return "\\x" + value.hex()
+    if kinds.is_temporal(kind):
+        return _interval(value) if kinds.is_duration(kind) else value.isoformat()
+    return str(value) if kinds.is_decimal(kind) else value
+
+
+def _key(kind: pa.DataType, key: Any) -> str:
+    plain = _plain(kind, key)
+    return plain if isinstance(plain, str) else json.dumps(plain, allow_nan=False)
+
+
+def _interval(span: timedelta) -> str:
+    return f"{span.days} days {span.seconds}.{span.microseconds:06} seconds"
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(kinds.is_list(kind) or kinds.is_large_list(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind))

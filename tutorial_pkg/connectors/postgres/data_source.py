@@ -26,7 +26,9 @@ class PostgresDataSource(Format):
     writer, or `awaitWriters`, nothing is missing: a look then takes nothing until all transactions
     that were writing to the table have ended. It costs as much delay as the longest of them, and
     holds up no writer. It wants a table, no view, on the primary server, and keys from a sequence
-    (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The key needs an index.
+    (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The key needs an index. Rows
+    whose keys were read before are never read, so start with a new checkpoint after `TRUNCATE …
+    RESTART IDENTITY`, or when the database was restored from a backup.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot` first the rows that are there, exactly those that the
@@ -36,14 +38,22 @@ class PostgresDataSource(Format):
     role with REPLICATION that owns the table, and a primary key. `before` has what the table's
     REPLICA IDENTITY tells: by default only a key, and only where it is gone. A transaction is never
     cut, so a large one makes a large batch. A column that is added while the query runs is read
-    after its next start. The snapshot is a copy of the table beside it until it has been read.
+    after its next start. The snapshot is a copy of the table beside it until it has been read. The
+    log has no generated columns, and no TRUNCATE of a single partition.
+
+    Streams know the table by its oid, and changes also its place in the publication. One that was
+    made again, or has its name from another one, ends the query; with `failOnDataLoss` false it
+    goes on where it was. A new checkpoint has nothing to compare with: give it a new slot, if the
+    publication was made again.
 
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
     publishes them, together with the batch's number in the table `spark_batches`. `mode=upsert`
     replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch has each
     key once at most; else it is refused, since nothing says which one comes last. Columns are found
-    by name; structs and maps become JSON; the database converts, and refuses what does not fit.
-    The role must be allowed to create tables in the target's schema.
+    by name; structs and maps become JSON, and so do lists for a column of JSON; the database
+    converts, and refuses what does not fit. The role must be allowed to create tables in the
+    target's schema. A table that is made again takes the batches that follow. One that was restored
+    from a backup lacks batches that Spark does not repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace those that are there. Spark has no `update` for sinks in Python.
@@ -61,6 +71,13 @@ class PostgresDataSource(Format):
     `${env:NAME}` in `url` and `password` is an environment variable of the process that connects:
     the driver, and each worker.
 
+    Settings: `client_encoding`, `TimeZone`, `DateStyle`, `IntervalStyle`, `bytea_output`,
+    `extra_float_digits`, `array_nulls`, `synchronous_commit`, the default isolation and all
+    timeouts are set in each connection, whatever the server, the database, the role, the
+    environment or `options` in the address say: no statement is too slow, and a lock is waited for
+    as long as `waitSeconds` says. With several hosts in the address, `target_session_attrs=primary`
+    keeps a task from reading a standby that is behind.
+
     TLS: what libpq takes in its address goes through `url`, or is in `service`. By itself it
     encrypts if the server can, and trusts any server. `sslmode=verify-full` wants a certificate for
     the host's name, of an authority in `sslrootcert` (a file, by default `~/.postgresql/root.crt`;
@@ -70,16 +87,17 @@ class PostgresDataSource(Format):
 
     Types: what Spark has no type for comes as PostgreSQL's own text (json, uuid, enum, interval,
     inet …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is `timestamptz`, TIMESTAMP_NTZ
-    is `timestamp`.
+    is `timestamp`. An array has one dimension, from wherever it counts.
 
     Schema of changes: `operation` (insert, update, delete, truncate, snapshot), `key`, `before`,
     `after` (structs of the table's columns), `position`, `transaction`, `committed`.
 
     Errors: `ValueError` for wrong options and for values that do not fit, with the column;
     `ConnectionError` for a refusal, a certificate that is not trusted, or a database that is away
-    for longer than `waitSeconds`;
-    `RuntimeError` where going on would lose or repeat rows: a slot that is gone or was moved, a
-    checkpoint that was set back. `url` and `password` are in no error, and Spark redacts them.
+    for longer than `waitSeconds`; `TimeoutError` for a lock; `LookupError` for a table that was
+    made again; `RuntimeError` where going on would lose or repeat rows: a slot that is gone or was
+    moved, a publication without the table, a checkpoint that was set back. `url` and `password` are
+    in no error, and Spark redacts them.
 
     The ideas: Hazelcast Jet's JDBC connectors and map sinks, Flink's and Debezium's change streams.
     """

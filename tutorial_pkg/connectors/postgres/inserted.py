@@ -12,6 +12,7 @@ from pyspark.sql.types import IntegralType
 
 from tutorial_pkg.builder import OptionValues, Position, SourceBuilder, SplitContext
 from tutorial_pkg.connectors.postgres.connection import Connection, persistent
+from tutorial_pkg.connectors.postgres.identity import going_on, identified, oid_in
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.table_reader import (
     arrow_rows,
@@ -25,6 +26,7 @@ from tutorial_pkg.connectors.postgres.table_reader import (
 BEGIN = -(2**63)
 LOOK_SECONDS = 1.0  # so long a look waits for writers, before the next trigger looks again
 PAUSE_SECONDS = 0.02
+MADE_AGAIN = "was dropped and made again"
 
 # ---- The functions of the source -----------------------------------------------------------------
 
@@ -37,15 +39,14 @@ def splits(context: SplitContext) -> dict[str, Position]:
     if context.batch:
         return {json.dumps(part): 0 for part in ranges(context.options)}
     check_inserted(context)
-    return {str(context.options.table): BEGIN}
+    table, look = context.options.table, context.connection
+    oid = persistent(context.options, lambda database: look.look(database, context))
+    return going_on(context, str(table), oid, BEGIN, f"table `{table}` {MADE_AGAIN}")
 
 
 def latest(context: SplitContext, split: str, start: int) -> int:
-    if context.batch:
-        return 1
-    find = Look.end_of_written if context.options.awaitWriters else Look.end
-    look: Look = context.connection
-    return persistent(context.options, lambda database: find(look, database, context, start))
+    end: int | None = 1 if context.batch else context.connection.end
+    return start if end is None else end
 
 
 def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
@@ -64,9 +65,21 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
     options = context.options
     if context.batch:
         where = within(options.key, tuple(json.loads(split)))
+    elif _is_another(context, oid_in(split)):
+        return
     else:
         where = _between(options, start, end)
     yield from arrow_rows(options, source_of(options), context.schema, where)
+
+
+def _is_another(context: SplitContext, oid: int | None) -> bool:
+    """A batch that is repeated may find a table that was made again."""
+    table = context.options.table
+    now, _ = persistent(context.options, lambda database: identified(database, table))
+    if oid in (None, now):
+        return False
+    context.lost(f"table `{table}` {MADE_AGAIN}")
+    return True
 
 
 # ---- How far a table goes ------------------------------------------------------------------------
@@ -77,14 +90,23 @@ class Look:
 
     def __init__(self, options: OptionValues) -> None:
         self._waiting: tuple[int, set[str]] | None = None
+        self.end: int | None = None  # the position after the newest row; None while it may change
 
-    def end(self, database: Connection, context: SplitContext, start: int) -> int:
+    def look(self, database: Connection, context: SplitContext) -> int:
+        """See how far the table goes; its oid, which it had up to there."""
+        if context.options.awaitWriters:
+            self.end = self._end_of_written(database, context)
+        else:
+            self.end = self._end(database, context.options)
+        return identified(database, context.options.table)[0]
+
+    def _end(self, database: Connection, options: OptionValues) -> int:
         """The position after the largest key."""
-        text = sql.SQL("SELECT max({}) FROM {}").format(*_key_and_table(context.options))
+        text = sql.SQL("SELECT max({}) FROM {}").format(*_key_and_table(options))
         [largest] = database.execute(text).fetchone() or [None]
         return BEGIN if largest is None else int(largest) + 1
 
-    def end_of_written(self, database: Connection, context: SplitContext, start: int) -> int:
+    def _end_of_written(self, database: Connection, context: SplitContext) -> int | None:
         """The position behind the newest key, when all who may write a smaller one have ended.
 
         Who was writing after that key was looked up may have taken a smaller one: it holds the
@@ -95,7 +117,7 @@ class Look:
         options = context.options
         if self._waiting is None:
             _check_writers_are_seen(database, options)
-            self._waiting = self.end(database, context, start), _writers(database, options)
+            self._waiting = self._end(database, options), _writers(database, options)
         end, writers = self._waiting
         deadline = time.monotonic() + (options.waitSeconds if context.draining else LOOK_SECONDS)
         while writers and time.monotonic() < deadline:
@@ -108,13 +130,14 @@ class Look:
                 f"{options.waitSeconds} s (option `waitSeconds`), and rows before the newest one "
                 "may be missing as long as it runs; see the view `pg_stat_activity`"
             )
-        return start if writers else end
+        return None if writers else end
 
 
 def _writers(database: Connection, options: OptionValues) -> set[str]:
     """The transactions that write to the table, or to a partition of it."""
     text = """SELECT virtualtransaction FROM pg_locks WHERE granted AND (relation = %s::regclass
             OR relation IN (SELECT relid FROM pg_partition_tree(%s::regclass)))
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
         AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid()"""
     name = options.table.quoted
     return {transaction for (transaction,) in database.execute(text, [name, name])}
@@ -133,9 +156,9 @@ def _check_writers_are_seen(database: Connection, options: OptionValues) -> None
 
 
 def _between(options: OptionValues, start: int, end: int) -> sql.Composable:
-    key = sql.Identifier(options.key)
-    text = sql.SQL("{} >= {}::bigint AND {} < {}::bigint")
-    return text.format(key, sql.Literal(str(start)), key, sql.Literal(str(end)))
+    """The end may be 2⁶³, which is no BIGINT."""
+    text = sql.SQL("{} BETWEEN {}::bigint AND {}::bigint")
+    return text.format(sql.Identifier(options.key), str(start), str(end - 1))
 
 
 def _key_and_table(options: OptionValues) -> tuple[sql.Identifier, sql.Identifier]:

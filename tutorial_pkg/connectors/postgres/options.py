@@ -6,7 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tutorial_pkg.builder import Option, boolean, choice, integer, names, not_empty, secret, taking
+from tutorial_pkg.builder import (
+    FAIL_ON_DATA_LOSS,
+    Option,
+    boolean,
+    choice,
+    integer,
+    names,
+    not_empty,
+    secret,
+    taking,
+)
 
 FORMAT = "postgres"
 
@@ -79,7 +89,8 @@ SHARED = (
         "waitSeconds",
         integer(0),
         60,
-        "how long a database that is away, full or starting is waited for, before that is an error",
+        "how long a database that is away, full or starting, or a lock on a table, is waited for "
+        "before that is an error",
     ),
     Option("table", table, None, "the table"),
 )
@@ -96,6 +107,7 @@ READ = (
     ),
     Option("slot", slot_name, None, "stream of changes: the replication slot, made if missing"),
     Option("snapshot", boolean, False, "stream of changes: first the rows that are there"),
+    FAIL_ON_DATA_LOSS,
 )
 WRITE = (
     *SHARED,

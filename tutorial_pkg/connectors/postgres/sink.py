@@ -7,8 +7,9 @@ the note that this batch is done) → readers; then the stages are dropped.
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString, cast
 
@@ -23,11 +24,19 @@ from tutorial_pkg.builder import (
     SinkContext,
     TargetContext,
 )
-from tutorial_pkg.connectors.postgres.connection import Connection, connect, persistent
+from tutorial_pkg.connectors.postgres.connection import (
+    Connection,
+    connect,
+    locks_in_time,
+    persistent,
+)
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
-from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table
+from tutorial_pkg.connectors.postgres.identity import identified
+from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table, table
 
 NOTES = "spark_batches"
+JSON = (psycopg.adapters.types["json"].oid, psycopg.adapters.types["jsonb"].oid)
+DROPPED = 100  # tables at once: each takes a place in the server's table of locks
 NOTES_COLUMNS = """query text, target text, batch bigint, rows bigint,
     written timestamptz DEFAULT now(), PRIMARY KEY (query, target)"""
 
@@ -60,14 +69,16 @@ class Stage:
     def receive_batch(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        if not self._columns:
-            self._begin(tuple(batch.schema.names))
-        self._copy.write(csv_of(batch))
+        with locks_in_time(self._options), self._fitting():
+            if not self._columns:
+                self._begin(tuple(batch.schema.names))
+            self._copy.write(csv_of(batch, self._json))
         self._rows += batch.num_rows
 
     def flush(self) -> Staged | None:
         """`None` for a task without rows."""
-        self._copying.close()
+        with self._fitting():
+            self._copying.close()
         return Staged(self._name, self._columns, self._rows) if self._rows else None
 
     def close(self) -> None:
@@ -75,13 +86,27 @@ class Stage:
 
     def _begin(self, names: tuple[str, ...]) -> None:
         """The target's columns with their types: the database converts, and says what is wrong."""
-        connection = self._connected.enter_context(connect(self._options))
+        connection = connect(self._options)
+        self._connected.callback(connection.close)  # to leave it would wait for COPY to end
         stage = self._target.beside(self._name).sql
-        like = "CREATE UNLOGGED TABLE {} AS SELECT {} FROM {} WITH NO DATA"
-        connection.execute(sql.SQL(like).format(stage, columns(names), self._target.sql))
+        like = sql.SQL("SELECT {} FROM {} LIMIT 0").format(columns(names), self._target.sql)
+        described = connection.execute(like).description or []
+        self._json = [column.name for column in described if column.type_code in JSON]
+        connection.execute(sql.SQL("CREATE UNLOGGED TABLE {} AS {}").format(stage, like))
         copy = sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(stage)
         self._copy = self._copying.enter_context(connection.cursor().copy(copy))
         self._columns = names
+
+    @contextlib.contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """A value that the database refuses is a `ValueError` that names the column."""
+        try:
+            yield
+        except psycopg.DataError as error:
+            where = re.search(r", column (.+?)(?:: |$)", error.diag.context or "", re.MULTILINE)
+            column = f"column `{where[1]}` of " if where else ""
+            text = f"{column}table `{self._target}`: {error.diag.message_primary}"
+            raise ValueError(text) from None
 
 
 def stage_prefix(query: str) -> str:
@@ -118,28 +143,57 @@ def discard(context: BatchContext, staged: Sequence[Staged | None]) -> None:
 
 def _publish(connection: Connection, context: BatchContext, stages: list[Staged]) -> None:
     target = context.options.table
-    notes = target.beside(NOTES)
-    if context.streaming:
-        _make_notes(connection, notes)
+    note = _note_of(connection, context) if context.streaming else None
     with connection.transaction():
         if not context.streaming and context.overwrite:
             connection.execute(sql.SQL("TRUNCATE {}").format(target.sql))
         rows = sum(stage.rows for stage in stages)
-        if stages and (not context.streaming or _note(connection, notes, context, rows)):
+        if stages and (note is None or _write_down(connection, note, context, rows)):
             _insert(connection, context.options, stages)
     _sweep(connection, target, context.query)
 
 
+# ---- The note that a batch is done ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Note:
+    """Where it is: in which table, and as which target."""
+
+    notes: Table
+    target: str
+
+
+def _note_of(connection: Connection, context: BatchContext) -> Note:
+    """The query's note on this table: wherever it is, and however `table` was spelled then."""
+    target = context.options.table
+    oid, name = identified(connection, target)
+    look = """SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid
+        JOIN pg_attribute ON attrelid = pg_class.oid AND attname = 'target'
+        WHERE relname = %s AND has_table_privilege(pg_class.oid, 'SELECT')
+        ORDER BY (pg_class.oid = to_regclass(%s)) IS TRUE DESC"""
+    usual = target.beside(NOTES)
+    for (schema,) in connection.execute(look, [NOTES, usual.quoted]):
+        notes = Table(NOTES, (schema, NOTES))
+        known = "SELECT target FROM {} WHERE query = %s ORDER BY batch DESC"
+        for (noted,) in connection.execute(sql.SQL(known).format(notes.sql), [context.query]):
+            same = "SELECT to_regclass(%s)::oid = %s"
+            if connection.execute(same, [table(noted).quoted, oid]).fetchone() == (True,):
+                return Note(notes, noted)
+    _make_notes(connection, usual)
+    return Note(usual, name)
+
+
 def _make_notes(connection: Connection, notes: Table) -> None:
     """Looked for first: to create what is there already takes a right that a role may lack."""
-    if connection.execute("SELECT to_regclass(%s)", [notes.sql.as_string()]).fetchone() == (None,):
+    if connection.execute("SELECT to_regclass(%s)", [notes.quoted]).fetchone() == (None,):
         make = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})")
         # Another query may make it at this very moment; then it is there.
         with contextlib.suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
             connection.execute(make.format(notes.sql, sql.SQL(NOTES_COLUMNS)))
 
 
-def _note(connection: Connection, notes: Table, context: BatchContext, rows: int) -> bool:
+def _write_down(connection: Connection, note: Note, context: BatchContext, rows: int) -> bool:
     """Write down that this batch is done; False if that is written already.
 
     Two drivers of one query, one of them given up for dead, wait here for each other.
@@ -148,10 +202,10 @@ def _note(connection: Connection, notes: Table, context: BatchContext, rows: int
         ON CONFLICT (query, target) DO UPDATE
         SET batch = excluded.batch, rows = excluded.rows, written = now()
         WHERE noted.batch < excluded.batch"""
-    values = [context.query, str(context.options.table), context.batch, rows]
-    if connection.execute(sql.SQL(text).format(notes.sql), values).rowcount:
+    notes, values = note.notes.sql, [context.query, note.target, context.batch, rows]
+    if connection.execute(sql.SQL(text).format(notes), values).rowcount:
         return True
-    found = sql.SQL("SELECT batch, rows FROM {} WHERE query = %s AND target = %s").format(notes.sql)
+    found = sql.SQL("SELECT batch, rows FROM {} WHERE query = %s AND target = %s").format(notes)
     _check_repeated(context, rows, connection.execute(found, values[:2]).fetchone())
     return False
 
@@ -165,6 +219,9 @@ def _check_repeated(context: BatchContext, rows: int, noted: Any) -> None:
             "Written again, rows might be there twice; left out, some might be missing. Compare, "
             f"then start with a new checkpoint, or correct the query's row in `{NOTES}`"
         )
+
+
+# ---- From the stages into the table --------------------------------------------------------------
 
 
 def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -> None:
@@ -217,13 +274,13 @@ def _sweep(connection: Connection, target: Table, query: str) -> None:
     look = """SELECT relname FROM pg_class WHERE starts_with(relname, %s)
         AND relnamespace = coalesce(%s::regnamespace, current_schema()::regnamespace)"""
     schema = sql.Identifier(target.parts[0]).as_string() if target.parts[1:] else None
-    found = connection.execute(look, [stage_prefix(query), schema]).fetchall()
-    if found:
-        stages = sql.SQL(", ").join(target.beside(name).sql for (name,) in found)
-        connection.execute("SET lock_timeout = '2s'")
+    found = [name for (name,) in connection.execute(look, [stage_prefix(query), schema])]
+    connection.execute("SET lock_timeout = '2s'")
+    for first in range(0, len(found), DROPPED):
+        some = [target.beside(name).sql for name in found[first : first + DROPPED]]
         # A task that still writes holds its table: then the next batch drops it.
         with contextlib.suppress(psycopg.errors.LockNotAvailable):
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(stages))
+            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(some)))
 
 
 # ---- The sink ------------------------------------------------------------------------------------

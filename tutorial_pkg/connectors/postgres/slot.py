@@ -34,14 +34,13 @@ Result = TypeVar("Result")
 def prepare(options: OptionValues) -> int:
     """Make publication, slot and, if asked, snapshot, unless they are there; the first position."""
     with connect(options) as database:
-        _publish(database, options)
-        if _exists(database, options):
-            return _first(database, options)
-        if not options.snapshot:
-            make = "SELECT pg_create_logical_replication_slot(%s, %s)"
-            database.execute(make, [options.slot, PLUGIN])
-            return _first(database, options)
-        _make_with_snapshot(database, options)
+        if not _exists(database, options):
+            _publish(database, options)
+            if options.snapshot:
+                _make_with_snapshot(database, options)
+            else:
+                make = "SELECT pg_create_logical_replication_slot(%s, %s)"
+                database.execute(make, [options.slot, PLUGIN])
         return _first(database, options)
 
 
@@ -58,15 +57,7 @@ def _publish(database: Connection, options: OptionValues) -> None:
         make = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
         name = sql.Identifier(options.slot)
         database.execute(make.format(name, options.table.sql))
-    others = """SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND %s::regclass
-        <> (quote_ident(schemaname) || '.' || quote_ident(tablename))::regclass"""
-    table = options.table.quoted
-    found = [name for (name,) in database.execute(others, [options.slot, table])]
-    if found:
-        raise ValueError(
-            f"format `{FORMAT}`: the publication `{options.slot}` is for other tables, too: "
-            f"{sorted(found)}; choose another `slot`, for this table alone"
-        )
+    published(database, options)
 
 
 def _exists(database: Connection, options: OptionValues) -> bool:
@@ -129,23 +120,82 @@ def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
 # ---- Looking, and letting go ---------------------------------------------------------------------
 
 
-def confirmed(database: Connection, options: OptionValues) -> int:
-    """The position before which the slot has nothing. Raises `RuntimeError` if it is gone."""
-    look = """SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots
-        WHERE slot_name = %s AND database = current_database()"""
-    found = database.execute(look, [options.slot]).fetchone()
-    if found is None:
-        raise RuntimeError(
-            f"the slot `{options.slot}` is gone, and with it the changes since the last batch. "
-            "Start anew: a new checkpoint, with `snapshot` to get the rows that are there"
+def published(database: Connection, options: OptionValues) -> int:
+    """The oid of the table's place in the publication, of which it must be the only one.
+
+    It is another one when the table or the publication was made again, or the table was taken out
+    and put in again: rows that were written meanwhile are not in the log's changes.
+    """
+    look = """SELECT places.oid, prrelid = to_regclass(%s), prrelid::regclass::text,
+            pubinsert AND pubupdate AND pubdelete AND pubtruncate
+        FROM pg_publication AS publications
+        JOIN pg_publication_rel AS places ON prpubid = publications.oid WHERE pubname = %s"""
+    found = database.execute(look, [options.table.quoted, options.slot]).fetchall()
+    others = sorted(name for _, is_ours, name, _ in found if not is_ours)
+    if [is_ours for _, is_ours, _, _ in found] == [True] and found[0][3]:
+        return int(found[0][0])
+    if len(found) > len(others) > 0:
+        trouble = f"is for other tables, too: {others}"
+    elif len(found) > len(others):
+        trouble = "does not publish insert, update, delete and truncate"
+    else:
+        trouble = f"does not have table `{options.table}`: one of them was dropped, or made again"
+    raise RuntimeError(
+        f"the publication `{options.slot}` {trouble}. {_anew(options)}, or choose another `slot`"
+    )
+
+
+def _anew(options: OptionValues) -> str:
+    """What to do where changes may be missing."""
+    return (
+        f"Start anew: SELECT pg_drop_replication_slot('{options.slot}'); DROP PUBLICATION IF "
+        f"EXISTS {options.slot}; then a new checkpoint, with `snapshot` to get the rows that are "
+        "there"
+    )
+
+
+def confirmed(database: Connection, options: OptionValues, start: int | None = None) -> int:
+    """The position before which the slot has nothing.
+
+    Raises `ValueError` for a slot that is not ours, and `RuntimeError` if it has no longer what
+    comes after `start`.
+    """
+    look = """SELECT (confirmed_flush_lsn - '0/0')::bigint, wal_status = 'lost', CASE
+            WHEN slot_type = 'physical' THEN 'is a physical one, without changes of tables'
+            WHEN database <> current_database() THEN 'is of database ' || quote_ident(database)
+            WHEN plugin <> %s THEN 'decodes by ' || quote_ident(plugin) END
+        FROM pg_replication_slots WHERE slot_name = %s"""
+    found = database.execute(look, [PLUGIN, options.slot]).fetchone()
+    position, is_lost, why_not_ours = found or (0, False, None)
+    if why_not_ours:
+        raise ValueError(
+            f"format `{FORMAT}`: the slot `{options.slot}` {why_not_ours}; choose another `slot`"
         )
-    return int(found[0])
+    trouble = ""
+    if found is None:
+        trouble = "is gone, and with it the changes since the last batch"
+    elif is_lost:
+        trouble = "was given up by the server: see `invalidation_reason` in `pg_replication_slots`"
+    elif start is not None and position > start:
+        trouble = (
+            f"has let go of changes that this query has not read: it is at {position}, the query "
+            f"at {start}. Somebody has moved it, or made it anew"
+        )
+    if trouble:
+        raise RuntimeError(f"the slot `{options.slot}` {trouble}. {_anew(options)}")
+    return int(position)
 
 
-def end_of_log(database: Connection) -> int:
-    """The position behind all that is on the server's disk."""
+def end_of_log(database: Connection, start: int) -> int:
+    """The position behind all that is on the server's disk. Raises `RuntimeError`."""
     look = "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint"
-    return next(int(position) for (position,) in database.execute(look))
+    end = next(int(position) for (position,) in database.execute(look))
+    if end < start:
+        raise RuntimeError(
+            f"the server's log ends at {end}, and this query has read up to {start}: it is another "
+            "server, or one that was restored. Start anew: a new checkpoint, with a new `slot`"
+        )
+    return end
 
 
 def next_position(
@@ -168,7 +218,7 @@ def _uncommitted(database: Connection, options: OptionValues, start: int) -> int
 
     Spark commits it together with the next one, and so the slot is always one batch behind.
     """
-    if confirmed(database, options) >= start:
+    if confirmed(database, options, start) == start:
         return 0
     text = f"SELECT count(*) FROM {PEEK} WHERE lsn <= '0/0'::pg_lsn + %s::numeric"
     asked = [*_peeked(options, start, None), start]

@@ -14,8 +14,8 @@ from psycopg import sql
 from pyspark.sql.types import ArrayType, StructType
 
 from tutorial_pkg.builder import OptionValues, RowPacker
-from tutorial_pkg.connectors.postgres.columns import ANY_NUMERIC, schema_of, selected
-from tutorial_pkg.connectors.postgres.connection import Connection, connect, conninfo
+from tutorial_pkg.connectors.postgres.columns import ANY_NUMERIC, NESTED, schema_of, selected
+from tutorial_pkg.connectors.postgres.connection import Connection, connect, conninfo, settings
 from tutorial_pkg.connectors.postgres.options import FORMAT
 from tutorial_pkg.core.worker import cores
 
@@ -52,14 +52,23 @@ def arrow_rows(
     text = sql.SQL("SELECT {} FROM {} AS source WHERE {}").format(selected(schema), source, where)
     connect(options).close()  # ADBC cannot wait by itself
     with closing(adbc.connect(conninfo(options))) as database, database.cursor() as cursor:
+        cursor.execute(settings(options))
+        cursor.fetchall()
         cursor.execute(text.as_string())
         for batch in cursor.fetch_record_batch():
             _check(batch, schema)
-            yield packer.fit(batch, strict=False)  # a NUMERIC comes as text
+            own = batch.select(schema.names)
+            yield packer.fit(own, strict=False)  # a NUMERIC comes as text
 
 
 def _check(batch: pa.RecordBatch, schema: StructType) -> None:
     """What neither PostgreSQL's client nor Arrow notices. Raises `ValueError` with the column."""
+    nested = pc.drop_null(batch.column(NESTED)) if NESTED in batch.schema.names else []
+    if len(nested):
+        raise ValueError(
+            f"column `{nested[0]}` has an array of several dimensions, and an ARRAY of Spark has "
+            "one; read it as text, by a `query`"
+        )
     for field in schema:
         array = batch.column(field.name)
         kind = field.dataType
