@@ -138,6 +138,7 @@ class TestSink(OnServer, StreamSinkTests):
                 "failed_batch": reason,
                 "whole_batches": reason,
                 "nulls": "a message has data, if only of no bytes",
+                "batch_write": "a stream's rows are written only",
             },
             server=self.server,
         )
