@@ -114,7 +114,8 @@ def rows(spark: str) -> Iterator[tuple[str, Counter[str]]]:
 
 def title(case: ElementTree.Element) -> str:
     """A file of tests; a subject of the kit by itself."""
-    name, file = case.get("name", ""), case.get("classname", "").split(".")
+    name = case.get("name", "")
+    file = (case.get("classname") or name).split(".")  # one that cannot be imported has no class
     if "of_ours_keeps" in name:
         return f"the kit on `{name.partition('[')[2].rstrip(']')}`"
     module = next(part for part in file if part.startswith("test_"))
