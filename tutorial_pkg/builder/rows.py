@@ -373,6 +373,8 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
         has_names, names = [[field.name for field in kind] for kind in (given, wanted)]
         if sorted(has_names) != sorted(names):  # Arrow would leave out, and fill up with nulls
             return f"a struct has {has_names}, but the schema {names}"
+    if pa.types.is_nested(given) and pa.types.is_map(given) != pa.types.is_map(wanted):
+        return f"{given} is no {wanted}"  # to Arrow a map is a list of structs
     if pa.types.is_nested(wanted):
         reasons = (_another_value(*pair) for pair in _inner(given, wanted))
         return next(filter(None, reasons), None)

@@ -349,6 +349,7 @@ FAR = pa.array([[("a", -1e39)]], pa.map_(pa.string(), pa.float64()))
         (ArrayType(FloatType()), pa.array([[1e300]]), "a number is beyond FLOAT's range"),
         (MapType(StringType(), FloatType()), FAR, "a number is beyond FLOAT's range"),
         (TimestampNTZType(), pa.array([AT]), "has a zone, and the column none; say what a clock"),
+        (ArrayType(INNER), FAR, "map<string, double> is no list"),
         (INNER, pa.array([{"number": 1}]), "a struct has ['number'], but the schema ['number', 'a"),
     ],
 )
