@@ -37,7 +37,8 @@ html_css_files = ["book.css"]
 
 def for_sphinx(app, what, name, obj, options, lines):
     """Docstrings are written for `help()`: mark their code, and make fields of `Guarantee: …`."""
-    lines[:] = NAME.sub(r"``\1``", "\n".join(lines)).splitlines()
+    text = NAME.sub(r"``\1``", "\n".join(lines))
+    lines[:] = text.replace("default *)", "default ``*``)").splitlines()  # no emphasis
     made, in_field = [], False
     for number, line in enumerate(lines):
         if EXAMPLE.match("\n".join(lines[number - 2 : number + 1])):

@@ -42,8 +42,10 @@ class DeltaDataSource(Format):
     Guarantee: reading: exactly once, with a checkpoint and an idempotent or transactional sink.
         Writing a stream: exactly once, in both modes; readers see a batch whole or not at all.
 
-    Options; `mode`, `key`, `evolve` and `partitionBy` are for writing, `maxVersionsPerTrigger`
-    (versions in a batch) is for streams:
+    `mode`, `key`, `evolve` and `partitionBy` are for writing, `maxVersionsPerTrigger` (versions in
+    a batch) is for streams.
+
+    Options:
     {options}
 
     Credentials: as in format `objects`.
