@@ -213,7 +213,8 @@ def test_a_built_table_and_a_built_sink(spark: SparkSession, tmp_path: Path) -> 
 
 def test_the_last_error_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException) as error:
-        spark.readStream.format("file_lines").option("maxRows", 1).load(str(tmp_path))
+        # Over Connect a stream is looked at only when somebody asks for something of it.
+        spark.readStream.format("file_lines").option("maxRows", 1).load(str(tmp_path)).printSchema()
     assert "did you mean `maxRowsPerTrigger`?" in (last_error(error.value) or "")
     (tmp_path / "in.txt").write_text("bad line\n")
     stream = spark.readStream.format("file_lines").option("eventTime", "millis_prefix")

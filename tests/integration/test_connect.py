@@ -24,7 +24,7 @@ def test_what_runs_over_spark_connect() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
         cwd=ROOT,
-        env={**os.environ, OVER_CONNECT: "yes"},
+        env={**os.environ, OVER_CONNECT: "yes", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )

@@ -120,6 +120,7 @@ def test_a_repeated_batch_is_known_however_its_table_is_called(
     database.execute("CREATE TABLE t (n int); CREATE SCHEMA extra")
     write(options(url), 0, {"n": [0]})
     database.execute("CREATE TABLE extra.spark_batches (LIKE spark_batches)")
+    database.execute("CREATE SCHEMA others; CREATE TABLE others.spark_batches (target int)")
     for batch, name in enumerate(("public.t", '"t"', "t")):
         for _ in range(2):
             write(options(url, table=name), batch, {"n": [batch]})

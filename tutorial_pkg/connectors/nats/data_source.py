@@ -49,7 +49,8 @@ class NatsDataSource(Format):
     `availableNow` only the log is read.
 
     Schema: subject STRING, data BINARY, sequence LONG, timestamp TIMESTAMP (when the server had
-    it), headers MAP<STRING, STRING>, null where there is none.
+    it), headers MAP<STRING, STRING>, null where there is none. Of a header that a message has twice
+    it is the last value: the client hands over no other.
 
     Writing, with `writeStream` in the output modes append and update:
 
@@ -62,6 +63,7 @@ class NatsDataSource(Format):
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
     message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused.
+    A stream with the retention `interest` acknowledges what no consumer wants, and keeps none.
 
     Columns: data STRING or BINARY; if they are there, subject STRING, headers MAP<STRING, STRING>,
     in which `Nats-Msg-Id` takes the place of the id. A null in

@@ -169,8 +169,9 @@ def _note_of(connection: Connection, context: BatchContext) -> Note:
     target = context.options.table
     oid, name = identified(connection, target)
     look = """SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid
-        JOIN pg_attribute ON attrelid = pg_class.oid AND attname = 'target'
         WHERE relname = %s AND has_table_privilege(pg_class.oid, 'SELECT')
+        AND ARRAY['query', 'batch', 'target']::name[] <@ ARRAY(
+            SELECT attname FROM pg_attribute WHERE attrelid = pg_class.oid)
         ORDER BY (pg_class.oid = to_regclass(%s)) IS TRUE DESC"""
     usual = target.beside(NOTES)
     for (schema,) in connection.execute(look, [NOTES, usual.quoted]):
