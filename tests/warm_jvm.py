@@ -24,8 +24,9 @@ from tutorial_pkg.session.settings import from_files_and_environment, settings_f
 from tutorial_pkg.session.socket_folder import socket_folder
 
 PROJECT = Path(__file__).parents[1]
-# The start is what 00 is about; 01 reads what its JVM prints; 15 leaves its JVM for a cluster.
-COLD = ("00", "01", "15")
+# The start is what 00 is about; 01 reads what its JVM prints; 15 leaves its JVM for a cluster; the
+# tasks of 17 find their keys in the environment that the JVM was started with.
+COLD = ("00", "01", "15", "17")
 SECONDS = 120
 
 ATTACH = """

@@ -20,6 +20,7 @@ from tutorial_pkg import network_status
 from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 ROOT = Path(__file__).parents[2]
+PACKED = {".py", ".typed", ".json", ".js", ".css"}
 DATA = ROOT / "data" / "cpu_log.csv"
 
 
@@ -61,8 +62,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {name.parts[0] for name in names if name not in inside} == {
         f"tutorial_pkg-{tutorial_pkg.__version__}.dist-info"
     }
-    sources = {path.relative_to(ROOT) for path in (ROOT / "tutorial_pkg").rglob("*.py")}
-    assert inside == {*sources, Path("tutorial_pkg/py.typed")}
+    files = [path for path in (ROOT / "tutorial_pkg").rglob("*") if path.is_file()]
+    assert inside == {path.relative_to(ROOT) for path in files if path.suffix in PACKED}
 
 
 def test_the_first_example_runs_from_the_wheel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -29,6 +30,7 @@ from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, Row, SinkTria
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 CRASHES = 6  # lines of `commit` before which its process ends
 ERRORS = 5  # and before which an error is raised
+BESIDE = 30  # batches, at most, beside another query
 
 
 @promise(
@@ -251,13 +253,19 @@ def new_query(trial: SinkTrial) -> None:
     "`TaskContext`. Or let the second one fail, with an error, before it writes.",
 )
 def two_queries(trial: SinkTrial) -> None:
-    """Both write three batches; of one that is refused a reader may see whole batches only."""
+    """One writes three batches, and the other one as long as that takes.
+
+    Of a query that is refused a reader may see whole batches only.
+    """
     trial.works()
     other = trial.aside("second")
     batches = [other.add(f"second {part}", BATCH) for part in range(3)]
     query = trial.started(lambda: other.plan.start(trial.spark, drain=True))
-    for _ in range(3):
+    for batch in range(BESIDE):
         trial.add()
+        if batch >= 2 and not (query and query.isActive):
+            break
+        time.sleep(0.5)
     refused = trial.refused(query)
     trial.settle(lambda: True)
     seen = set(trial.read())
