@@ -148,7 +148,14 @@ def of_either(value: object) -> str:
     return getattr(value, "__name__", "")
 
 
-@pytest.mark.parametrize(("examine", "describe", "mutant"), MUTANTS, ids=of_either)
+# Two writers meet by chance, which has not been seen to happen on every machine.
+BY_CHANCE = [
+    pytest.param(*case, marks=pytest.mark.soak) if case[2] is kit_sink_mutants.two_queries else case
+    for case in MUTANTS
+]
+
+
+@pytest.mark.parametrize(("examine", "describe", "mutant"), BY_CHANCE, ids=of_either)
 def test_a_mistake_is_found(spark: SparkSession, examine, describe, mutant) -> None:
     if not HAS_LIMITS and broken_by(mutant).endswith("available_now"):
         pytest.skip("before Spark 4.2 a source learns of no trigger")
