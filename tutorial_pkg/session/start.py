@@ -295,6 +295,8 @@ def _prepare_python() -> None:
     # Workers that are some other Python hang for seconds before they say anything.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # A task has one core, and NumPy's other threads cost each Python process an eighth of a second.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
     for server in ACCUMULATOR_SERVERS:
