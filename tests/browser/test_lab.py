@@ -23,7 +23,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PICTURES = ROOT / ".work" / "browser"
 TOKEN = "a-test-is-reading"
 # nbval runs all; these, as people see them
-NOTEBOOKS = ["01_cpu_log_sink", pytest.param("04_network_source", marks=pytest.mark.soak)]
+NOTEBOOKS = ["00_start_here", pytest.param("04_network_source", marks=pytest.mark.soak)]
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (`make chromium` installs it on Debian)"

@@ -24,10 +24,10 @@ from tests.faults.builder_driver import run_query
 from tests.faults.builder_sink import POINTS, TASKS_FAIL, connected
 from tests.faults.builder_sources import STREAM, SUBJECT, TICKETS
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("builder_driver.py")
+KILLS = 10
 MOMENTS = (*POINTS, "any time", "while it starts")  # the first three are around the commit
 
 
@@ -91,10 +91,10 @@ def broker(tmp_path: Path, free_ports) -> Iterator[Broker]:
 class Service:
     """A query that is killed and started again; the next driver's Spark is up by then."""
 
-    def __init__(self, directory: Path, nats_port: int, kills: int, cleanup: ExitStack) -> None:
+    def __init__(self, directory: Path, nats_port: int, cleanup: ExitStack) -> None:
         self.directory = directory
         self._nats_port, self._cleanup = nats_port, cleanup
-        self._drivers = (self._start(number) for number in range(kills))
+        self._drivers = (self._start(number) for number in range(KILLS))
         self._spare = next(self._drivers)
         self._offsets: dict[int, list[str]] = {}
 
@@ -140,17 +140,16 @@ class Service:
         return self._cleanup.enter_context(SpareDriver(DRIVER, *words, **{TASKS_FAIL: "yes"}))
 
 
-@few_or_many("kills", 1, 10)
-def test_what_is_killed_goes_on(
-    spark: SparkSession, tmp_path: Path, broker: Broker, kills: int
-) -> None:
+@pytest.mark.soak
+def test_what_is_killed_goes_on(spark: SparkSession, tmp_path: Path, broker: Broker) -> None:
     """Sources that can seek, that cannot, and that acknowledge, to a sink that commits.
 
-    The last driver is the session of the tests: it reads all that is in the logs.
+    Notebooks 09 and 10 kill a source and a sink each. The last driver here is the session of
+    the tests: it reads all that is in the logs.
     """
     with ExitStack() as cleanup:
-        service = Service(tmp_path, broker.port, kills, cleanup)
-        for moment in islice(cycle(MOMENTS), kills):
+        service = Service(tmp_path, broker.port, cleanup)
+        for moment in islice(cycle(MOMENTS), KILLS):
             _run_and_kill(service, moment)
     query = run_query(spark, tmp_path, broker.port)
     broker.stop_publishing()
@@ -158,7 +157,7 @@ def test_what_is_killed_goes_on(
     query.stop()
     assert run_query(spark, tmp_path, broker.port, availableNow=True).awaitTermination(SECONDS)
     service.note_offsets()
-    _check_rows(service, broker.published, kills)
+    _check_rows(service, broker.published)
     for positions in service.offsets():
         _check_never_back(positions)
 
@@ -176,7 +175,7 @@ def _run_and_kill(service: Service, moment: str) -> None:
     service.kill(driver, all_of_it=moment in POINTS or random.random() < 0.5)
 
 
-def _check_rows(service: Service, published: int, kills: int) -> None:
+def _check_rows(service: Service, published: int) -> None:
     """Nothing twice; missing is only what a source that cannot seek had in its hands."""
     assert {who for who, _ in service.rows("counter")} == {"0", "1"}
     for name in ("counter", "forgetful"):  # this one begins anew with each run, under a new name
@@ -186,7 +185,7 @@ def _check_rows(service: Service, published: int, kills: int) -> None:
     tickets = [number for _, number in service.rows("tickets")]
     taken = (service.directory / "machine").stat().st_size
     assert max(Counter(tickets).values()) == 1
-    assert taken - TICKETS * (kills + 1) <= len(tickets) <= taken
+    assert taken - TICKETS * (KILLS + 1) <= len(tickets) <= taken
     assert Counter(number for _, number in service.rows("mailbox")) == Counter(range(published))
     assert list(service.directory.glob("*.staged")), "no task was repeated"
 

@@ -28,13 +28,15 @@ from tutorial_pkg.testing.inside import check_rows
 from tutorial_pkg.testing.queries import Ledger, Seen, SourceQuery
 
 
+@pytest.mark.soak
 class TestSource(StreamSourceTests):
-    """A right source is called right in everything; the finished connectors follow in the soak."""
+    """A right source is called right in everything; notebook 12 asks for the main promises."""
 
     def describe(self, folder: Path) -> StreamSource:
         return fed_by_files(kit_source_mutants.Numbers)(folder)
 
 
+@pytest.mark.soak
 class TestSink(StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         return read_from_files(kit_sink_mutants.Files)(folder)
