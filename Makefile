@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 LONG_TESTS_FIRST := notebooks $(addprefix tests/,faults cluster services integration browser unit)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions book lock wheelhouse chromium rsyslog clean
+.PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions book lock wheelhouse chromium rsyslog clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -27,6 +27,9 @@ test: style ## style, types, all notebooks, and one proof of every promise (a qu
 
 soak: $(READY) ## the rest: many kills, all subjects of the kit, the book, both compilers (20 minutes)
 	$(PYTEST) -m soak tests
+
+again: $(READY) ## what failed in the last run once more, alone
+	$(BIN)/python -m tests.again
 
 style: $(READY) ## the code's style and types
 	$(BIN)/ruff check .
