@@ -78,7 +78,7 @@ def test_peek_takes_any_column_and_a_quiet_batch(spark: SparkSession, tmp_path: 
 def test_peek_refuses_what_it_cannot_show(spark: SparkSession) -> None:
     with pytest.raises(ValueError) as caught:
         peek(spark.range(3), "numbers")
-    assert str(caught.value) == "peek('numbers'): this DataFrame is no stream; use its `show()`"
+    assert str(caught.value) == "peek('numbers'): this DataFrame is not a stream; use its `show()`"
     stream = spark.readStream.format("rate").load()
     for rows in (0, 21, True):
         with pytest.raises(ValueError, match=r"`rows` must be in 1..20, got"):

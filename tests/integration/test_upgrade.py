@@ -75,7 +75,7 @@ STATELESS = [
     ),
     Case("another sink (`parquet` for `foreachBatch`)", NEW, as_they_are, sink="parquet"),
     Case("another parallelism", NEW, lambda lines: as_they_are(lines).repartition(3)),
-    Case("one source more (a union)", None, as_they_are, sources=2),
+    Case("one more source (a union)", None, as_they_are, sources=2),
     Case("another source (`text` for `file_lines`)", None, as_they_are, format="text"),
 ]
 
@@ -129,7 +129,7 @@ STATEFUL = [
         mode="update",
     ),
     Case(
-        "what comes behind the aggregate",
+        "what comes after the aggregate",
         [{"odd": 0, "of": 90, "big": True}, {"odd": 1, "of": 100, "big": True}],
         lambda lines: sums(lines).withColumn("big", F.col("of") > 50),
         mode="update",
@@ -149,7 +149,7 @@ STATEFUL = [
         mode="update",
     ),
     Case(
-        "one column more in the aggregate",
+        "one more column in the aggregate",
         None,
         lambda lines: parity(lines).agg(F.sum("n").alias("of"), F.max("n")),
         mode="update",
@@ -170,7 +170,7 @@ STATEFUL = [
         lambda lines: sums(lines.dropDuplicates()),
         mode="update",
     ),
-    Case("one source more (a union)", None, sums, sources=2, mode="update"),
+    Case("one more source (a union)", None, sums, sources=2, mode="update"),
 ]
 
 

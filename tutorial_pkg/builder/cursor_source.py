@@ -399,9 +399,9 @@ class CursorSourceBuilder(SplitsDeclaration):
         """You promise: from a position that it was asked for before, `read` gives the same rows in
         the same order, at any time; so no log is needed.
 
-        More may come behind them, and pages may be of other lengths. It is so where rows are only
+        More may come after them, and pages may have other lengths. This holds where rows are only
         added at the end and never changed, and a position tells where to go on: an id in `since=`,
-        a place in a journal, the number of rows that were read. It is not so where rows can be
+        a place in a journal, the number of rows that were read. It does not hold where rows can be
         deleted, changed or put in between (then page numbers shift), for a token that expires or
         can be used once, nor for an ETag: what was there before a change cannot be asked for. A
         checksum in the checkpoint finds a promise that was not kept: then the query ends with a

@@ -210,28 +210,28 @@ def _convert_of(kind: DataType) -> Convert | None:
 def _whole(value: Any) -> Any:
     """Arrow would make 1 of 1.5."""
     if not isinstance(value, int) and isinstance(value, Number) and not isinstance(value, Integral):
-        raise ValueError("it is no whole number; say `int(...)` or `round(...)`")
+        raise ValueError("it is not a whole number; say `int(...)` or `round(...)`")
     return value
 
 
 def _text(value: Any) -> Any:
     """Arrow would decode it."""
     if isinstance(value, bytes | bytearray | memoryview):
-        raise ValueError("bytes are no text; say `.decode()`")
+        raise ValueError("bytes are not text; say `.decode()`")
     return value
 
 
 def _bytes(value: Any) -> Any:
     """Arrow would encode it."""
     if isinstance(value, str):
-        raise ValueError("a text is no bytes; say `.encode()`")
+        raise ValueError("a text is not bytes; say `.encode()`")
     return value
 
 
 def _no_truth(value: Any) -> Any:
     """Arrow would make 1.0 of `True`."""
     if isinstance(value, bool):
-        raise ValueError("a truth is no number; say `int(...)`")
+        raise ValueError("a truth value is not a number; say `int(...)`")
     return value
 
 
@@ -282,16 +282,16 @@ def _date(value: Any) -> Any:
 def _time(value: Any) -> Any:
     """Arrow would take seconds since 1970 for microseconds, and a text for a number."""
     if isinstance(value, Number):
-        raise ValueError("a number is no time; say `datetime.fromtimestamp(seconds, UTC)`")
+        raise ValueError("a number is not a time; say `datetime.fromtimestamp(seconds, UTC)`")
     if isinstance(value, str):
-        raise ValueError("a text is no time; say `datetime.fromisoformat(text)`")
+        raise ValueError("a text is not a time; say `datetime.fromisoformat(text)`")
     return value
 
 
 def _span(value: Any) -> Any:
     """Arrow would take a number for microseconds, and cut pandas' nanoseconds off."""
     if isinstance(value, Number):
-        raise ValueError("a number is no interval; say `timedelta(seconds=...)`")
+        raise ValueError("a number is not an interval; say `timedelta(seconds=...)`")
     if getattr(value, "nanoseconds", 0):
         raise ValueError("it has nanoseconds, and the column none; say `.round('us')`")
     return value
@@ -333,7 +333,7 @@ def _list_convert(element: Convert | None) -> Convert:
 
     def convert(values: Any) -> list[Any]:
         if isinstance(values, str | bytes | dict):
-            raise ValueError(f"a {type(values).__name__} is no list")
+            raise ValueError(f"a {type(values).__name__} is not a list")
         return [each(value) for value in values]
 
     return convert
@@ -374,13 +374,13 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
         if sorted(has_names) != sorted(names):  # Arrow would leave out, and fill up with nulls
             return f"a struct has {has_names}, but the schema {names}"
     if pa.types.is_nested(given) and pa.types.is_map(given) != pa.types.is_map(wanted):
-        return f"{given} is no {wanted}"  # to Arrow a map is a list of structs
+        return f"{given} is not {wanted}"  # to Arrow a map is a list of structs
     if pa.types.is_nested(wanted):
         reasons = (_another_value(*pair) for pair in _inner(given, wanted))
         return next(filter(None, reasons), None)
     has, needs = _kind(given), _kind(wanted)
     if has and needs and has != needs:
-        return f"a {has} is no {needs}, and this is {given}; cast it before you add it"
+        return f"a {has} is not a {needs}, and this is {given}; cast it before you add it"
     if has == "time" and getattr(wanted, "tz", None) and not getattr(given, "tz", None):
         return (
             f"{given} has no zone, so it may be any moment; say which zone it is in: "

@@ -285,7 +285,7 @@ class SinkBuilder(Declaration, Generic[State]):
     def also_overwrite(self) -> Self:
         """The functions heed `context.overwrite`: a batch's rows replace all that are there.
 
-        So it is with a stream's output mode `complete`, and with `df.write.mode("overwrite")`.
+        That is so with a stream's output mode `complete`, and with `df.write.mode("overwrite")`.
         """
         self._overwrite = True
         return self
@@ -309,13 +309,13 @@ class SinkBuilder(Declaration, Generic[State]):
     def flush(self, function: Callable[[State], Any]) -> Self:
         """`flush(state)` puts the task's rows where a crash does not reach them.
 
-        It is called once, behind the last row. What it returns is the handle that `commit` gets:
+        It is called once, after the last row. What it returns is the handle that `commit` gets:
         anything that can be pickled.
         """
         return self._set("flush", function, "state")
 
     def destroy(self, function: Callable[[State], object]) -> Self:
-        """`destroy(state)` closes what `create` opened: once for each, also after an error."""
+        """`destroy(state)` closes what `create` opened: once for each, even after an error."""
         return self._set("destroy", function, "state")
 
     def commit(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:

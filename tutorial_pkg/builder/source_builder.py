@@ -106,7 +106,7 @@ class SourceBuilder:
         functions run. Go on with `.fill`, and
         with `.snapshot` and `.restore` if the source can go back to a place, or `.acknowledge` if
         it wants to know what is safe. The rows go to a log on disk before Spark sees them: name a
-        folder for it in `.load(path)`. `builder_status(path)` tells how the instances do.
+        folder for it in `.load(path)`. `builder_status(path)` says how the instances are doing.
 
         With the trigger `availableNow` no instance is created: the query reads what is in the
         log, and stops.
@@ -161,7 +161,7 @@ class SourceBuilder:
         `Buffer.add`: a list of them, a record batch, or several. `read` says that there is nothing
         new by no rows and the same position; then it is asked again after `pollSeconds`. No rows
         and another position is an empty page, and it is asked for the next one at once. Rows and
-        the same position are an error: they would come again and again. So is None behind a page.
+        the same position are an error: they would come again and again. So is None after a page.
 
         A page that still grows needs a position within it: `[number, rows_seen]`.
 

@@ -281,7 +281,7 @@ def _page(found: Any) -> tuple[Any, Any]:
 
 _SAME_POSITION = (
     "the page has rows, but the next position is the same, so they would come again and again; "
-    "return one that is behind them: of a page that still grows, say, its number and how many of "
+    "return one that is after them: of a page that still grows, say, its number and how many of "
     "its rows were there"
 )
 _NO_POSITION = (

@@ -1,4 +1,4 @@
-"""How the instances of a built source do, in a small file that anyone may read."""
+"""How the instances of a built source are doing, in a small file that anyone may read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class InstanceStatus:
     `idle_since` is when it last added a row, or was created, in seconds since 1970, once that is a
     second ago. `inside` is the function that it has not come back from for a second.
     `unacknowledged` are tokens of rows that the source has not been told about. `retries` is how
-    often it began anew after an error that may pass, and `last_error` what went wrong last, perhaps
-    in an `acknowledge` that is tried again.
+    often it started over after an error that may pass, and `last_error` what went wrong last,
+    perhaps in an `acknowledge` that is tried again.
     """
 
     running: bool = True
@@ -61,7 +61,7 @@ class BuilderStatus:
 def builder_status(path: str | Path) -> BuilderStatus:
     """The state of the source that fills the log `path`, at most half a second old.
 
-    It only looks at files, so it can be asked at any time, also when no query runs. Raises
+    It only looks at files, so it can be asked at any time, even when no query runs. Raises
     `ValueError` when the status file is damaged.
     """
     directory = Path(path)

@@ -175,7 +175,7 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         event time is about now: rows that are older than the watermark are dropped.
 
         Keep heartbeats out of counts by a column that real rows never leave null:
-        `count("number")`, and behind it `.where("count > 0")`. To filter the rows themselves would
+        `count("number")`, and after it `.where("count > 0")`. Filtering the rows themselves would
         not do: Spark moves `.where("number IS NOT NULL")` in front of `withWatermark`, and there it
         takes the heartbeats away.
         """

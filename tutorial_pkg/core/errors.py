@@ -22,7 +22,7 @@ def last_error(failed: Any) -> str | None:
     """What went wrong, in one readable line; None when nothing did.
 
     `failed` is a streaming query, also one of Spark Connect, or an exception that Spark raised.
-    Of both, the innermost Python error is told; else the innermost one of the JVM.
+    It is the innermost Python error, or without one, the innermost error of the JVM.
     """
     error = failed if isinstance(failed, BaseException) else failed.exception()
     if error is None:

@@ -55,13 +55,13 @@ def peek(
 
     With Spark Connect the values are as JSON has them: a time is a text.
 
-    Raises `ValueError` for a DataFrame that is no stream, whose `show()` does the same, and for
+    Raises `ValueError` for a DataFrame that is not a stream, whose `show()` does the same, and for
     `rows` outside of 1..20.
 
     The idea: `peek()` of Hazelcast Jet.
     """
     if not df.isStreaming:
-        raise ValueError(f"peek({name!r}): this DataFrame is no stream; use its `show()`")
+        raise ValueError(f"peek({name!r}): this DataFrame is not a stream; use its `show()`")
     if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= MOST_ROWS:
         raise ValueError(f"peek({name!r}): `rows` must be in 1..{MOST_ROWS}, got {rows!r}")
     _listener(df.sparkSession).to[_PREFIX + name] = to

@@ -37,8 +37,8 @@ def rolling(
     """The aggregate of each key over all rows so far: one row for each key in each batch it is in.
 
     The output mode is `update`. Without a window and without `forget_after` there is an
-    accumulator for each key for ever; with it, a key that was silent for so long (by this
-    machine's clock) is forgotten, and begins anew. Such a query runs batches all the time, with
+    accumulator for each key for ever; with it, a key that was silent for that long (by this
+    machine's clock) is forgotten, and starts over. Such a query runs batches all the time, with
     and without rows: the trigger `availableNow` does not end, and `processAllAvailable` waits on.
 
     Args:
@@ -95,8 +95,8 @@ def sliding(
     frame closes it is combined into the window, and the one that has left the window is deducted:
     two steps for each result, however many rows and however long the window. What floats have been
     rounded by stays in later windows; NaN and infinity do not. The output mode is
-    `append`; the column `end` is the window's end. Rows behind the watermark are dropped, also
-    those whose window is still open; and rows without a time, as `F.window` does.
+    `append`; the column `end` is the window's end. Rows behind the watermark are dropped, even
+    those whose window is still open. So are rows without a time, as with `F.window`.
 
     Args:
         rows: a streaming DataFrame with a watermark on `time`.

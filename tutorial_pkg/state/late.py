@@ -20,7 +20,7 @@ def drop_mark(checkpoint: str | Path, batch: int) -> datetime:
     """The watermark by which batch `batch` drops: windows that end at or before it are closed.
 
     It is the one with which the batch *before* closed its windows: a batch takes its rows first,
-    and closes windows then. The epoch's begin as long as none is closed.
+    and closes windows then. The beginning of the epoch as long as none is closed.
 
     Source: `offsets/N` in the checkpoint, a folder on this machine; Spark keeps the notes of the
     last hundred batches. Raises `ValueError` if there is no such note.

@@ -15,14 +15,14 @@ _BUILDER = "tutorial_pkg.builder"
 
 
 def _nothing() -> None:
-    """Nothing is held, so nothing is to be freed."""
+    """Nothing is held, so there is nothing to free."""
 
 
 @dataclass(frozen=True)
 class Server:
     """The server that a connector talks to, as one that can be away, restarted and slow.
 
-    stop: ends it, as hard as it may end in life. start: starts it again, at the same address and
+    stop: ends it, as hard as in real life. start: starts it again, at the same address and
     with what is on its disk, and returns when it answers. processes: the numbers of its processes,
     which are held for some seconds to make it slow; without it that is not tried.
     """
@@ -137,7 +137,7 @@ class StreamSource(_Described):
 class StreamSink(_Described):
     """A streaming sink, and how to see what is in it.
 
-    The sink gets the column `value STRING`, a row's number, in some rows with text behind it, and
+    The sink gets the column `value STRING`, a row's number, in some rows followed by text, and
     those of `types`.
 
     format: what `df.writeStream.format` takes, or, for a sink in Python, its `DataSource` class,

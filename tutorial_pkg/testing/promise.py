@@ -22,7 +22,7 @@ class Broken(Exception):
     """A promise is broken; the message is what was seen.
 
     `remedy` says what to do, where that is not what the promise says about itself. `cause` is what
-    explains it wholly: an error's text. Of several promises with one cause the first one is told.
+    fully explains it: an error's text. Of several promises with one cause, the first is reported.
     """
 
     def __init__(self, seen: str, remedy: str = "", cause: str = "") -> None:
@@ -71,9 +71,9 @@ class Promise(Generic[Trial]):
     """One promise of a source or a sink.
 
     `try_it` raises `Broken` when the promise is not kept. `needs` names the fields of the
-    description without which it cannot be tried, as in `"number restarts"`. `remedy` is for who
-    writes a class, `built` for who gives functions to a builder, where that is something else.
-    An `advice` is no promise: who does not follow it breaks nothing.
+    description without which it cannot be tried, as in `"number restarts"`. `remedy` is for whoever
+    writes a class, `built` for whoever gives functions to a builder, where that is something else.
+    An `advice` is not a promise: ignoring it breaks nothing.
     """
 
     name: str

@@ -61,8 +61,8 @@ AS_OFTEN = (
     "`read` yields what is from `start` on and before `end`; the next batch begins where this one "
     "ended. Look at how `latestOffset` and `partitions` treat the last row.",
     needs="number",
-    built="Give each row once, and a snapshot, an end or a next position that is right behind the "
-    "last one given.",
+    built="Give each row once, and a snapshot, an end or a next position that comes right after "
+    "the last one given.",
 )
 def every_row_once(trial: SourceTrial) -> None:
     """A small portion of rows, 1,013 at once, and another small one are fed to a running query."""

@@ -7,14 +7,16 @@ from contextlib import redirect_stderr
 from io import StringIO
 from typing import Any
 
+from tutorial_pkg.core.errors import last_error
+
 LONGEST = 300  # characters
 
 
 def outcome(call: Callable[[], Any]) -> str:
-    """`it works`, or the error of the call: its first sentence, of at most 300 characters."""
+    """`it works`, or the line of the call's error that matters, cut after 300 characters."""
     try:
         with redirect_stderr(StringIO()):  # Spark prints the whole trace, too
             call()
     except Exception as error:
-        return f"{type(error).__name__}: {str(error).partition('. Please')[0]}"[:LONGEST]
+        return str(last_error(error)).partition(". Please")[0][:LONGEST]
     return "it works"

@@ -90,7 +90,7 @@ def test_a_long_half_line_is_waited_for_and_fails_when_it_ends(tmp_path, caplog)
     tailing = Tailing(tmp_path, maxLineBytes=1 << 20)
     with caplog.at_level(logging.WARNING):
         assert sorted(tailing.batch()) == ["ok", "one"]
-    assert f"{log} has no newline within 1048576 bytes from byte 3. Nothing behind" in "\n".join(
+    assert f"{log} has no newline within 1048576 bytes from byte 3. Nothing after" in "\n".join(
         caplog.messages
     )
     append(tmp_path / "other", "two")

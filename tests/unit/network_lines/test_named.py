@@ -95,7 +95,7 @@ def test_connections_cut_anywhere_lose_and_repeat_nothing(start, tmp_path, monke
 def test_a_last_line_without_newline_is_not_sent_and_said(start, tmp_path) -> None:
     running, file = start(), tmp_path / "file"
     file.write_bytes(b"whole\ntorn")
-    with pytest.raises(ValueError, match="its last 4 bytes have no newline behind them"):
+    with pytest.raises(ValueError, match="its last 4 bytes have no newline after them"):
         send_named(file, HOST, running.port, "host-7")
     assert running.lines() == [b"whole"]
     file.write_bytes(b"whole\ntorn no more\n")

@@ -59,5 +59,5 @@ def test_jsonl_that_does_not_fit_names_the_object(tmp_path: Path) -> None:
 
     (tmp_path / "a.jsonl").write_text('{"id":1}\n{"id":"x"}\n')
     schema = StructType().add("id", LongType())
-    with pytest.raises(Exception, match=r"`a\.jsonl` is no jsonl as wanted: .*number to string"):
+    with pytest.raises(Exception, match=r"`a\.jsonl` is not jsonl as wanted: .*number to string"):
         rows(tmp_path, schema, format="jsonl")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from tutorial_pkg.state.aggregates import Sliding
+from tutorial_pkg.state.aggregates import Sliding, sliding
 
 
 class Sum:
@@ -76,3 +76,17 @@ def test_what_cannot_be_deducted_leaves_with_its_frame(odd: tuple[float, float])
     assert not any(map(math.isfinite, found[3:5]))
     assert found[:2] == expected[:2]
     assert found[-3:] == expected[-3:] == [18, 13, 7]
+
+
+class Highest:
+    """The highest value so far: nobody can take a value out of it again."""
+
+    accumulator = result = "value DOUBLE"
+    create = accumulate = combine = finish = None
+
+
+def test_an_operation_that_cannot_deduct_is_refused() -> None:
+    second = timedelta(seconds=1)
+    rows: Any = None  # nobody looks at them
+    with pytest.raises(ValueError, match="`sliding` deducts the frame that leaves a window: write"):
+        sliding(rows, "key", Highest(), "time", 30 * second, 10 * second)  # type: ignore[arg-type]

@@ -13,6 +13,11 @@ NAMES = [name for name in vars(checks) if name.startswith("check_")]
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_is_solved_is_noted_under_the_name_of_the_check(name: str) -> None:
+    assert getattr(checks, name).__name__ == name
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_no_answer_and_one_of_another_kind(name: str) -> None:
     check = getattr(checks, name)
     more = [object] * (len(signature(check).parameters) - 1)

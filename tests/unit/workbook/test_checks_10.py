@@ -64,7 +64,7 @@ def in_one_statement(connection: Any, rows: list[tuple[int, int]]) -> None:
         (counts_repeats, "A repeat must change nothing"),
         (in_a_transaction, "It must not commit"),
         (deletes_first, "Item 1 is gone: do not empty the table"),
-        (statement(f"{INSERT} {UPDATE} GREATEST(prices.euros, EXCLUDED.euros)"), "also a lower"),
+        (statement(f"{INSERT} {UPDATE} GREATEST(prices.euros, EXCLUDED.euros)"), "even a lower"),
         (lambda database, rows: statement(UPSERT)(database, sorted(rows)), "its last row there"),
         (closes, "It closed the connection (`with` does"),
         (first_wins, "has the price of its last row"),

@@ -83,7 +83,7 @@ test_11_1 = tried(
     (client(*BY_PIECE, IGNORE), "join the bytes, then decode"),
     (
         client(("buffer.close()", "buffer.add(self.rest.decode()); buffer.close()")),
-        "What is behind the last newline is no line",
+        "What follows the last newline is no line",
     ),
     (client(("self.socket.close()", "pass")), "`close` closes the socket"),
     (client(("def fill", "def receive")), "`fill` raised AttributeError"),

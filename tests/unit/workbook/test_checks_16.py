@@ -16,6 +16,12 @@ def by_text(data: bytes, position: int) -> tuple[bytes, int]:
     return block, position + len(block.decode())
 
 
+def by_lines(data: bytes, position: int) -> tuple[bytes, int]:
+    lines = data[position:].splitlines(keepends=True)
+    block = b"".join(line for line in lines if line.endswith(b"\n"))
+    return block, position + len(block)
+
+
 def positions(frames: list) -> dict:
     return {name: position for name, position in frames if name}
 
@@ -36,6 +42,10 @@ test_16_1 = tried(
     (lambda data, position: (data[position:], len(data)), "may be torn: leave it"),
     (lambda data, position: next_block(data, 0), "are on the receiver's disk already"),
     (by_text, "A position counts bytes, not characters"),
+    (lambda data, position: next_block(data.decode().encode(), position), "end within a letter"),
+    (by_lines, "splitlines cuts at more"),
+    (lambda data, position: (data[position : data.rfind(b"\n")], 4), "Both lines are whole"),
+    (lambda data, position: (next_block(data, position)[0], len(data)), "may be torn: leave it"),
 )
 
 test_16_2 = tried(
@@ -45,4 +55,6 @@ test_16_2 = tried(
     (highest, "The newest frame is the last one"),
     (lambda frames: positions(frames[::-1]), "The last frame of a name counts"),
     (lambda frames: None, "An empty log knows nobody"),
+    (lambda frames: {name: place for name, place in frames if place}, "its next file began at 0"),
+    (lambda frames: dict(frames[-1:]), "Each name has a position of its own"),
 )

@@ -19,3 +19,10 @@ def test_what_a_call_did(capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome(lambda: fails("too many. Please do less")) == "ValueError: too many"
     assert len(outcome(lambda: fails("x" * 1000))) == LONGEST
     assert capsys.readouterr().err == ""
+
+
+def test_of_a_page_of_traces_it_shows_the_line_that_matters() -> None:
+    page = (
+        "Failed.\nTraceback (most recent call last):\n  File 'x', line 1\nOSError: the disk is full"
+    )
+    assert outcome(lambda: fails(page)) == "OSError: the disk is full"

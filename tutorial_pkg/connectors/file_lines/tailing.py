@@ -230,7 +230,7 @@ class LongLines:
 
     def _warn(self, path: str, position: int) -> None:
         log.warning(
-            "%s has no newline within %d bytes from byte %d. Nothing behind that is read before "
+            "%s has no newline within %d bytes from byte %d. Nothing after that is read before "
             "one comes; then option `maxLineBytes` must allow for a line that long.",
             path,
             self._most,

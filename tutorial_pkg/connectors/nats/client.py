@@ -111,9 +111,9 @@ class Connection:
                 raise PermissionError(f"NATS at {self._options.url} refused: {error}") from None
             if "invalid connect url" in str(error):  # its cause quotes parts of it
                 raise ValueError(
-                    "format `nats`: option `url` is no address of servers (it is not shown here, "
-                    "as it may hold a password); it looks like `nats://host:4222`: better give "
-                    "`user` and `password` by themselves"
+                    "format `nats`: option `url` is not an address of servers (it is not shown "
+                    "here, as it may hold a password); it looks like `nats://host:4222`: better "
+                    "give `user` and `password` by themselves"
                 ) from None
             raise
         self._broker = self.client.jetstream(timeout=ASK_SECONDS)

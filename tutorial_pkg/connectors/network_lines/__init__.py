@@ -50,7 +50,7 @@ that is refused sees an alert of TLS, or a line of text: `network_lines refused:
 What is in the log
 ------------------
 Frames of `durable_log.segments`. A payload is whole lines and, if it does not end with a newline,
-a note behind them: JSON, its length, a NUL byte. `client` is who sent the frame's lines, as the
+a note after them: JSON, its length, a NUL byte. `client` is who sent the frame's lines, as the
 certificate says; `senders` has by name the position behind these lines, and `count`, which is
 higher in newer entries; `lengths` tells rows apart that hold newlines. A frame has the lines of one
 client, and those of a sender with a name have frames of their own. Each segment's first frame

@@ -260,7 +260,7 @@ class FileBlocks:
         rest = os.fstat(self._file).st_size - self._next
         if rest:
             raise ValueError(
-                f"{self._path}: its last {rest} bytes have no newline behind them and were not "
+                f"{self._path}: its last {rest} bytes have no newline after them and were not "
                 "sent, as the line may be torn; all lines before them are on disk. End the line, "
                 "and send again"
             )

@@ -18,7 +18,7 @@ READ = (
         "lines",
         "what is in the objects",
     ),
-    Option("glob", not_empty, "*", "which objects: of the name, behind the last `/`"),
+    Option("glob", not_empty, "*", "which objects: the part of the name after the last `/`"),
     Option("delimiter", not_empty, ",", "csv: between two values"),
     Option("avroSchema", not_empty, None, "avro: read all objects with this schema, as JSON"),
     Option(
@@ -32,7 +32,7 @@ READ = (
         "keysGrow",
         boolean,
         False,
-        "list only what comes behind the largest name so far. An object that arrives later under "
+        "list only what comes after the largest name so far. An object that arrives later under "
         "a smaller name is never read, and a replaced one is not noticed",
     ),
     Option("lookSeconds", integer(0), 1, "stream: so long between two listings, at least"),

@@ -177,7 +177,7 @@ def rows_of(store: Store, part: Part, schema: StructType, options: OptionValues)
         if isinstance(error, OSError):
             raise
         what = " ".join(str(error).split())
-        raise ValueError(f"`{part.found.key}` is no {options.format} as wanted: {what}") from error
+        raise ValueError(f"`{part.found.key}` is not {options.format} as wanted: {what}") from error
 
 
 # ---- Their schema --------------------------------------------------------------------------------

@@ -87,8 +87,8 @@ def _parsed(url: str) -> dict[str, Any]:
         return parts
     except psycopg.Error:
         raise ValueError(
-            f"format `{FORMAT}`: option `url` is no address of a PostgreSQL database (it is not "
-            "shown here, as it may hold a password); it looks like "
+            f"format `{FORMAT}`: option `url` is not the address of a PostgreSQL database (it is "
+            "not shown here, as it may hold a password); it looks like "
             "`postgresql://user@host:5432/database`, and `%`, `@`, `/`, `:` or blanks in its "
             "parts are written as %25, %40 and so on: better give `password` by itself"
         ) from None

@@ -222,7 +222,7 @@ def _seen(folder: Path) -> list[dict[str, Any]]:
     texts = {name: (folder / name).read_text() for name in _files(folder)}
     for name, text in texts.items():
         if text and not text.endswith("\n"):
-            raise Wrong(f"{name} does not end with a newline: each row is a line, also the last.")
+            raise Wrong(f"{name} does not end with a newline: each row is a line, even the last.")
     return [json.loads(line) for text in texts.values() for line in text.splitlines()]
 
 

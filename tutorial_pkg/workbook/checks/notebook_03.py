@@ -24,7 +24,7 @@ MOST_BATCHES = 10
 
 # ---- Exercise 1: where the whole lines end -------------------------------------------------------
 
-_LAST = "It must be behind the *last* newline."
+_LAST = "It must be after the *last* newline."
 _NONE = "Without a newline nothing may be emitted."
 _ENDS = [
     Case(
@@ -33,7 +33,7 @@ _ENDS = [
         _LAST,
         [
             (6, "Half a line goes out: it holds one whole line, of 4 bytes."),
-            (3, "3 is the newline's own place: the offset is the byte *behind* it."),
+            (3, "3 is the newline's own place: the offset is the byte *after* it."),
         ],
     ),
     Case((b"on",), 0, _NONE),
@@ -49,7 +49,7 @@ _ENDS = [
 def check_03_1(answer: Callable[[bytes], int]) -> str:
     """Does `answer` say up to which byte whole lines can be emitted?"""
     compare(answer, _ENDS, key=_whole_number)
-    return "Never half a line, and none twice: the offset lies behind a newline."
+    return "Never half a line, and none twice: the offset comes right after a newline."
 
 
 def _whole_number(found: Any) -> int:
@@ -137,7 +137,7 @@ def _went_back(start: dict[str, Any], end: dict[str, Any]) -> bool:
 def _first_fault(rows: list[str], begin: dict[str, Any]) -> str:
     """Why the first batch of 'ünö\\ntw' is wrong."""
     if "tw" in rows:
-        return "Half a line, 'tw', went out: end the offset behind the last newline."
+        return "Half a line, 'tw', went out: end the offset after the last newline."
     if not rows and any(begin.values()):
         return (
             f"`initialOffset` returned {begin}, so the lines that are there already never come: "
@@ -153,7 +153,7 @@ def _second_fault(rows: list[str], middle: dict[str, Any], end: dict[str, Any]) 
     if [*filter(None, map(str.strip, rows))] == ["two", "three"] and "" not in rows[:1]:
         return "an empty line is a line, and spaces belong to it."
     if rows[:1] == [""]:
-        return "an empty line came. An offset lies *behind* the newline: rfind(b'\\n') + 1."
+        return "an empty line came. An offset comes *after* the newline: rfind(b'\\n') + 1."
     if end == middle:
         return "`latestOffset` did not see that the file has grown. Read from start['next'] on."
     return (

@@ -38,7 +38,7 @@ def check_10_1(answer: Answer, uri: str) -> str:
 
 _NEW = "Two new items must be in the table."
 _LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING."
-_LOWER = "A later price counts, also a lower one: take EXCLUDED.euros."
+_LOWER = "A later price counts, even a lower one: take EXCLUDED.euros."
 _WITHIN = "An item that comes twice within `rows` has the price of its last row there."
 _UPSERTS: list[tuple[list[tuple[int, int]], dict[int, int], str]] = [
     ([(2, 25)], {1: 10, 2: 25}, _LATER),

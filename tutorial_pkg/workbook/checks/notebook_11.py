@@ -65,7 +65,7 @@ _ALL = (
     "split(b'\\n'), not strip() or splitlines()."
 )
 _DECODE = "A character came in two pieces: join the bytes, then decode."
-_TAIL = "What is behind the last newline is no line, also when the server has closed: leave it."
+_TAIL = "What follows the last newline is no line, even when the server has closed: leave it out."
 
 
 @exercise("class Client")
@@ -142,7 +142,7 @@ def _tell(error: Exception) -> None:
     if "timed out object" in str(error):
         raise Wrong(
             "A file made by `makefile` cannot be read any more after a time-out: use `recv`, and "
-            "keep what is behind the last newline in `self`."
+            "keep what follows the last newline in `self`."
         ) from None
     raise Wrong(f"`fill` raised {told(error)}") from None
 

@@ -45,7 +45,7 @@ def _keeps_all(answer: Any, base: type, examine: Examine, note: str | None = Non
 
 
 check_12_1, check_12_2, check_12_3, check_12_4, check_12_5 = (
-    exercise(name=f"check_11_{number}")(_keeps_all) for number in range(1, 6)
+    exercise(name=f"check_12_{number}")(_keeps_all) for number in range(1, 6)
 )
 
 
@@ -104,7 +104,7 @@ def _compare(folder: Path, before: dict[str, str], wanted: list[str]) -> None:
     found = sorted(_rows(texts(folder, READERS_SEE)))
     if found != wanted:
         raise Wrong(
-            f"Of batches with the rows 1, 2, 2 and 2 readers see {found}: each row counts, also "
+            f"Of batches with the rows 1, 2, 2 and 2 readers see {found}: each row counts, even "
             "one that was there before. Tell batches by their number."
         )
 

@@ -38,7 +38,7 @@ _CASES = [
 
 @exercise("def follow(table, change)")
 def check_14_1(answer: Callable[[Table, Row], Table]) -> str:
-    """Does `answer` return the table with one change more, also with one that came before?"""
+    """Does `answer` return the table with one more change, even one that came before?"""
     compare(answer, _CASES, _a_table)
     return "The changes make the table, however often one of them comes."
 

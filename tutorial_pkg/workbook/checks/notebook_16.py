@@ -9,7 +9,7 @@ from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
 
 # ---- Exercise 1: a block of whole lines ----------------------------------------------------------
 
-_TORN = "The rest behind the last newline may be torn: leave it for the next block."
+_TORN = "The rest after the last newline may be torn: leave it for the next block."
 _BLOCKS = [
     Case((b"a\nb\n", 0), (b"a\nb\n", 4), "Both lines are whole, so all four bytes are sent."),
     Case((b"a\nb\n", 2), (b"b\n", 4), "The first two bytes are on the receiver's disk already."),
@@ -19,19 +19,21 @@ _BLOCKS = [
     Case(
         ("ä\nb\n".encode(), 0), ("ä\nb\n".encode(), 5), "A position counts bytes, not characters."
     ),
+    Case((b"a\n\xc3", 0), (b"a\n", 2), "A file may end within a letter: work with bytes."),
+    Case((b"a\rb\nc", 0), (b"a\rb\n", 4), "Only a newline ends a line: splitlines cuts at more."),
 ]
 
 
 @exercise("def next_block(data, position)")
 def check_16_1(answer: Callable[[bytes, int], Any]) -> str:
-    """Does `answer` give the whole lines from a position on, and the position behind them?"""
+    """Does `answer` give the whole lines from a position on, and the position after them?"""
     compare(answer, _BLOCKS, key=_pair)
-    return "Whole lines, and the position behind them: a crash between two blocks costs nothing."
+    return "Whole lines, and the position after them: a crash between two blocks costs nothing."
 
 
 def _pair(found: Any) -> Any:
     if not isinstance(found, tuple | list) or len(found) != 2:
-        raise Wrong("It must return two things: the bytes to send, and the position behind them.")
+        raise Wrong("It must return two things: the bytes to send, and the position after them.")
     return bytes(found[0]) if isinstance(found[0], bytearray) else found[0], found[1]
 
 
@@ -47,8 +49,8 @@ _KNOWN = [
         "A frame of plain lines has no name: it says nothing about positions.",
     ),
     Case(
-        ([("a", 9), ("a", 2)],),
-        {"a": 2},
+        ([("a", 9), ("a", 0)],),
+        {"a": 0},
         "The newest frame is the last one. It need not have the highest position: after the "
         "receiver had forgotten a name, its next file began at 0.",
     ),

@@ -76,9 +76,10 @@ def exercise(
             verdict = judge(answer, *args, **kwargs)
             if not verdict.passed:
                 return verdict
-            not_noted = note_solved(name or examine.__name__)
+            not_noted = note_solved(check.__name__)
             return replace(verdict, message=verdict.message + not_noted)
 
+        check.__name__ = name or examine.__name__
         vars(check)["judge"] = judge
         vars(check)["wanted"] = wanted
         return check
