@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 
@@ -10,6 +11,17 @@ from tutorial_pkg.connectors.file_lines.data_source import (
     FileLinesDataSource,
     FileLinesStreamReader,
 )
+
+LONG_AGO = 1_600_000_000
+
+
+class Clock:
+    """One that stands still until a test moves it."""
+
+    now = float(LONG_AGO + 1_000_000)
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Tailing:
@@ -84,3 +96,8 @@ def append(path: Path, *lines: object) -> None:
 
 def numbers(first: int, last: int) -> list[str]:
     return [f"line {number}" for number in range(first, last + 1)]
+
+
+def age(path: Path) -> None:
+    """Let a file look as if it had not changed for years."""
+    os.utime(path, (LONG_AGO, LONG_AGO))

@@ -11,14 +11,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tests.unit.file_lines.driving import Tailing, append, numbers
+from tests.unit.file_lines.driving import Clock, Tailing, age, append, numbers
 from tutorial_pkg.connectors.file_lines import folding, watch
 from tutorial_pkg.connectors.file_lines.offset import FileOffset
 from tutorial_pkg.observe.records import lag
 
 RESTARTS = pytest.mark.parametrize("restarts", [True, False])
 MANY = 200
-LONG_AGO = 1_600_000_000
 
 
 @pytest.fixture
@@ -31,10 +30,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         append(folder / f"old.{number}", f"old {number}")
         age(folder / f"old.{number}")
     return folder
-
-
-def age(path: Path) -> None:
-    os.utime(path, (LONG_AGO, LONG_AGO))
 
 
 def old_lines() -> list[str]:
@@ -250,13 +245,6 @@ def spied(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> lis
     return calls
 
 
-class Clock:
-    now = float(LONG_AGO + 1_000_000)
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_files_at_rest_are_looked_at_in_turns(folder, monkeypatch):
     monkeypatch.setattr(watch, "_AT_REST_LEAST", 10)
     clock = Clock()
@@ -270,6 +258,7 @@ def test_files_at_rest_are_looked_at_in_turns(folder, monkeypatch):
     assert len(asked) == 10 + MANY // 2
     clock.now += watch.AT_REST_EVERY / 2
     look()
+    look()  # the ten that were asked in the first look, too
     assert set(asked) == {str(file) for file in folder.iterdir()}
 
 

@@ -101,8 +101,8 @@ FILE_OPTIONS = (
         "restAfter",
         integer(1, 1 << 31, unit="seconds"),
         60,
-        "a file that has not changed for so long is at rest: among very many it is looked at "
-        "within two minutes only, and leaves the offset for a note",
+        "a file that has not changed for so long is at rest: it leaves the offset for a note, and "
+        "where the kernel tells of no changes it is looked at within two minutes only",
     ),
     Option(
         "notesDirectory",
@@ -162,9 +162,13 @@ class FileLinesDataSource(DataSource):
     Very many files: those at rest (`restAfter`) leave the offset for a *note*, a file in
     `notesDirectory` that never changes; a checkpoint needs the notes as it needs its offsets (see
     `folding.py`). Times and clocks decide only when a file is looked at: one that grows again, is
-    renamed, or comes back with an old time goes on where it was read to. Of files at rest 64
-    are looked at each time, and all within two minutes. The reader holds about 1 kB for each file.
-    A query that has had nothing for a second looks five times a second.
+    renamed, or comes back with an old time goes on where it was read to. The reader holds about
+    1 kB for each file. A query that has had nothing for a second looks five times a second.
+    On Linux the kernel hints at what changed since the last look (`inotify`), so the next look
+    notices growth, however many files there are. Besides, 64 files at rest are looked at each
+    time, and all within two minutes. That alone finds changes on a network file system and on
+    other systems, those written through a link elsewhere or a memory map, and, for two minutes,
+    all after a limit of the kernel was reached. Then a warning says so; nothing is lost.
     Assumed is that a directory's time of change moves with each new name, or that two minutes'
     delay do not matter, and that no file is renamed three times within three listings.
 

@@ -7,9 +7,9 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
+from typing import NamedTuple
 
 from tutorial_pkg.connectors.file_lines.line_file import file_id
 from tutorial_pkg.core.options import OptionValues
@@ -17,18 +17,18 @@ from tutorial_pkg.core.options import OptionValues
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".snappy", ".zip")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """A regular file that a path means, or one beside those, which does not match.
 
-    `changed` are its times of change in nanoseconds: of its content, which may be set at will,
-    and of anything, which the system alone sets.
+    `modified` and `changed` are its times in nanoseconds: when its content changed, which may be
+    set at will, and when anything did, which the system alone sets.
     """
 
     path: str
     id: str
     size: int
-    changed: tuple[int, int]
+    modified: int
+    changed: int
     matches: bool
 
     @property
@@ -94,8 +94,8 @@ def found_file(path: str, matches: bool) -> FoundFile | None:
         return None
     if matches:
         _check_content(path)
-    changed = (status.st_mtime_ns, status.st_ctime_ns)
-    return FoundFile(path, file_id(status), status.st_size, changed, matches)
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    return FoundFile(path, file_id(status), status.st_size, *times, matches)
 
 
 def directories_of(path: Path) -> list[Path]:

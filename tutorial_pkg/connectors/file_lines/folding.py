@@ -19,7 +19,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, TrackedFile
@@ -90,8 +90,7 @@ class FoldedFiles:
         return (*before, self._write(files)) if files else ()
 
     def _write(self, files: Files) -> str:
-        rows = {number: file and astuple(file) for number, file in files.items()}
-        data = json.dumps(rows, separators=(",", ":")).encode()
+        data = json.dumps(files, separators=(",", ":")).encode()
         name = _digest(data)
         self._directory.mkdir(exist_ok=True)
         replace_file(self._path(name), data, mode=0o666)  # who reads the files may read it, too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from tutorial_pkg.connectors.file_lines.line_file import (
     CHECK_OF_NOTHING,
@@ -39,8 +38,8 @@ def limited(
 def held_back(file: TrackedFile, begin: TrackedFile | None) -> TrackedFile:
     """A file as it is, at the position where `begin` has it."""
     if begin is None:
-        return replace(file, next=0, check=CHECK_OF_NOTHING)
-    return replace(file, next=begin.next, check=begin.check)
+        return file._replace(next=0, check=CHECK_OF_NOTHING)
+    return file._replace(next=begin.next, check=begin.check)
 
 
 def _share(begin: TrackedFile, whole: TrackedFile, limits: Limits, most: int) -> Taken:
@@ -52,7 +51,7 @@ def _share(begin: TrackedFile, whole: TrackedFile, limits: Limits, most: int) ->
             end, rows = _cut(file, begin.next, whole.next, limits)
             check = file.check_before(end)
             if check and file.holds(whole.next, whole.check, whole.head):
-                return Taken(replace(whole, next=end, check=check), rows, end - begin.next)
+                return Taken(whole._replace(next=end, check=check), rows, end - begin.next)
     except (NotSettledError, CutOffError):
         pass  # rotated a moment ago: it takes part again when the next look has found it
     return Taken(begin)

@@ -38,17 +38,9 @@ class LineFile:
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self.path = path
         self._max_line_bytes = max_line_bytes
-        self._descriptor, self._status = _open_regular(path)
-
-    @property
-    def id(self) -> str:
-        """That of the *opened* file: between two questions, a name may get another file."""
-        return file_id(self._status)
-
-    @property
-    def size(self) -> int:
-        """When it was opened."""
-        return self._status.st_size
+        self._descriptor, status = _open_regular(path)
+        self.id = file_id(status)  # of the *opened* file: a name may get another one meanwhile
+        self.size = status.st_size  # when it was opened
 
     def __enter__(self) -> LineFile:
         return self
@@ -73,12 +65,14 @@ class LineFile:
 
     def head(self) -> str | None:
         """A digest of the first KiB; None if the file is shorter."""
+        if self.size < _CHECKED_BYTES:
+            return None
         data = self._read(0, _CHECKED_BYTES)
         return _digest(data) if len(data) == _CHECKED_BYTES else None
 
     def holds(self, position: int, check: str, head: str | None) -> bool:
         """Whether its bytes before `position`, and its first ones, are those of before."""
-        return self.check_before(position) == check and head in (None, self.head())
+        return self.check_before(position) == check and (head is None or head == self.head())
 
     def line_end(self, position: int, stop: int) -> int:
         """Behind the first newline in `position`..`stop`."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedFile:
-    """A file that a query reads, and what it is known by.
+class TrackedFile(NamedTuple):
+    """A file that a query reads, and what it is known by. A tuple, since there are very many.
 
     `next` is the next unread byte, *behind* the last newline emitted. `check` is the digest of
     up to 1 KiB before it, `head` that of the file's first KiB (None while it has less): names

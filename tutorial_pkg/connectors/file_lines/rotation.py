@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.file_search import FoundFile, names_in
@@ -75,7 +75,7 @@ def moved_on(
             return None
         end = end_of_lines(file, tracked.next)
         if end == tracked.next and tracked.head:
-            return replace(tracked, path=found.path, id=found.id)
+            return tracked._replace(path=found.path, id=found.id)
         check, head = file.check_before(end), file.head()
         if check is None or not file.holds(tracked.next, tracked.check, tracked.head):
             raise NotSettledError

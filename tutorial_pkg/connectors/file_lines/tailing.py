@@ -91,7 +91,8 @@ class Tail:
         self._number_of = {file.id: number for number, file in self._known.items()}
         self._seen = begin.seen
         self._ahead, self._missing, self._again = {}, set(), set()
-        self._watch = Watch(self._options.path, self._is_tracked, self._options.restAfter)
+        is_tracked = self._number_of.__contains__  # no method of its own: none waits for collection
+        self._watch = Watch(self._options.path, is_tracked, self._options.restAfter)
         return set(self._number_of)
 
     def _before(self, number: int) -> TrackedFile | None:

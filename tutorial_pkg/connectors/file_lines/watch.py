@@ -1,17 +1,18 @@
 """Which files there are and which of them changed, asked as rarely as that can be known.
 
 A directory of a year's logs has very many files, and few of them change. `Watch` asks for each of
-them once. From then on a look takes in a directory's names, if its own time of change moved;
-the files that changed a short while ago; and some of the others, in turns. Times decide only
-*when* a file is looked at, never what was read of it.
+them once. From then on a look takes in what the kernel hints at; a directory's names, if its own
+time of change moved and no hint says why; the files that changed a short while ago; and some of
+the others, in turns. Times and hints decide only *when* a file is looked at, never what was read
+of it.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.file_search import (
@@ -22,24 +23,20 @@ from tutorial_pkg.connectors.file_lines.file_search import (
     name_matcher,
     names_in,
 )
+from tutorial_pkg.connectors.file_lines.hints import Hints
 
 AT_REST_EVERY = 120.0  # seconds until all files at rest, and all names, are looked at again
 _AT_REST_LEAST = 64  # files at each look, however short ago the last one was
+_RESTLESS_MOST = 1024  # files at each look, where hints tell of those that changed
 _YOUNG = 0.1  # seconds: a time of change that is younger may hide another change
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The names in a directory, with their inodes, the directory's time of change before, now."""
+    """A directory's time of change, and when its names were read."""
 
-    names: dict[str, int] = field(default_factory=dict)
     changed: int = -1
     at: float = 0.0
-
-    def is_fresh(self, changed: int, now: float) -> bool:
-        """Whether the names are still the same, as far as can be told without reading them."""
-        settled = not _is_young(self.changed, self.at)
-        return self.changed == changed and settled and abs(now - self.at) < AT_REST_EVERY
 
 
 class Watch:
@@ -60,11 +57,12 @@ class Watch:
         self._is_tracked = is_tracked
         self._rest_after = rest_after
         self._clock = clock
-        self._listings: dict[Path, Listing] = {}
-        self._files: dict[str, FoundFile] = {}
-        self._names: dict[str, tuple[str, ...]] = {}  # of each id
-        self._restless: set[str] = set()
-        self._at_rest: OrderedDict[str, None] = OrderedDict()  # the next one to look at first
+        self._hints = Hints(AT_REST_EVERY)
+        self._listings: dict[str, Listing] = {}
+        self._files: dict[str, dict[str, FoundFile]] = {}  # of each directory, by their paths
+        self._named: dict[str, tuple[FoundFile, ...]] = {}  # under each of its names, by their ids
+        self._restless: dict[str, None] = {}  # the next one to look at first
+        self._turn: Iterator[str] = iter(())  # of all files
         self._looked_at = clock()
         self._touched: set[str] = set()
         self._beside: list[FoundFile] | None = None
@@ -78,98 +76,146 @@ class Watch:
         self._beside = None
         self._touched, now = set(), self._clock()
         self._matches = name_matcher(self._place)
-        places = directories_of(self._place)
-        for gone in self._listings.keys() - set(places):
-            self._take(gone, Listing(), now)
-        for place in places:
-            self._list(place, now, anew)
+        told = self._follow_hints(now)
+        places = {str(place): place for place in directories_of(self._place)}
+        for gone in self._listings.keys() - places.keys():
+            self._hints.drop(gone)
+            self._take(gone, {}, now)
+            del self._listings[gone], self._files[gone]
+        for name, place in places.items():
+            self._list(name, place, now, anew, name in told)
         for path in self._due(now):
             self._ask(path, now)
         return self._touched
 
     def find(self, id_: str) -> FoundFile | None:
         """The file with an id, under the name that counts."""
-        names = self._names.get(id_, ())
-        return max((self._files[name] for name in names), key=lambda f: f.rank, default=None)
+        names = self._named.get(id_, ())
+        return names[0] if len(names) == 1 else max(names, key=_rank, default=None)
 
     def at(self, path: str) -> FoundFile | None:
-        return self._files.get(path)
+        return self._files.get(_place_of(path), {}).get(path)
 
     def beside(self) -> list[FoundFile]:
         """The files that do not match, in the order of their names."""
         if self._beside is None:
-            files = (file for file in self._files.values() if not file.matches)
-            self._beside = sorted(files, key=lambda file: file.path)
+            everywhere = (file for files in self._files.values() for file in files.values())
+            beside = (file for file in everywhere if not file.matches)
+            self._beside = sorted(beside, key=lambda file: file.path)
         return self._beside
 
     def is_at_rest(self, id_: str) -> bool:
         """Whether a file has not changed for a while, or is no more."""
         found = self.find(id_)
-        return found is None or found.path in self._at_rest
+        return found is None or not self._is_restless(found, self._clock())
 
     def also_watch(self, path: str) -> None:
         """Look at a file from now on, though it does not match."""
-        self._restless.add(path)
+        self._restless[path] = None
 
-    def _list(self, place: Path, now: float, anew: bool) -> None:
+    def _follow_hints(self, now: float) -> set[str]:
+        """Look where the kernel saw a change. Returns the directories whose names it told of."""
+        told = set()
+        for path, is_name in self._hints.read(now):
+            old = self.at(path)
+            if is_name or (old and self._counts(old)):
+                self._ask(path, now)
+                files = (old, self.at(path))  # changed they have, though all times be the same
+                self._touched.update(file.id for file in files if file)
+            if is_name:
+                told.add(_place_of(path))
+        return told
+
+    def _list(self, name: str, place: Path, now: float, anew: bool, told: bool) -> None:
         try:
-            changed = place.stat().st_mtime_ns  # before its names: a change in between is seen
+            status = place.stat()
         except OSError:
-            changed = -1
-        if anew or not self._listings.get(place, Listing()).is_fresh(changed, now):
-            self._take(place, Listing(names_in(place), changed, now), now)
+            self._hints.drop(name)
+            changed, begun = -1, False
+        else:
+            begun = self._hints.cover(name, (status.st_dev, status.st_ino), now)
+            changed = status.st_mtime_ns  # before its names: a change in between is seen
+        old = self._listings.get(name, Listing())
+        if anew or begun or not self._is_fresh(name, old, changed, now, told):
+            self._listings[name] = Listing(changed, now)
+            self._take(name, names_in(place), now)
+        else:
+            self._listings[name] = replace(old, changed=changed)
 
-    def _take(self, place: Path, new: Listing, now: float) -> None:
-        old = self._listings.get(place, Listing())
-        self._listings[place] = new
-        inside = str(place).rstrip("/")
-        for name, inode in new.names.items():
-            if old.names.get(name) != inode:
-                self._ask(f"{inside}/{name}", now)
-        for name in old.names:
-            if name not in new.names:
-                self._note(f"{inside}/{name}", None, now)
+    def _is_fresh(self, name: str, old: Listing, changed: int, now: float, told: bool) -> bool:
+        """Whether the names are known, as far as can be told without reading them."""
+        same = told or old.changed == changed
+        settled = self._hints.covers(name) or not _is_young(old.changed, old.at)
+        return same and settled and abs(now - old.at) < AT_REST_EVERY
+
+    def _take(self, place: str, names: dict[str, int], now: float) -> None:
+        """Look at what is new in a directory with these names, and their inodes, or gone."""
+        files = self._files.setdefault(place, {})
+        paths = {f"{place.rstrip('/')}/{name}": inode for name, inode in names.items()}
+        gone = [path for path in files if path not in paths]
+        for path, inode in paths.items():
+            if path not in files or not files[path].id.endswith(f":{inode}"):
+                self._ask(path, now)
+        for path in gone:
+            self._note(path, None, now)
 
     def _due(self, now: float) -> Iterator[str]:
-        """The restless ones, and so many of those at rest that all had their turn in time."""
-        yield from list(self._restless)
+        """The restless ones, and so many of all that each has its turn in time."""
+        most = _RESTLESS_MOST if all(map(self._hints.covers, self._listings)) else None
+        yield from list(islice(self._restless, most))
         passed = min(1.0, (now - self._looked_at) / AT_REST_EVERY)
         self._looked_at = now
-        count = max(_AT_REST_LEAST, int(len(self._at_rest) * passed))
-        for _ in range(min(count, len(self._at_rest))):
-            yield self._at_rest.popitem(last=False)[0]
+        count = max(_AT_REST_LEAST, int(sum(map(len, self._files.values())) * passed))
+        for file in filter(None, map(self.at, self._next_in_turn(count))):
+            if self._counts(file):
+                yield file.path
+
+    def _next_in_turn(self, count: int) -> list[str]:
+        paths = list(islice(self._turn, count))
+        if not paths:  # those asked the longest ago come first again
+            self._turn = iter([path for files in self._files.values() for path in files])
+            paths = list(islice(self._turn, count))
+        return paths
+
+    def _counts(self, file: FoundFile) -> bool:
+        return file.matches or self._is_tracked(file.id)
 
     def _ask(self, path: str, now: float) -> None:
         self._note(path, found_file(path, self._matches(path.rpartition("/")[2])), now)
 
     def _note(self, path: str, new: FoundFile | None, now: float) -> None:
-        old = self._files.pop(path, None)
-        if old and (new is None or new.id != old.id):
+        files = self._files.setdefault(_place_of(path), {})
+        old = files.pop(path, None)
+        if old:
             self._drop_name(old)
         if new:
-            self._files[path] = new
-            if old is None or new.id != old.id:
-                self._names[new.id] = (*self._names.get(new.id, ()), path)
-        if new != old or (new and _is_young(new.changed[0], now)):
+            files[path] = new
+            self._named[new.id] = (*self._named.get(new.id, ()), new)
+        if new != old or (new and _is_young(new.modified, now)):
             self._touched.update(file.id for file in (old, new) if file)
         self._place_in_turn(path, new, now)
 
     def _drop_name(self, file: FoundFile) -> None:
-        left = tuple(name for name in self._names[file.id] if name != file.path)
+        left = tuple(other for other in self._named.pop(file.id) if other.path != file.path)
         if left:
-            self._names[file.id] = left
-        else:
-            del self._names[file.id]
+            self._named[file.id] = left
 
     def _place_in_turn(self, path: str, file: FoundFile | None, now: float) -> None:
-        self._restless.discard(path)
-        self._at_rest.pop(path, None)
-        if file and (file.matches or self._is_tracked(file.id)):
-            if abs(now - file.changed[0] / 1e9) > self._rest_after:
-                self._at_rest[path] = None
-            else:
-                self._restless.add(path)
+        self._restless.pop(path, None)
+        if file and self._counts(file) and self._is_restless(file, now):
+            self._restless[path] = None
+
+    def _is_restless(self, file: FoundFile, now: float) -> bool:
+        return abs(now - file.modified / 1e9) <= self._rest_after
+
+
+def _rank(file: FoundFile) -> tuple[bool, str]:
+    return file.rank
 
 
 def _is_young(changed: int, now: float) -> bool:
     return abs(now - changed / 1e9) < _YOUNG
+
+
+def _place_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
