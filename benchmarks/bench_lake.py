@@ -5,8 +5,11 @@
 On a real server with S3's API on this machine (SeaweedFS), which takes its share of the cores.
 Reading lines: objects of a bucket against the same files on disk, by `file_lines`. Writing Parquet:
 one micro-batch into the bucket, exactly once, against Spark's own `parquet` to disk. Delta: one
-micro-batch, exactly once, against `write_deltalake` with the same rows, into tables of the bucket.
-The batch of a stream is its second one: the first begins with Spark's own preparations.
+micro-batch, exactly once, against `write_deltalake` into tables of the bucket: with the same rows
+of the same stream, in `foreachBatch`, and with rows that are in its memory before the clock runs.
+Rows that go to Python and are thrown away there show what no sink in Python can be faster than.
+All files are compressed with zstd; Spark's writers make two files, `write_deltalake` one. The batch
+of a stream is its second one: the first begins with Spark's own preparations.
 """
 
 from __future__ import annotations
@@ -22,17 +25,21 @@ import obstore
 import pyarrow as pa
 import pyarrow.compute as pc
 from batches import seconds_of_a_batch
-from deltalake import write_deltalake
+from deltalake import WriterProperties, write_deltalake
 from measure import Result, Watch, finish, in_turns, parse, series_of, timed
 from obstore.store import S3Store
 from pyspark.sql import DataFrame, SparkSession
 
 from tutorial_pkg import start_spark
+from tutorial_pkg.builder import SinkBuilder
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.processes.services import start_s3
 
 TASKS, FILES = 2, 8
 BUCKET = "s3://bench"
+IN_MEMORY, EACH_BATCH = "write_deltalake, rows in memory", "write_deltalake in foreachBatch"
+NOTHING, SINK = "rows to Python, thrown away", "delta_py, a stream's batch"
+CODEC = "zstd"
 ROW = ("value AS id", "concat('host ', value % 1000) AS name", "value / 7.0D AS load")
 
 
@@ -62,7 +69,8 @@ def rows_of(spark: SparkSession, lines: int) -> DataFrame:
 
 def write_parquet(spark: SparkSession, lines: int, folder: Path) -> float:
     path = folder / uuid.uuid4().hex
-    seconds = seconds_of_a_batch(rows_of(spark, lines).writeStream.format("parquet"), path=path)
+    writer = rows_of(spark, lines).writeStream.format("parquet")
+    seconds = seconds_of_a_batch(writer, path=path, compression=CODEC)
     shutil.rmtree(path)
     return seconds
 
@@ -80,11 +88,42 @@ def table_of(lines: int) -> pa.Table:
     return pa.table({"id": ids, "name": names, "load": ids / 7.0})
 
 
-def write_with_client(table: pa.Table, endpoint: str) -> float:
-    settings = {"endpoint": endpoint, "allow_http": "true"}
-    where = f"{BUCKET}/{uuid.uuid4().hex}"
-    write_deltalake(where, table.slice(0, 1), storage_options=settings)
-    return timed(lambda: write_deltalake(where, table, mode="append", storage_options=settings))
+class Client:
+    """delta-rs by itself, at a table of its own that is there already."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._where = f"{BUCKET}/{uuid.uuid4().hex}"
+        self._settings = {"endpoint": endpoint, "allow_http": "true"}
+        self.append(table_of(1))
+
+    def append(self, table: pa.Table) -> None:
+        codec = WriterProperties(compression=CODEC.upper(), compression_level=1)
+        write_deltalake(
+            self._where,
+            table,
+            mode="append",
+            storage_options=self._settings,
+            writer_properties=codec,
+        )
+
+
+def write_from_memory(table: pa.Table, endpoint: str) -> float:
+    client = Client(endpoint)
+    return timed(lambda: client.append(table))
+
+
+def write_each_batch(spark: SparkSession, lines: int, endpoint: str) -> float:
+    """Not exactly once: what there is without a sink."""
+    client = Client(endpoint)
+    writer = rows_of(spark, lines).writeStream
+    return seconds_of_a_batch(writer.foreachBatch(lambda rows, _: client.append(rows.toArrow())))
+
+
+def hand_to_python(spark: SparkSession, lines: int) -> float:
+    nothing = SinkBuilder.stream("nothing", create=lambda _: None)
+    taking = nothing.receive_batch(lambda state, batch: None)
+    spark.dataSource.register(taking.build())
+    return seconds_of_a_batch(rows_of(spark, lines).writeStream.format("nothing"))
 
 
 def measured(
@@ -109,22 +148,26 @@ def measured(
         },
         rounds,
     )
+    watch.phase = "lake, Delta"
     table = table_of(lines)
     delta = in_turns(
         {
-            "write_deltalake": lambda: write_with_client(table, endpoint),
-            "delta_py, a stream's batch": lambda: write_to_bucket(
-                spark, lines, "delta_py", endpoint
-            ),
+            IN_MEMORY: lambda: write_from_memory(table, endpoint),
+            EACH_BATCH: lambda: write_each_batch(spark, lines, endpoint),
+            NOTHING: lambda: hand_to_python(spark, lines),
+            SINK: lambda: write_to_bucket(spark, lines, "delta_py", endpoint),
         },
         rounds,
     )
+    from_memory = {name: delta[name] for name in (IN_MEMORY, NOTHING, SINK)}
+    from_stream = {name: delta[name] for name in (EACH_BATCH, SINK)}
     return Result(
         "Object stores and Delta tables",
         [
             *series_of("Reading lines", lines, reading, "file_lines, on disk"),
             *series_of("Writing Parquet", lines, parquet, "Spark's parquet, on disk"),
-            *series_of("Appending to Delta", lines, delta, "write_deltalake"),
+            *series_of("Appending to Delta", lines, from_memory, IN_MEMORY),
+            *series_of("Appending a stream to Delta", lines, from_stream, EACH_BATCH),
         ],
     )
 

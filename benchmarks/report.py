@@ -147,7 +147,20 @@ CLIENTS = (  # section, group, series, what is told of it, aim
     ("brokers", "NATS, writing", "nats", "`nats`, writing, of its client", 0.6),
     ("lake", "Reading lines", "objects, in a bucket", "`objects`, reading, of `file_lines`", 0.5),
     ("lake", "Writing Parquet", "objects, in a bucket", "`objects`, writing, of `parquet`", 0.6),
-    ("lake", "Appending to Delta", "delta_py, a stream's batch", "`delta_py`, of its client", 0.8),
+    (
+        "lake",
+        "Appending a stream to Delta",
+        "delta_py, a stream's batch",
+        "`delta_py`, of its client with the same stream",
+        0.8,
+    ),
+    (
+        "lake",
+        "Appending to Delta",
+        "delta_py, a stream's batch",
+        "`delta_py`, of its client with rows in memory",
+        0.8,
+    ),
 )
 
 
