@@ -16,7 +16,15 @@ from pyspark.sql.types import (
     StructType,
 )
 
-__all__ = ["by_values", "check_flat", "fitted", "in_utc", "plain", "spark_schema"]
+__all__ = [
+    "by_values",
+    "check_flat",
+    "fitted",
+    "has_required",
+    "in_utc",
+    "plain",
+    "spark_schema",
+]
 
 # What Spark has no type for, and what it has that holds the same values.
 _WIDER: dict[pa.DataType, pa.DataType] = {
@@ -66,6 +74,13 @@ def _fitted(array: pa.Array, field: pa.Field) -> pa.Array:
     kind = array.type
     if kind == field.type:
         return array
+    if (kind, field.type) == (pa.float64(), pa.float32()) or (
+        pa.types.is_timestamp(kind) and pa.types.is_date(field.type)
+    ):
+        raise ValueError(
+            f"column `{field.name}` is {kind}, of which {field.type} is only a part; read it as it "
+            "is, and cast"
+        )
     if pa.types.is_timestamp(kind) and bool(kind.tz) != bool(getattr(field.type, "tz", None)):
         raise ValueError(
             f"column `{field.name}` is {kind}, and {field.type} is wanted: one is a moment, the "
@@ -95,6 +110,17 @@ def _unfit(kind: DataType) -> bool:
     if isinstance(kind, ArrayType):
         return _unfit(kind.elementType)
     return isinstance(kind, BinaryType | MapType)
+
+
+def has_required(kind: pa.DataType) -> bool:
+    """Whether something inside must not be null; keys of maps never may."""
+    if pa.types.is_map(kind):
+        inside = [kind.item_field]
+    elif pa.types.is_struct(kind):
+        inside = [kind.field(number) for number in range(kind.num_fields)]
+    else:
+        inside = [kind.value_field] if hasattr(kind, "value_field") else []
+    return any(not field.nullable or has_required(field.type) for field in inside)
 
 
 def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from tests.stream_runs import Run
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
@@ -365,3 +368,128 @@ def test_there_is_no_table(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", table(1))
     with pytest.raises(ValueError, match="cannot be read in version 9"):
         batch(tmp_path / "t", version=9)
+
+
+# ---- What no error told once ---------------------------------------------------------------------
+
+
+def entry_of(folder: Path, version: int) -> Path:
+    return folder / "_delta_log" / f"{version:020}.json"
+
+
+def with_other_names(folder: Path) -> None:
+    """A table whose column `id` has another name in its files, as other tools make it."""
+    write_deltalake(folder, pa.table({"col-1": [1]}))
+    actions = [json.loads(line) for line in entry_of(folder, 0).read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            other = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
+            schema["fields"][0] |= {"name": "id", "metadata": other}
+            action["metaData"]["schemaString"] = json.dumps(schema)
+            action["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+    entry_of(folder, 0).write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_columns_under_other_names_are_refused(tmp_path: Path) -> None:
+    """They came as nulls, and what was written was null for others."""
+    with_other_names(tmp_path)
+    ids = StructType().add("id", LongType())
+    for work in (
+        lambda: batch(tmp_path),
+        lambda: stream(tmp_path, startingVersion=0),
+        lambda: Query(tmp_path, ids),
+        lambda: Query(tmp_path, ids, mode="upsert", key="id"),
+    ):
+        with pytest.raises(Exception, match=r"other names than its files .*Mapping\.mode=name"):
+            work()
+
+
+def test_a_column_that_comes_later_ends_the_query_and_the_next_one_reads_it(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1))
+    run = stream(tmp_path)
+    assert run.rows() == [1]
+    done = run.offset
+    write_deltalake(tmp_path, table(2, price=[7]), mode="append", schema_mode="merge")
+    with pytest.raises(Exception, match=r"columns that the query does not know \(price\)"):
+        run.rows()
+    again = stream(tmp_path, done)
+    parts = again.reader.partitions(done, again.latest())
+    found = [row for part in parts for each in again.reader.read(part) for row in each.to_pylist()]
+    assert found == [{"id": 2, "price": 7}]
+
+
+def test_a_version_without_content_ends_the_query(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1))
+    run = stream(tmp_path)
+    run.rows()
+    write_deltalake(tmp_path, table(2), mode="append")
+    entry_of(tmp_path, 1).write_text("")
+    with pytest.raises(Exception, match="version 1 is empty in the table's log"):
+        run.rows()
+
+
+def test_nulls_that_a_table_forbids_anywhere(tmp_path: Path) -> None:
+    required = pa.field("item", pa.string(), nullable=False)
+    cut = pa.schema([("id", pa.int64()), required])
+    DeltaTable.create(tmp_path / "cut", cut, partition_by=["item"])
+    for value in (None, ""):
+        with pytest.raises(ValueError, match="column `item` of the table must not be null"):
+            Query(tmp_path / "cut").write(0, [(1, value)])
+    DeltaTable.create(tmp_path / "nested", pa.schema([("st", pa.struct([required]))]))
+    nested = StructType().add("st", StructType().add("item", StringType()))
+    with pytest.raises(ValueError, match="column `st` of the table has values inside that must"):
+        Query(tmp_path / "nested", nested)
+
+
+def test_values_that_cut_a_table_are_what_other_tools_read(tmp_path: Path) -> None:
+    texts = [
+        " ",
+        "a b",
+        "%",
+        "%20",
+        "/",
+        "a/b",
+        "ä",
+        "日本",
+        "..",
+        "a=b",
+        "'",
+        '"',
+        "\\",
+        "\n",
+        None,
+    ]
+    folder = tmp_path / "a b ä"
+    feed = {"delta.enableChangeDataFeed": "true"}
+    schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+    DeltaTable.create(folder, schema, partition_by=["item"], configuration=feed)
+    Query(folder).write(0, [*enumerate(texts), (99, "")])
+    wanted = {**dict(enumerate(texts)), 99: None}  # Delta has no empty text there
+    told = {row["id"]: row["item"] for row in batch(folder)}
+    other = {row["id"]: row["item"] for row in DeltaTable(folder).to_pyarrow_table().to_pylist()}
+    assert told == other == wanted
+    files = [unquote(uri.removeprefix("file://")) for uri in DeltaTable(folder).file_uris()]
+    assert in_duckdb(f"SELECT sum(id) FROM read_parquet({files})") == f"[({sum(wanted)},)]"
+    run = stream(folder, changes="true", startingVersion=0)
+    parts = run.reader.partitions(run.offset, run.latest())
+    changes = [row for part in parts for each in run.reader.read(part) for row in each.to_pylist()]
+    assert {row["id"]: row["item"] for row in changes} == wanted
+    with pytest.raises(ValueError, match="column `raw` is BINARY, and cannot cut a table"):
+        Query(tmp_path / "raw", StructType().add("raw", BinaryType()), partitionBy="raw")
+
+
+def test_a_table_with_more_than_the_client_knows_is_refused_at_once(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1))
+    text = entry_of(tmp_path, 0).read_text()
+    actions = [json.loads(line) for line in text.splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            features = {"readerFeatures": [], "writerFeatures": ["rowTracking"]}
+            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    entry_of(tmp_path, 0).write_text("\n".join(map(json.dumps, actions)))
+    query = Query(tmp_path, StructType().add("id", LongType()), waitSeconds=10**6)
+    with pytest.raises(CommitFailedError, match=r"Unsupported .*RowTracking"):
+        query.write(0, [(2,)])

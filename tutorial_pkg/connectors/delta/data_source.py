@@ -52,9 +52,14 @@ class DeltaDataSource(Format):
 
     Schema: that of the table. A row's columns are found by name and must have the table's types;
     those that it lacks are null. A column that the table lacks is an error, or `evolve` adds it.
+    A stream ends at a version that gives the table a new column; a DataFrame that is made anew goes
+    on from there. In a column that cuts the table an empty text becomes null, as Delta's log has
+    none; BINARY cannot cut one.
 
-    Not supported: column mapping and deletion vectors are refused in reading; tables with
-    constraints, generated or identity columns in writing.
+    Not supported: tables with column mapping; in reading deletion vectors; in writing tables with
+    constraints, generated or identity columns, or values that must not be null inside of others.
+    delta-rs itself does not find its changes of rows that were updated or deleted where the values
+    that cut the table have spaces and the like; the query ends then.
 
     Errors: `ValueError` for options, and for rows or tables that do not fit; `RuntimeError` where
     going on would lose or repeat rows: a table that was dropped and made again (it has another id)

@@ -32,10 +32,12 @@ from tutorial_pkg.builder import (
     SinkContext,
     TargetContext,
 )
-from tutorial_pkg.connectors.arrow_columns import by_values, in_utc
+from tutorial_pkg.connectors.arrow_columns import by_values, has_required, in_utc
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
     NoTableError,
+    arrow_schema_of,
+    check_columns,
     create_table,
     open_table,
     schema_of_table,
@@ -124,10 +126,13 @@ class Upload:
 
     def _texts(self, values: tuple[Any, ...]) -> dict[str, str | None]:
         pairs = zip(self._columns or (), values, strict=True)
-        return {name: None if value is None else _text(value) for name, value in pairs}
+        return {name: _text(value) for name, value in pairs}
 
 
-def _text(value: Any) -> str:
+def _text(value: Any) -> str | None:
+    """Delta has no empty text there: it is null."""
+    if value is None or value == "":
+        return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -143,7 +148,7 @@ def publish(context: BatchContext, handles: Sequence[list[Written]]) -> None:
 
 def _came_second(error: Exception) -> bool:
     """Behind another writer's commit, or behind our own, of which no answer came back."""
-    return isinstance(error, CommitFailedError)
+    return isinstance(error, CommitFailedError) and "Unsupported" not in str(error)
 
 
 def _publish(context: BatchContext, files: list[Written]) -> None:
@@ -173,8 +178,15 @@ def _is_in(table: DeltaTable, context: BatchContext) -> bool:
 def _check_nulls(table: DeltaTable, files: list[Written]) -> None:
     required = [field.name for field in table.schema().fields if not field.nullable]
     for name in required:
-        if any(file.nulls.get(name, 0 if name in file.values else file.rows) for file in files):
+        if any(_nulls(file, name) for file in files):
             raise ValueError(f"column `{name}` of the table must not be null, and some rows are")
+
+
+def _nulls(file: Written, name: str) -> int:
+    """Of a column that cuts the table, a file has one value."""
+    if name in file.values:
+        return file.rows if file.values[name] is None else 0
+    return file.nulls.get(name, file.rows)
 
 
 def _append(
@@ -262,6 +274,7 @@ def _prepare(context: TargetContext, rows: pa.Schema) -> None:
         table = open_table(context.options)
     except NoTableError:
         table = create_table(context.options, rows)
+    check_columns(table)
     _check_rules(table)
     new = _check_columns(table, context.schema, context.options)
     if new:
@@ -277,6 +290,14 @@ def _check_rules(table: DeltaTable) -> None:
             f"format `{FORMAT}` cannot write to a table with rules for its rows ({found[0]}…), as "
             "it would not check them"
         )
+    for field in arrow_schema_of(table):
+        if has_required(field.type):
+            raise ValueError(
+                f"column `{field.name}` of the table has values inside that must not be null, "
+                f"which {FORMAT} does not check"
+            )
+        if field.name in table.metadata().partition_columns and pa.types.is_binary(field.type):
+            raise ValueError(f"column `{field.name}` is BINARY, and cannot cut a table")
 
 
 def _check_columns(table: DeltaTable, schema: StructType, options: OptionValues) -> list[str]:

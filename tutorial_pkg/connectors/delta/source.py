@@ -16,7 +16,9 @@ from tutorial_pkg.builder import OptionValues, Position, RowPacker, SourceBuilde
 from tutorial_pkg.connectors.arrow_columns import fitted
 from tutorial_pkg.connectors.delta.options import FORMAT, READ
 from tutorial_pkg.connectors.delta.table import (
+    Commit,
     File,
+    check_columns,
     commit_of,
     files_of,
     open_table,
@@ -67,6 +69,7 @@ def splits(context: SplitContext) -> dict[str, Position]:
     options = context.options
     _check(context)
     table = open_table(options, options.version)
+    check_columns(table)
     if context.batch:
         return {f"{table.version()}/{n}": 0 for n in _shares(options)}
     identity = str(table.metadata().id)
@@ -126,27 +129,39 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
         return
     store = Store(context.options, context.options.path)
     wanted = RowPacker(context.schema).arrow_schema
-    for number, file in _files(context.options, store, which, start, end):
+    for number, file in _files(context, store, start, end):
         if number % int(count) == int(share):
             yield from file.read(store, wanted)
 
 
-def _files(
-    options: OptionValues, store: Store, identity: str, start: int, end: int
-) -> Iterator[tuple[int, File]]:
+def _files(context: SplitContext, store: Store, start: int, end: int) -> Iterator[tuple[int, File]]:
     """Each with a number that says whose it is, which does not depend on `start`."""
+    options = context.options
     if start < 0:
         yield from enumerate(files_of(open_table(options, -start - 1)))
-    for version in range(abs(start), end):
-        commit = commit_of(store, version)
+    for commit in _commits(context, store, start, end):
         if commit.rewrites and options.rewritten == "refuse":
             raise RuntimeError(
-                f"version {version} of {options.path} deletes or updates rows, which a stream of "
-                "appended rows cannot tell. Option `changes` reads them from the table's change "
-                "feed; `rewritten=skip` leaves such versions out"
+                f"version {commit.version} of {options.path} deletes or updates rows, which a "
+                "stream of appended rows cannot tell. Option `changes` reads them from the table's "
+                "change feed; `rewritten=skip` leaves such versions out"
             )
         if not commit.rewrites:
-            yield from enumerate(commit.added, version)
+            yield from enumerate(commit.added, commit.version)
+
+
+def _commits(context: SplitContext, store: Store, start: int, end: int) -> Iterator[Commit]:
+    """Raises `RuntimeError` for columns that came after the query's start: rows would lack them."""
+    for version in range(abs(start), end):
+        commit = commit_of(store, version)
+        new = sorted(set(commit.columns) - set(context.schema.names))
+        if new:
+            raise RuntimeError(
+                f"version {version} of {context.options.path} has columns that the query does not "
+                f"know ({', '.join(new)}). Nothing is lost: make the DataFrame anew, and start it "
+                "from the same checkpoint"
+            )
+        yield commit
 
 
 # ---- Changes -------------------------------------------------------------------------------------
@@ -158,6 +173,7 @@ def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordB
         yield from _as_inserted(context.options, wanted, -start - 1)
     if abs(start) < end:
         try:
+            list(_commits(context, Store(context.options, context.options.path), start, end))
             table = open_table(context.options)
             found = table.load_cdf(starting_version=abs(start), ending_version=end - 1)
             yield from _typed(pa.RecordBatchReader.from_stream(found), wanted)

@@ -103,7 +103,7 @@ def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
 
 def files_of(table: DeltaTable) -> list[File]:
     """All files of this version, in an order that is always the same."""
-    _check_readable(table)
+    check_columns(table)
     if any(vector for vector in _deletion_vectors(table)):
         raise ValueError(f"{table.table_uri} has deletion vectors, which {FORMAT} cannot read")
     rows = pa.table(table.get_add_actions()).to_pylist()
@@ -118,12 +118,13 @@ def _deletion_vectors(table: DeltaTable) -> Iterator[Any]:
         yield from pa.table(table.deletion_vectors()).to_pylist()
 
 
-def _check_readable(table: DeltaTable) -> None:
+def check_columns(table: DeltaTable) -> None:
+    """Raises `ValueError` for a table whose files have other names for its columns."""
     mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     if mode != "none":
         raise ValueError(
             f"{table.table_uri} has columns under other names than its files "
-            f"(delta.columnMapping.mode={mode}), which {FORMAT} cannot read"
+            f"(delta.columnMapping.mode={mode}), which {FORMAT} does not know"
         )
 
 
@@ -132,17 +133,21 @@ def _check_readable(table: DeltaTable) -> None:
 
 @dataclass(frozen=True)
 class Commit:
-    """What one version has changed: files that were added, and whether rows went away."""
+    """What one version has changed: files that were added, and whether rows went away.
+
+    `columns` are those of the table from this version on, where it may have changed them.
+    """
 
     version: int
     added: tuple[File, ...]
     rewrites: bool
+    columns: tuple[str, ...]
 
 
 def commit_of(store: Store, version: int) -> Commit:
     """Compacting changes no rows, so neither do the files that it adds.
 
-    Raises `RuntimeError` for a version that the table's log does not have any more.
+    Raises `RuntimeError` for a version that the table's log does not have, or has not whole.
     """
     try:
         text = store.read(f"_delta_log/{version:020}.json")
@@ -152,9 +157,15 @@ def commit_of(store: Store, version: int) -> Commit:
             "not read it. Start with a new checkpoint"
         ) from None
     actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if not actions:
+        raise RuntimeError(f"{store.url}: version {version} is empty in the table's log: repair it")
     added = [each["add"] for each in actions if each.get("add", {}).get("dataChange")]
-    if any(each.get("deletionVector") for each in added):
-        return Commit(version, (), True)
+    vectors = any(each.get("deletionVector") for each in added)
     files = [File(unquote(a["path"]), a["size"], a.get("partitionValues") or {}) for a in added]
-    rewrites = any(each.get("remove", {}).get("dataChange") for each in actions)
-    return Commit(version, tuple(files), rewrites)
+    rewrites = vectors or any(each.get("remove", {}).get("dataChange") for each in actions)
+    return Commit(version, tuple(files), rewrites, _columns(actions) if version else ())
+
+
+def _columns(actions: list[dict[str, Any]]) -> tuple[str, ...]:
+    schemas = [each["metaData"]["schemaString"] for each in actions if "metaData" in each]
+    return tuple(field["name"] for text in schemas for field in json.loads(text)["fields"])
