@@ -95,11 +95,11 @@ def test_a_checkpoint_that_was_set_back_is_an_error(url: str, database: Database
 
 
 def test_a_task_whose_target_is_in_a_schema_needs_no_other(url: str, database: Database) -> None:
-    database.execute('CREATE SCHEMA "My.Schema"; CREATE TABLE "My.Schema"."T ""1""" (n int)')
-    name = '"My.Schema"."T ""1"""'
+    database.execute('CREATE SCHEMA "My %s"; CREATE TABLE "My %s"."T.""1""" (n int)')
+    name = '"My %s"."T.""1"""'
     write(options(url, table=name), 0, {"n": [1]})
     write(options(url, table=name), 0, {"n": [1]})
-    assert rows(database, 'SELECT * FROM "My.Schema"."T ""1"""') == [(1,)]
+    assert rows(database, 'SELECT * FROM "My %s"."T.""1"""') == [(1,)]
     assert rows(database, "SELECT relname FROM pg_class WHERE relname LIKE 'spark%stage%'") == []
 
 

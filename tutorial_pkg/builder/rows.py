@@ -381,6 +381,8 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
     has, needs = _kind(given), _kind(wanted)
     if has and needs and has != needs:
         return f"a {has} is not a {needs}, and this is {given}; cast it before you add it"
+    if has and needs and _is_cut(given, wanted):
+        return f"{given} would silently be cut to {wanted}; cast it before you add it"
     if has == "time" and getattr(wanted, "tz", None) and not getattr(given, "tz", None):
         return (
             f"{given} has no zone, so it may be any moment; say which zone it is in: "
@@ -392,6 +394,13 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
             "`pc.local_timestamp(column)`"
         )
     return None
+
+
+def _is_cut(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Arrow checks what else it casts."""
+    if pa.types.is_timestamp(given):
+        return not pa.types.is_timestamp(wanted)
+    return bool(pa.types.is_floating(given) and pa.types.is_decimal(wanted))
 
 
 def _kind(given: pa.DataType) -> str | None:

@@ -221,7 +221,14 @@ class ChangePacker:
         return self._values(change.before), self._values(change.after, change.before)
 
     def _key_of(self, row: Row) -> Row:
-        return row and tuple(row[place] for place in self._key_places)
+        key = row and tuple(row[place] for place in self._key_places)
+        if key and None in key:
+            raise ValueError(
+                f"a DELETE in `{self._table}` does not tell the primary key of its row, as the "
+                "table's REPLICA IDENTITY is another index: ALTER TABLE … REPLICA IDENTITY "
+                "DEFAULT, and begin with a new checkpoint and a new slot, with `snapshot`"
+            )
+        return key
 
     def _learn(self, relation: Relation) -> None:
         """Where this stream's columns are in the table, which may have been altered."""

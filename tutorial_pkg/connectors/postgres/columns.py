@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 import psycopg
 from psycopg import sql
 from pyspark.sql.types import (
@@ -39,7 +41,8 @@ TYPES: dict[str, DataType] = {
     "timestamp": TimestampNTZType(),
     "timestamptz": TimestampType(),
 }
-AS_TEXT = (StringType, DecimalType)
+# The types' own text, as it is in the log: `::text` cuts blanks off `char`, and adds /32 to `inet`.
+OWN_TEXT = "CASE num_nulls({0}) WHEN 0 THEN format('%s', {0}) END"
 NAMES = {type(kind): name for name, kind in TYPES.items()} | {DecimalType: "numeric"}
 NESTED = "spark_nested"  # a column beside those of the table, see `selected`
 # As Spark's own JDBC source has it for NUMERIC without precision.
@@ -77,13 +80,17 @@ def selected(schema: StructType) -> sql.Composed:
 
 def _expression(column: str, kind: DataType) -> sql.Composable:
     """A slice of an array counts from 1, as the client wants it."""
-    name = sql.Identifier(column)
-    if isinstance(kind, AS_TEXT):
-        return sql.SQL("{0}::text AS {0}").format(name)
     if isinstance(kind, ArrayType):
-        cast = "::text[]" if isinstance(kind.elementType, AS_TEXT) else ""
-        return sql.SQL(f"({{0}}{cast})[:] AS {{0}}").format(name)
-    return name
+        text: LiteralString = f"({_read(kind.elementType, 'text[]')})[:]"
+    else:
+        text = _read(kind, "text")
+    return sql.SQL(f"{text} AS {{0}}").format(sql.Identifier(column))
+
+
+def _read(kind: DataType, as_text: LiteralString) -> LiteralString:
+    if isinstance(kind, StringType):
+        return f"({OWN_TEXT})::{as_text}"
+    return f"{{0}}::{as_text}" if isinstance(kind, DecimalType) else "{0}"
 
 
 def type_of(oid: int) -> DataType | None:
@@ -92,7 +99,8 @@ def type_of(oid: int) -> DataType | None:
     if info is None:
         return None
     kind = ANY_NUMERIC if info.name == "numeric" else TYPES.get(info.name, StringType())
-    return ArrayType(kind) if oid == info.array_oid else kind
+    is_list = oid == info.array_oid and info.delimiter == ","  # of boxes, it is a text
+    return ArrayType(kind) if is_list else kind
 
 
 def oid_of(kind: DataType) -> int:

@@ -39,7 +39,8 @@ class PostgresDataSource(Format):
     REPLICA IDENTITY tells: by default only a key, and only where it is gone. A transaction is never
     cut, so a large one makes a large batch. A column that is added while the query runs is read
     after its next start. The snapshot is a copy of the table beside it until it has been read. The
-    log has no generated columns, and no TRUNCATE of a single partition.
+    log has no generated columns, no TRUNCATE of a single partition, and none of the rows that come
+    or go when a partition is attached or detached. A table that others inherit from is refused.
 
     Streams know the table by its oid, and changes also its place in the publication. One that was
     made again, or has its name from another one, ends the query; with `failOnDataLoss` false it
@@ -51,9 +52,11 @@ class PostgresDataSource(Format):
     replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch has each
     key once at most; else it is refused, since nothing says which one comes last. Columns are found
     by name; structs and maps become JSON, and so do lists for a column of JSON; the database
-    converts, and refuses what does not fit. The role must be allowed to create tables in the
-    target's schema. A table that is made again takes the batches that follow. One that was restored
-    from a backup lacks batches that Spark does not repeat: `spark_batches` has the last one.
+    converts, and refuses what does not fit. As with any INSERT it rounds to a column's scale, and
+    cuts the time off for a `date`, the zone for a `timestamp`, and blanks for a `varchar`. The role
+    must be allowed to create tables in the target's schema. A table that is made again takes the
+    batches that follow. One that was restored from a backup lacks batches that Spark does not
+    repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace those that are there. Spark has no `update` for sinks in Python.
@@ -85,9 +88,13 @@ class PostgresDataSource(Format):
     and trusts any server. `sslcert` and `sslkey` are the client's own certificate. The files are
     read by the driver and by each worker.
 
+    Row-level security: a batch and a stream of inserted rows have the rows that the role may see.
+    The log knows no policies; a snapshot that one would cut is refused.
+
     Types: what Spark has no type for comes as PostgreSQL's own text (json, uuid, enum, interval,
-    inet …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is `timestamptz`, TIMESTAMP_NTZ
-    is `timestamp`. An array has one dimension, from wherever it counts.
+    inet, `char(5)` with its blanks …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is
+    `timestamptz`, TIMESTAMP_NTZ is `timestamp`. An array has one dimension, from wherever it
+    counts.
 
     Schema of changes: `operation` (insert, update, delete, truncate, snapshot), `key`, `before`,
     `after` (structs of the table's columns), `position`, `transaction`, `committed`.

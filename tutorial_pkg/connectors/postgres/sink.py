@@ -176,8 +176,8 @@ def _note_of(connection: Connection, context: BatchContext) -> Note:
     usual = target.beside(NOTES)
     for (schema,) in connection.execute(look, [NOTES, usual.quoted]):
         notes = Table(NOTES, (schema, NOTES))
-        known = "SELECT target FROM {} WHERE query = %s ORDER BY batch DESC"
-        for (noted,) in connection.execute(sql.SQL(known).format(notes.sql), [context.query]):
+        known = sql.SQL("SELECT target FROM {} WHERE query = {} ORDER BY batch DESC")
+        for (noted,) in connection.execute(known.format(notes.sql, context.query)):
             same = "SELECT to_regclass(%s)::oid = %s"
             if connection.execute(same, [table(noted).quoted, oid]).fetchone() == (True,):
                 return Note(notes, noted)
@@ -199,15 +199,17 @@ def _write_down(connection: Connection, note: Note, context: BatchContext, rows:
 
     Two drivers of one query, one of them given up for dead, wait here for each other.
     """
-    text = """INSERT INTO {} AS noted (query, target, batch, rows) VALUES (%s, %s, %s, %s)
+    text = """INSERT INTO {} AS noted (query, target, batch, rows) VALUES ({}, {}, {}, {})
         ON CONFLICT (query, target) DO UPDATE
         SET batch = excluded.batch, rows = excluded.rows, written = now()
         WHERE noted.batch < excluded.batch"""
-    notes, values = note.notes.sql, [context.query, note.target, context.batch, rows]
-    if connection.execute(sql.SQL(text).format(notes), values).rowcount:
+    notes, which = note.notes.sql, (context.query, note.target)
+    # Values are literals, and no parameters: beside those, a % in a schema's name would be one.
+    if connection.execute(sql.SQL(text).format(notes, *which, context.batch, rows)).rowcount:
         return True
-    found = sql.SQL("SELECT batch, rows FROM {} WHERE query = %s AND target = %s").format(notes)
-    _check_repeated(context, rows, connection.execute(found, values[:2]).fetchone())
+    found = sql.SQL("SELECT batch, rows FROM {} WHERE query = {} AND target = {}")
+    noted = connection.execute(found.format(notes, *which)).fetchone()
+    _check_repeated(context, rows, noted)
     return False
 
 

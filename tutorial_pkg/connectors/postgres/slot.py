@@ -36,12 +36,24 @@ def prepare(options: OptionValues) -> int:
     with connect(options) as database:
         if not _exists(database, options):
             _publish(database, options)
-            if options.snapshot:
-                _make_with_snapshot(database, options)
-            else:
-                make = "SELECT pg_create_logical_replication_slot(%s, %s)"
-                database.execute(make, [options.slot, PLUGIN])
+            _make(database, options)
         return _first(database, options)
+
+
+def _make(database: Connection, options: OptionValues) -> None:
+    """The server waits for all who are writing, in whatever database. Raises `TimeoutError`."""
+    make = "SELECT pg_create_logical_replication_slot(%s, %s)"
+    try:
+        if options.snapshot:
+            _make_with_snapshot(database, options)
+        else:
+            database.execute(make, [options.slot, PLUGIN])
+    except psycopg.errors.LockNotAvailable:
+        raise TimeoutError(
+            f"no slot can be made as long as a transaction runs that has written something, and "
+            f"one has run for more than {options.waitSeconds} s (option `waitSeconds`); see the "
+            "views `pg_stat_activity` and `pg_prepared_xacts`"
+        ) from None
 
 
 def snapshot_of(options: OptionValues) -> Table:
@@ -87,16 +99,21 @@ def _make_with_snapshot(database: Connection, options: OptionValues) -> None:
 
     A temporary slot says from where on it will have all changes, and exports the view of the
     tables at that very place. Under this view the table is copied; then the slot is made a lasting
-    one.
+    one. Meanwhile nobody may rewrite the table: older views show it as empty then.
     """
     temporary = f"{options.slot}_new"
     create = (
         f"CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL {PLUGIN} (SNAPSHOT 'export')"
     )
-    with connect(options, replication="database") as replication:
+    with (
+        connect(options, replication="database") as replication,
+        connect(options) as holding,
+        holding.transaction(),
+    ):
+        holding.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(options.table.sql))
         made = replication.pgconn.exec_(create.encode())  # no other command is taken as text only
         if made.status != psycopg.pq.ExecStatus.TUPLES_OK:
-            raise ConnectionError(f"no slot could be made: {made.error_message.decode()}")
+            raise psycopg.errors.error_from_result(made)
         view = (made.get_value(0, 2) or b"").decode()
         _copy_table(database, options, view)
         lasting = "SELECT pg_copy_logical_replication_slot(%s, %s, false)"
@@ -112,6 +129,7 @@ def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
     with database.transaction():
         database.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         database.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(view)))
+        database.execute("SET LOCAL row_security = off")  # the log has what a policy would hide
         database.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(snapshot))
         database.execute(sql.SQL(copy).format(snapshot=snapshot, number=number, table=table))
         database.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(snapshot, number))
@@ -127,14 +145,19 @@ def published(database: Connection, options: OptionValues) -> int:
     and put in again: rows that were written meanwhile are not in the log's changes.
     """
     look = """SELECT places.oid, prrelid = to_regclass(%s), prrelid::regclass::text,
-            pubinsert AND pubupdate AND pubdelete AND pubtruncate
+            pubinsert AND pubupdate AND pubdelete AND pubtruncate, EXISTS (SELECT FROM pg_inherits
+                JOIN pg_class ON pg_class.oid = inhparent AND relkind = 'r'
+                WHERE inhparent = to_regclass(%s))
         FROM pg_publication AS publications
         JOIN pg_publication_rel AS places ON prpubid = publications.oid WHERE pubname = %s"""
-    found = database.execute(look, [options.table.quoted, options.slot]).fetchall()
-    others = sorted(name for _, is_ours, name, _ in found if not is_ours)
-    if [is_ours for _, is_ours, _, _ in found] == [True] and found[0][3]:
+    name = options.table.quoted
+    found = database.execute(look, [name, name, options.slot]).fetchall()
+    others = sorted(other for _, is_ours, other, _, _ in found if not is_ours)
+    if [is_ours for _, is_ours, *_ in found] == [True] and found[0][3:] == (True, False):
         return int(found[0][0])
-    if len(found) > len(others) > 0:
+    if found and found[0][4]:
+        trouble = f"cannot have all rows of `{options.table}`, from which other tables inherit"
+    elif len(found) > len(others) > 0:
         trouble = f"is for other tables, too: {others}"
     elif len(found) > len(others):
         trouble = "does not publish insert, update, delete and truncate"

@@ -11,7 +11,7 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 
 from tutorial_pkg.builder import OptionValues, RowPacker
 from tutorial_pkg.connectors.postgres.columns import ANY_NUMERIC, NESTED, schema_of, selected
@@ -49,6 +49,7 @@ def arrow_rows(
     Raises `ValueError` that names the column whose value Spark's type cannot hold.
     """
     packer = RowPacker(schema)
+    decimals = RowPacker(StructType([field for field in schema if _has_decimals(field.dataType)]))
     text = sql.SQL("SELECT {} FROM {} AS source WHERE {}").format(selected(schema), source, where)
     connect(options).close()  # ADBC cannot wait by itself
     with closing(adbc.connect(conninfo(options))) as database, database.cursor() as cursor:
@@ -57,8 +58,23 @@ def arrow_rows(
         cursor.execute(text.as_string())
         for batch in cursor.fetch_record_batch():
             _check(batch, schema)
-            own = batch.select(schema.names)
-            yield packer.fit(own, strict=False)  # a NUMERIC comes as text
+            yield _fitted(batch.select(schema.names), packer, decimals)
+
+
+def _has_decimals(kind: DataType) -> bool:
+    return isinstance(kind.elementType if isinstance(kind, ArrayType) else kind, DecimalType)
+
+
+def _fitted(batch: pa.RecordBatch, packer: RowPacker, decimals: RowPacker) -> pa.RecordBatch:
+    """Decimals come as texts."""
+    names = decimals.schema.names
+    try:
+        for name, array in zip(names, decimals.fit(batch.select(names), strict=False), strict=True):
+            batch = batch.set_column(batch.schema.get_field_index(name), name, array)
+        return packer.fit(batch)
+    except ValueError as error:
+        again = "if the table was altered since this query was started, start it again"
+        raise ValueError(f"{error} ({again})") from None
 
 
 def _check(batch: pa.RecordBatch, schema: StructType) -> None:
