@@ -50,10 +50,10 @@ def main(versions: Sequence[str]) -> None:
         (results(spark) / "spark").write_text(spark_of(python))
         run(spark, python, "tests", TESTS)
         run(spark, python, "kit", KIT)
+        if spark == NEWEST:
+            run(spark, python, "moving", MOVING)
         examine_others(spark)
         write_pages()
-    run(NEWEST, Path(sys.executable), "moving", MOVING)
-    write_pages()
 
 
 def run(spark: str, python: Path, name: str, what: Sequence[str]) -> None:
@@ -69,7 +69,7 @@ def examine_others(spark: str) -> None:
     """With the kit alone, in an environment that is new each time."""
     folder = work_dir("versions") / f"kit-{spark}"
     shutil.rmtree(folder, ignore_errors=True)
-    marks = examined_by_the_kit(kit_python(spark, folder / "environment"))
+    marks = examined_by_the_kit(kit_python(spark, folder / "environment"), "fake")
     (results(spark) / "others.json").write_text(json.dumps(marks))
 
 

@@ -214,7 +214,8 @@ def test_a_built_table_and_a_built_sink(spark: SparkSession, tmp_path: Path) -> 
 def test_the_last_error_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException) as error:
         # Over Connect a stream is looked at only when somebody asks for something of it.
-        spark.readStream.format("file_lines").option("maxRows", 1).load(str(tmp_path)).printSchema()
+        wrong = spark.readStream.format("file_lines").option("maxRowPerTrigger", 1)
+        wrong.load(str(tmp_path)).printSchema()
     assert "did you mean `maxRowsPerTrigger`?" in (last_error(error.value) or "")
     (tmp_path / "in.txt").write_text("bad line\n")
     stream = spark.readStream.format("file_lines").option("eventTime", "millis_prefix")
@@ -259,8 +260,8 @@ def test_the_kit_examines_a_sink(spark: SparkSession) -> None:
 
 def check(report: Report) -> None:
     marks = [verdict.mark for verdict in report.verdicts]
-    assert not {"✗", "!"} & set(marks), report
-    assert marks.count("✓") > 10, report
+    assert not {"✗", "!"} & set(marks), str(report)
+    assert marks.count("✓") > 10, str(report)
     assert "with Spark Connect a batch cannot be looked into" in str(report)
 
 

@@ -49,14 +49,14 @@ class TestSink(StreamSinkTests):
 )
 def test_a_source_of_ours_keeps_what_it_claims(spark: SparkSession, name: str) -> None:
     report = examine_source(getattr(kit_subjects, name), spark)
-    assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, report
+    assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, str(report)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["built_sink", "cpu_log_sink"])
 def test_a_sink_of_ours_keeps_what_it_claims(spark: SparkSession, name: str) -> None:
     report = examine_sink(getattr(kit_subjects, name), spark)
-    assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, report
+    assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, str(report)
 
 
 # ---- fed through a port ----------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
 from tutorial_pkg.workbook.batches import post, run, stream_of, total
@@ -22,6 +23,8 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 def rocksdb(spark: SparkSession) -> None:
+    if not HAS_STATE:
+        pytest.skip("before Spark 4.1 transformWithState takes pandas only")
     pytest.importorskip("google.protobuf", reason="transformWithState needs protobuf")
     use_rocksdb(spark)
 
@@ -110,6 +113,7 @@ def test_a_window_is_a_multiple_of_its_slide(spark: SparkSession, window: int, s
         sliding(rows, "ticker", Totals(), "time", window * SECOND, slide * SECOND)
 
 
+@pytest.mark.skipif(not HAS_STATE, reason="there it cannot be used at all")
 def test_without_protobuf_it_says_what_to_install(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +138,12 @@ def test_a_silent_key_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     wait_until(lambda: spark.table("forget").count() == 2, 60, "another result")
     query.stop()
     assert [row.trades for row in spark.table("forget").collect()] == [1, 1]
+
+
+@pytest.mark.skipif(HAS_STATE, reason="it can be used there")
+def test_that_it_needs_a_newer_spark_is_told(spark: SparkSession) -> None:
+    with pytest.raises(RuntimeError, match="`rolling` and `sliding` need Spark 4.1 or later"):
+        rolling(spark.createDataFrame([("A",)], "ticker STRING"), "ticker", Totals())
 
 
 # ---- Late ----------------------------------------------------------------------------------------

@@ -85,9 +85,10 @@ def other_packages() -> Path:
     return folder
 
 
-def examined_by_the_kit(python: Path, *only: str) -> dict[str, str]:
-    """What its command says of `others.py`: each promise with its mark."""
-    command = [python, "-m", "spark_connector_tests", "others:fake", "--session", "others:session"]
+def examined_by_the_kit(python: Path, what: str, *only: str) -> dict[str, str]:
+    """What its command says of a source in `others.py`: each promise with its mark."""
+    command = [python, "-m", "spark_connector_tests", f"others:{what}"]
+    command += ["--session", "others:session"]
     settings = {"PYTHONPATH": str(other_packages()), "PYSPARK_PYTHON": str(python)}
     settings["JAVA_HOME"] = str(find_java().home)
     told = subprocess.run(

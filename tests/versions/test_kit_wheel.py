@@ -23,4 +23,6 @@ def test_the_kit_alone_examines_other_peoples_source(version: str, tmp_path: Pat
     without = subprocess.run([python, "-c", "import tutorial_pkg"], cwd="/", capture_output=True)
     assert b"No module named 'tutorial_pkg'" in without.stderr
     wanted = {"same_rows_again": "✗", "rows_fit_schema": "✓", "nothing_left": "✓"}
-    assert examined_by_the_kit(python, "--only", *wanted) == wanted
+    assert examined_by_the_kit(python, "fake", "--only", *wanted) == wanted
+    # Drivers that are killed get their sessions from the platform, too.
+    assert examined_by_the_kit(python, "counting", "--only", "killed") == {"killed": "✓"}

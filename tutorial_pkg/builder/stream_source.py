@@ -43,7 +43,7 @@ class BuiltStreamSource(BuiltSource):
     """The base of the classes that `SourceBuilder.stream` makes."""
 
     parts: ClassVar[StreamParts]
-    reads_log = True  # so the conformance kit knows that only a running query adds rows
+    reads_log = True
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return stream_reader(BuiltStreamReader(self.parts, schema, self.values()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import accumulators
-from pyspark.sql import datasource, types
+from pyspark.sql import GroupedData, datasource, types
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamReader,
@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # from Spark 4.2 on
 HAS_ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")  # from Spark 4.1 on
+HAS_STATE = hasattr(GroupedData, "transformWithState")  # from Spark 4.1 on
 LIMIT_OPTIONS = ("maxRowsPerTrigger", "maxBytesPerTrigger")
 
 # ---- Limits of a batch -----------------------------------------------------------------------
@@ -108,16 +109,26 @@ class _SelfLimiting(DataSourceStreamReader):
         self._reader.stop()
 
 
-def warn_of_limits(name: str, given: Mapping[str, str]) -> None:
-    """At `load()`: what this Spark cannot do with a limit."""
+def warn_of_limits(name: str, given: Mapping[str, str], log: bool = False) -> None:
+    """At `load()`: what this Spark cannot do with `availableNow`, of a limit or of a log."""
     named = [option for option in LIMIT_OPTIONS if given.get(option)]
-    if named and not HAS_LIMITS:
-        warnings.warn(
-            f"format `{name}`: before Spark 4.2 a source does not learn of the trigger "
-            f"`availableNow`, so with `{named[0]}` such a query ends after one batch, and the next "
-            "run reads on: leave the option out there, or update Spark",
-            stacklevel=2,
+    if HAS_LIMITS or not (named or log):
+        return
+    if log:
+        told = (
+            "such a query takes in new rows, too, and ends after one batch of what is in the log "
+            "by then; the next run reads on: take another trigger there"
         )
+    else:
+        told = (
+            f"with `{named[0]}` such a query ends after one batch, and the next run reads on: "
+            "leave the option out there"
+        )
+    warnings.warn(
+        f"format `{name}`: before Spark 4.2 a source does not learn of the trigger `availableNow`, "
+        f"so {told}, or update Spark",
+        stacklevel=2,
+    )
 
 
 # ---- Record batches for a streaming sink -------------------------------------------------------

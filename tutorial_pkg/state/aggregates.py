@@ -1,7 +1,7 @@
 """Run an aggregate operation in Spark: rolling, and in sliding windows, with state in RocksDB.
 
-Both are Spark's `transformWithState`, in Python. It wants the package `protobuf` (6.33.5 or later)
-where tasks run, and its state in RocksDB: `use_rocksdb` sets that for a session.
+Both are Spark's `transformWithState`, in Python. It wants Spark 4.1 or later, the package
+`protobuf` (6.33.5 or later) where tasks run, and its state in RocksDB: `use_rocksdb` sets that for a session.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
+from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state.operation import Accumulator, AggregateOperation
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -47,7 +48,7 @@ def rolling(
         operation: what to compute; it travels pickled.
         forget_after: time to live of a silent key's state.
     """
-    _require_protobuf()
+    _require_state()
     result = _schema(rows.schema[key], operation.result)
     return rows.groupBy(key).transformWithState(
         Rolling(operation, result.names, forget_after),
@@ -111,7 +112,7 @@ def sliding(
         )
     if not hasattr(operation, "deduct"):
         raise ValueError("`sliding` deducts the frame that leaves a window: write `deduct`, too")
-    _require_protobuf()
+    _require_state()
     result = _schema(rows.schema[key], f"end TIMESTAMP, {operation.result}")
     return (
         rows.where(F.col(time).isNotNull())
@@ -205,8 +206,13 @@ class Sliding(StatefulProcessor):
 # ---- What both need ------------------------------------------------------------------------------
 
 
-def _require_protobuf() -> None:
+def _require_state() -> None:
     """Better now than in the log of a task."""
+    if not HAS_STATE:
+        raise RuntimeError(
+            "`rolling` and `sliding` need Spark 4.1 or later: before, its transformWithState "
+            "takes pandas only"
+        )
     try:
         importlib.import_module("google.protobuf")
     except ImportError:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tutorial_pkg
+from tutorial_pkg import NetworkLinesDataSource, SourceBuilder
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.file_lines.data_source import FileLinesStreamReader
 from tutorial_pkg.core import spark_versions
@@ -106,3 +107,16 @@ def test_a_limit_is_explained_at_load_where_spark_has_none(old: None, tmp_path: 
         warnings.simplefilter("error")
         FileLinesDataSource({"path": str(tmp_path)}).schema()
     assert not isinstance(FileLinesDataSource(given).streamReader(None), FileLinesStreamReader)
+
+
+def test_what_a_log_misses_is_explained_at_load_where_spark_has_no_limits(
+    old: None, tmp_path: Path
+) -> None:
+    with pytest.warns(UserWarning, match="ends after one batch of what is in the log by then"):
+        NetworkLinesDataSource({"path": str(tmp_path), "port": "11000"}).schema()
+    pages = SourceBuilder.cursor("pages", "value STRING", read=lambda *_: ([], 0)).build()
+    with pytest.warns(UserWarning, match="format `pages`: before Spark 4.2"):
+        pages({"path": str(tmp_path)}).schema()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pages({}).schema()  # `spark.read`

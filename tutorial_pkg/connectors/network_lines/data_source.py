@@ -218,7 +218,7 @@ class NetworkLinesDataSource(DataSource):
         return "network_lines"
 
     def schema(self) -> str:
-        warn_of_limits(self.name(), self.options)
+        warn_of_limits(self.name(), self.options, log=True)
         options = parse_options(self.options)
         metadata = f", {METADATA}" if options.includeMetadata else ""
         event_time = ", event_time TIMESTAMP" if options.eventTime else ""
