@@ -142,7 +142,7 @@ def test_a_silent_key_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(HAS_STATE, reason="it can be used there")
 def test_that_it_needs_a_newer_spark_is_told(spark: SparkSession) -> None:
-    with pytest.raises(RuntimeError, match="`rolling` and `sliding` need Spark 4.1 or later"):
+    with pytest.raises(RuntimeError, match="`rolling` and `sliding` need Spark 4"):
         rolling(spark.createDataFrame([("A",)], "ticker STRING"), "ticker", Totals())
 
 

@@ -33,7 +33,7 @@ class Sevens(SimpleDataSourceStreamReader):
     def readBetweenOffsets(
         self, start: dict[str, int], end: dict[str, int]
     ) -> Iterator[tuple[int]]:
-        return ((number,) for number in range(start["next"], end["next"]))
+        return iter([(number,) for number in range(start["next"], end["next"])])  # it is pickled
 
 
 class CountingDataSource(DataSource):

@@ -1,7 +1,8 @@
 """Run an aggregate operation in Spark: rolling, and in sliding windows, with state in RocksDB.
 
 Both are Spark's `transformWithState`, in Python. It wants Spark 4.1 or later, the package
-`protobuf` (6.33.5 or later) where tasks run, and its state in RocksDB: `use_rocksdb` sets that for a session.
+`protobuf` (6.33.5 or later) where tasks run, and its state in RocksDB: `use_rocksdb` sets that for
+a session.
 """
 
 from __future__ import annotations

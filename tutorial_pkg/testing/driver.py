@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from pyspark import SparkConf, SparkContext, cloudpickle
+from pyspark import SparkConf, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.utils import is_remote
 
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.processes.query_process import QueryProcess, end_with_parent, wait_until
+from tutorial_pkg.testing.processes import context_of
 from tutorial_pkg.testing.promise import failure
 
 _SECONDS = 120  # for a Spark to start, on a machine that has much else to do
@@ -70,10 +70,7 @@ class Driver(QueryProcess):
 
 def settings_of(spark: SparkSession) -> list[tuple[str, str]]:
     """Those of the JVM, too; of Spark Connect's server, without what makes it one."""
-    if not is_remote():
-        return spark.sparkContext.getConf().getAll()
-    context = SparkContext._active_spark_context
-    settings = context.getConf().getAll() if context else []
+    settings = context_of(spark).getConf().getAll()
     return [(key, value) for key, value in settings if not value.endswith(_CONNECT_PLUGIN)]
 
 

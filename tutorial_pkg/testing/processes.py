@@ -20,18 +20,23 @@ ENDING = 5.0  # seconds that a process has to end after its query
 Found = TypeVar("Found")
 
 
-def java_of(spark: SparkSession) -> Any:
-    """The session's JVM; with Spark Connect the server that this Python has started.
+def context_of(spark: SparkSession) -> SparkContext:
+    """The session's; with Spark Connect that of the server that this Python has started.
 
     Raises `Mistake` if it has not.
     """
-    java = SparkContext._jvm if is_remote() else spark.sparkContext._jvm
-    if java is None:
+    context = SparkContext._active_spark_context if is_remote() else spark.sparkContext
+    if context is None:
         raise Mistake(
             "the kit looks at Spark's processes, so with Spark Connect it needs a server that this "
             'Python has started: `SparkSession.builder.remote("local[2]")`'
         )
-    return java
+    return context
+
+
+def java_of(spark: SparkSession) -> Any:
+    """Its JVM."""
+    return context_of(spark)._jvm
 
 
 class SparkProcesses:

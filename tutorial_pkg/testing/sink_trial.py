@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg.testing.described import DescribeSink, as_options
 from tutorial_pkg.testing.driver import Drivers
+from tutorial_pkg.testing.processes import context_of
 from tutorial_pkg.testing.promise import Broken, Mistake, check_once
 from tutorial_pkg.testing.queries import PART, WRITERS, SinkQuery, keys_of_parts
 from tutorial_pkg.testing.trial import Trial
@@ -175,7 +176,7 @@ class SinkTrial(Trial):
 
     def all_but_one_ended(self) -> bool:
         """Whether of the tasks that write just one still runs."""
-        tracker = self.spark.sparkContext.statusTracker()
+        tracker = context_of(self.spark).statusTracker()
         stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
         return any(
             stage.numTasks == self._writers and stage.numCompletedTasks == self._writers - 1
