@@ -10,9 +10,16 @@ PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # tests' sessions get the JVMs that are warm then, and the quick ones come last.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 LONG_TESTS_FIRST := notebooks $(addprefix tests/,faults cluster services integration browser unit)
+# A format of each kind, the builder, `observe`, and a source and a sink under the kit.
+WITH_OLDEST := $(patsubst %,tests/integration/test_%.py,builder kit cpu_log file_lines \
+	network_lines observe item_stream earlier_version)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
+<<<<<<< HEAD
 .PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions book lock wheelhouse chromium rsyslog clean
+=======
+.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions test-oldest book lock wheelhouse chromium rsyslog clean
+>>>>>>> f25046a (Spark Connect: Kafka, NATS and the README's lines have their tests)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -66,6 +73,11 @@ conformance: $(READY) ## examine formats, ours, Spark's and others', and write d
 
 test-versions: $(READY) ## all tests on real queries with Spark 4.0 to 4.3, write docs/versions.md (some hours)
 	PYTHONPATH=. nice $(BIN)/python docs/versions.py
+
+test-oldest: $(READY) ## a part of it in some minutes: Spark 4.0, and what moves from it to the newest
+	PYTHONPATH=. $(BIN)/python -m tests.versions.environments 4.0
+	.work/versions/whole-4.0/bin/python -m pytest -q -n 3 --dist loadscope $(WITH_OLDEST)
+	$(PYTEST) -q -m soak tests/versions tests/integration/test_readme.py
 
 book: $(READY) ## the notebooks as a static book in .work/book
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . .work/book

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -19,6 +20,8 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tests.integration import kit_subjects
 from tests.services.databases import new_database
+from tests.services.kafka_topics import Topics
+from tests.services.nats_streams import Streams
 from tutorial_pkg import (
     Peeked,
     QueryMetrics,
@@ -37,11 +40,20 @@ from tutorial_pkg.builder import Buffer
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.observe import LogRowsSink
-from tutorial_pkg.processes.services import start_postgres
+from tutorial_pkg.processes.services import start_kafka, start_nats, start_postgres
 from tutorial_pkg.testing import Report, examine_sink, examine_source
 
 SECONDS = 120
 LINES = [f"line {number}" for number in range(1_013)]
+
+
+class Broker(NamedTuple):
+    """A format, its column of values, and the options for writing and for reading."""
+
+    format: str
+    column: str
+    to: dict[str, str]
+    back: dict[str, str]
 
 
 def written(lines: DataFrame, folder: Path, name: str = "cpu_log") -> Any:
@@ -124,6 +136,51 @@ def test_a_table_of_a_database_is_written_and_read(
         rows = spark.read.format("postgres").options(url=url, table="kept").load()
         assert sorted(row.value for row in rows.collect()) == sorted(LINES)
     shutil.rmtree(folder)
+
+
+@contextmanager
+def kafka(folder: Path) -> Iterator[Broker]:
+    with start_kafka(folder) as server:
+        topics = Topics(server.uri)
+        topics.make("kept", 2)
+        one_by_one = {"kafka.batch.num.messages": "1"}  # see `start_kafka` for why
+        start = {"startingOffsets": "earliest"}
+        yield Broker(
+            "kafka_py",
+            "value",
+            {**topics.options, **one_by_one, "topic": "kept"},
+            {**topics.options, **start, "subscribe": "kept"},
+        )
+
+
+@contextmanager
+def nats(folder: Path) -> Iterator[Broker]:
+    with start_nats(folder) as server:
+        streams = Streams(server.uri)
+        streams.make("kept")
+        to, back = {"subject": "kept.lines"}, {"stream": "kept"}
+        yield Broker("nats", "data", {**streams.options, **to}, {**streams.options, **back})
+
+
+@pytest.mark.parametrize("start", [kafka, nats])
+def test_a_broker_is_written_and_read(
+    spark: SparkSession,
+    lines: Path,
+    tmp_path: Path,
+    start: Callable[[Path], AbstractContextManager[Broker]],
+) -> None:
+    with start(tmp_path / "broker") as broker:
+        stream = spark.readStream.format("file_lines").load(str(lines))
+        writer = stream.withColumnRenamed("value", broker.column).writeStream.format(broker.format)
+        writer = writer.options(**broker.to).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / "sent")).start()
+        assert query.awaitTermination(SECONDS)
+        text = f"CAST({broker.column} AS STRING)"
+        back = spark.readStream.format(broker.format).options(**broker.back).load()
+        assert written(back.selectExpr(text), tmp_path).awaitTermination(SECONDS)
+        assert items(tmp_path) == sorted(LINES)
+        rows = spark.read.format(broker.format).options(**broker.back).load()
+        assert rows.selectExpr(text).distinct().count() == len(LINES)
 
 
 def test_items_can_be_made_up(spark: SparkSession) -> None:
