@@ -89,6 +89,7 @@ def replace_table(
     page: Path, what: str, columns: dict[str, dict[str, str]], after: str = ""
 ) -> None:
     """The first table behind the text `after` whose first column is called so."""
+    columns = {spark: column for spark, column in columns.items() if column}
     names = [(results(spark) / "spark").read_text() for spark in columns]
     lines = [f"| {' | '.join([what, *names])} |", "|---" * (len(names) + 1) + "|"]
     for row in dict.fromkeys(name for column in columns.values() for name in column):
