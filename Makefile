@@ -15,11 +15,7 @@ WITH_OLDEST := $(patsubst %,tests/integration/test_%.py,builder kit cpu_log file
 	network_lines observe item_stream earlier_version)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-<<<<<<< HEAD
-.PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions book lock wheelhouse chromium rsyslog clean
-=======
-.PHONY: help lab test soak style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions test-oldest book lock wheelhouse chromium rsyslog clean
->>>>>>> f25046a (Spark Connect: Kafka, NATS and the README's lines have their tests)
+.PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions test-oldest book lock wheelhouse chromium rsyslog clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
