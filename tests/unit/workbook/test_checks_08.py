@@ -61,6 +61,12 @@ def lines_first(folder: Path, batch_id: int, lines: Any) -> None:
     (folder / f"batch-{batch_id}.csv").write_text(text)
 
 
+def draft_in_sight(folder: Path, batch_id: int, lines: Any) -> None:
+    """Whole, but for a moment readers see its lines twice."""
+    lines_first(folder, f"{batch_id}-draft", lines)  # type: ignore[arg-type]
+    (folder / f"batch-{batch_id}-draft.csv").replace(folder / f"batch-{batch_id}.csv")
+
+
 test_08_1 = tried(
     check_08_1,
     (write_batch, "✓ A repeated batch replaces its file"),
@@ -71,8 +77,9 @@ test_08_1 = tried(
     (in_place("w", "{line}"), "each with a newline, the last one too"),
     (in_place("w"), "Readers may look while it writes"),
     (lines_first, "Readers may look while it writes"),
-    (writing((".draft", ".tmp.csv"), ('f".', 'f"')), "Half a batch is visible in batch-1.tmp.csv"),
+    (writing((".draft", ".tmp.csv"), ('f".', 'f"')), "Readers saw batch-1.tmp.csv, too"),
     (writing(("    draft.replace", "        draft.replace")), "renamed before it was closed"),
+    (draft_in_sight, "Readers saw batch-1-draft.csv, too"),
     (without_the_last_newline, "the last one too"),
     (writing(("{batch_id}.csv", "{len(list(folder.glob('b*')))}.csv")), "found batch-2.csv"),
     (writing(("draft.replace", "final.exists() or draft.replace")), "leaves the first one there"),
@@ -125,6 +132,7 @@ test_08_2 = tried(
     (by_sets, "equal lengths prove nothing"),
     (lambda s, a: (dict.fromkeys({*s} - {*a}, 1), compare(s, a)[1]), "sets cannot count"),
     (often_as("dict.fromkeys(often, 1)"), "came twice too often"),
+    (lambda s, a: (dict.fromkeys(compare(s, a)[0], 1), compare(s, a)[1]), "Two of three are lost"),
     (often_as("{line: n for line, n in often.items() if line in sent}"), "that nobody sent"),
     (lambda sent, arrived: compare(sent, arrived)[::-1], "The two are swapped"),
     (lambda sent, arrived: (list(sent), list(arrived)), "Two dictionaries are wanted"),

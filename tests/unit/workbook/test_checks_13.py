@@ -150,6 +150,14 @@ test_13_2 = tried(
         "Return what `ask()` returned",
     ),
     (patient((" or seconds > left", ""), ("left - seconds", "left")), "at most 30 s"),
+    (
+        patient(
+            (" or seconds > left", " or not left"),
+            ("sleep(seconds)", "sleep(min(seconds, left))"),
+            ("left - seconds", "max(0, left - seconds)"),
+        ),
+        "instead of [1, 2, 4, 8]",
+    ),
 )
 
 

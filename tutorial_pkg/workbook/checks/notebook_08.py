@@ -70,6 +70,8 @@ def _look_at_rename(folder: Path, renamed: list[Renamed], text: str) -> None:
     if not drafts:
         raise Wrong("Readers may look while it writes: write under another name, then rename.")
     draft = drafts[-1]
+    if not {*draft.visible} <= {"batch-0.csv", "batch-1.csv"}:
+        raise Wrong(f"Readers saw {draft.file.name}, too: drafts must not match {READERS_SEE}.")
     if not draft.file.resolve().is_relative_to(folder.resolve()):
         raise Wrong(
             f"The draft lies in {draft.file.parent}: a rename is one step only within a file "
@@ -119,6 +121,7 @@ _SENT_AND_ARRIVED = [
     _multisets("abc", "cab", "Nothing is lost here, only the order differs: two empty ones."),
     _multisets("abc", "aac", "One is lost and another came twice: equal lengths prove nothing."),
     _multisets("aab", "ab", "Sent twice and arrived once is a loss: sets cannot count."),
+    _multisets("aaa", "a", "Two of three are lost: say how many."),
     _multisets("ab", "aaab", "A line that came three times came twice too often."),
     _multisets("ab", "abx", "A line that nobody sent came too often, too."),
 ]

@@ -138,9 +138,9 @@ def check_13_2(answer: Callable[..., Any]) -> str:
     _compare_waits(answer, [(429, {"Retry-After": "3"}), _OK], [3])
     _compare_waits(answer, [(503, {"Retry-After": "2"}), (429, {"Retry-After": "5"}), _OK], [2, 5])
     _compare_waits(answer, [_BUSY, _BUSY, _BUSY, _OK], [1, 2, 4])
-    _gives_up(answer, [_BUSY] * MOST_CALLS, 15)
-    _gives_up(answer, [(429, {"Retry-After": "3600"})] * MOST_CALLS, 0)
-    _gives_up(answer, [(429, {"Retry-After": "0"})] * MOST_CALLS, 0)
+    _gives_up(answer, [_BUSY] * MOST_CALLS, [1, 2, 4, 8])
+    _gives_up(answer, [(429, {"Retry-After": "3600"})] * MOST_CALLS, [])
+    _gives_up(answer, [(429, {"Retry-After": "0"})] * MOST_CALLS)
     return "It waits as long as it is told, and not for ever."
 
 
@@ -183,12 +183,17 @@ def _compare_waits(answer: Callable[..., Any], script: list[Said], wanted: list[
         raise Wrong(f"The answers were {told_to}: sleep for {wanted} seconds, yours slept {slept}.")
 
 
-def _gives_up(answer: Callable[..., Any], script: list[Said], least: float) -> None:
+def _gives_up(
+    answer: Callable[..., Any], script: list[Said], wanted: list[float] | None = None
+) -> None:
     status, slept = _patient(answer, script)
     if status != script[0][0]:
         raise Wrong(f"When it gives up it returns the last answer, not {status!r}.")
-    if sum(slept) < least:
-        raise Wrong(f"It gave up after {slept} seconds: it has {MOST_SECONDS:g}.")
+    if wanted is not None and slept != wanted:
+        raise Wrong(
+            f"It slept for {slept} seconds and gave up, instead of {wanted}: it has "
+            f"{MOST_SECONDS:g} seconds, and gives up when the next pause is longer than the rest."
+        )
 
 
 # ---- Exercise 3: a key ---------------------------------------------------------------------------
