@@ -2,6 +2,8 @@
 
 import re
 
+from docutils import nodes
+
 NAME = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 FIELD = re.compile(r"^([A-Z]\w+): (?=\S)")  # "Guarantee: exactly once …"
 EXAMPLE = re.compile(r"\S.*\n\n    ")  # a line, an empty one, and one of code
@@ -54,6 +56,14 @@ def without_options(app, what, name, obj, options, signature, returns):
     return ("", None) if name.endswith("DataSource") else None
 
 
+def number(app, doctree):
+    """Texts say "notebook 07": so do the titles, here and in the table of contents."""
+    if named := re.match(r"notebooks/(\d\d)_", app.env.docname):
+        title = next(doctree.findall(nodes.title))
+        title.insert(0, nodes.Text(f"{named[1]} – "))
+
+
 def setup(app):
+    app.connect("doctree-read", number, priority=400)  # before the titles are collected
     app.connect("autodoc-process-docstring", for_sphinx, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", without_options)
