@@ -21,7 +21,7 @@ from tutorial_pkg.processes.services import S3Server
 
 COLUMNS = """id, cast(id AS STRING) AS text, timestamp_micros(id * 1000003) AS t,
     date_add(DATE'2026-01-01', CAST(id AS INT)) AS d, CAST(id AS DECIMAL(10,2)) AS e,
-    id % 2 = 0 AS b, id / 3.0D AS f, IF(id % 3 = 0, NULL, concat('day ', id % 3)) AS day"""
+    id % 2 = 0 AS b, id / 3.0D AS f, IF(id % 3 = 0, NULL, concat('ä b/%=', id % 3)) AS day"""
 ROWS = 1_013
 
 

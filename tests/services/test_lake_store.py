@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyspark.sql.types import LongType, StringType, StructType
 
 from tests.services.proxy import troubled
 from tests.unit.delta.test_delta import Query as DeltaQuery
@@ -22,6 +23,8 @@ from tests.unit.objects.test_sink import Query
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from tutorial_pkg.processes.services import S3Server
+
+SOME = StructType().add("id", LongType()).add("value", StringType())
 
 
 @pytest.fixture
@@ -232,3 +235,20 @@ def test_a_store_whose_clock_is_an_hour_off_is_no_trouble(s3: S3Server, bucket: 
             table.write(batch, [(batch, "a")])
         assert "hour ahead" in seen
     assert ids_of(f"{bucket}/t", s3) == [*range(5)]
+
+
+def test_names_of_all_kinds_and_an_address_that_is_an_object(s3: S3Server, bucket: str) -> None:
+    store = store_at(bucket, s3.uri)
+    names = ["a b", "c%20d", "e%", "f#g?h", "ä", "日本", "x[1]", "{y}", "q'\"", "+", "%2F"]
+    for name in names:
+        store.write(f"in ä/{name}", f"{name}\n".encode())
+    store.write("in", b"beside the folder\n")
+    got = rows(f"{bucket}/in ä", endpoint=s3.uri)
+    assert Counter(row["value"] for row in got) == Counter(names)
+    with pytest.raises(Exception, match=r"/in is an object; give the address above it"):
+        rows(f"{bucket}/in", endpoint=s3.uri)
+    texts = [*names, "/", "a/b", ".", "..", "", None]
+    query = Query(f"{bucket}/out", SOME, endpoint=s3.uri, format="parquet", partitionBy="value")
+    query.write(0, [*enumerate(texts)])
+    found = rows(f"{bucket}/out", SOME, endpoint=s3.uri, format="parquet")
+    assert {row["id"]: row["value"] for row in found} == dict(enumerate(texts))

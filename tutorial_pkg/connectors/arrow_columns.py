@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 __all__ = [
     "by_values",
     "check_flat",
+    "check_names",
     "fitted",
     "has_required",
     "in_utc",
@@ -54,6 +55,14 @@ def spark_schema(schema: pa.Schema) -> StructType:
 def plain(kind: pa.DataType) -> pa.DataType:
     """How JSON has a value: what is no number, no text and no truth is a text."""
     return _changed(kind, lambda each: pa.string() if _as_text(each) else each)
+
+
+def check_names(wanted: Sequence[str], found: Sequence[str]) -> None:
+    """Raises `ValueError` for a column that would be null, as its name is written differently."""
+    for name in wanted:
+        same = [each for each in found if each.strip().lower() == name.lower()]
+        if same and same.count(name) != 1:
+            raise ValueError(f"column `{name}` is wanted, and there is {same}: names must be equal")
 
 
 def fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:

@@ -51,7 +51,7 @@ class Store:
 
     def __init__(self, options: OptionValues, url: str, make: bool = False) -> None:
         """`make` makes a local folder that is not there; else that is a `ValueError`."""
-        self.url, self._seconds = url, options.waitSeconds
+        self.url, self._seconds, self._options = url, options.waitSeconds, options
         self.client = _client(options, url, make)
 
     def listed(self, prefix: str = "", after: str | None = None) -> list[Found]:
@@ -66,6 +66,14 @@ class Store:
             )
 
         return self._ask(look)
+
+    def check_folder(self) -> None:
+        """Raises `ValueError` for the address of an object: nothing is below it."""
+        above, _, name = self.url.rpartition("/")
+        if "://" in above and not above.endswith("/") and Store(self._options, above).exists(name):
+            raise ValueError(
+                f"{self.url} is an object; give the address above it, and option `glob` {name}"
+            )
 
     def folders(self, prefix: str) -> list[str]:
         """The names right below `prefix` that end with `/`."""

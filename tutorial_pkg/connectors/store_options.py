@@ -14,11 +14,19 @@ _HIDDEN = re.compile(r"key|secret|token|passw|credential|sas|signature|service_a
 _PUBLIC = re.compile(r"skip_signature", re.I)
 
 
-@taking(f"an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, or a folder")
+_NO_ADDRESS = re.compile(r"[*?#%]")  # clients take it for something else than a part of a name
+
+
+@taking(
+    f"an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)} and has none of "
+    "`*?#%`, or a folder"
+)
 def address(text: str) -> str:
     """A parser for where objects are; it ends without `/`."""
     scheme, separator, rest = text.rpartition("://")
     if not rest.strip("/") or (separator and scheme not in _SCHEMES) or "@" in rest.split("/")[0]:
+        raise ValueError
+    if separator and scheme != "file" and _NO_ADDRESS.search(rest):
         raise ValueError
     return text.rstrip("/")
 

@@ -493,3 +493,31 @@ def test_a_table_with_more_than_the_client_knows_is_refused_at_once(tmp_path: Pa
     query = Query(tmp_path, StructType().add("id", LongType()), waitSeconds=10**6)
     with pytest.raises(CommitFailedError, match=r"Unsupported .*RowTracking"):
         query.write(0, [(2,)])
+
+
+def next_rows(run: Run, end: Any) -> list[Any]:
+    parts = run.reader.partitions(run.offset, end)
+    return [row for part in parts for each in run.reader.read(part) for row in each.to_pylist()]
+
+
+def test_what_is_gone_or_another_before_it_is_read_ends_a_running_query(tmp_path: Path) -> None:
+    for name in ("vacuumed", "cut", "again"):
+        write_deltalake(tmp_path / name, table(1))
+    vacuumed, cut, again = (stream(tmp_path / name) for name in ("vacuumed", "cut", "again"))
+    assert vacuumed.rows() == cut.rows() == again.rows() == [1]
+    for run, name in ((vacuumed, "vacuumed"), (cut, "cut")):
+        write_deltalake(tmp_path / name, table(2), mode="append")
+        end = run.latest()
+        if name == "vacuumed":
+            DeltaTable(tmp_path / name).optimize.compact()
+            DeltaTable(tmp_path / name).vacuum(0, False, False)
+        else:
+            entry = entry_of(tmp_path / name, 1)
+            entry.write_text(entry.read_text()[:-40])
+        with pytest.raises(Exception, match=r"not found|line 1 column|Unterminated|Expecting"):
+            next_rows(run, end)
+    (tmp_path / "again").rename(tmp_path / "old")
+    for number in range(5):
+        write_deltalake(tmp_path / "again", table(number), mode="append")
+    with pytest.raises(Exception, match="was dropped and made again"):
+        again.rows()

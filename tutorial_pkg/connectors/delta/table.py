@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import OptionValues
-from tutorial_pkg.connectors.arrow_columns import fitted, spark_schema
+from tutorial_pkg.connectors.arrow_columns import check_names, fitted, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store, storage_settings, told
 
@@ -86,7 +86,9 @@ class File:
         """Its rows, with the columns that are wanted; null where it has none."""
         source = ObjectFile(store, Found(self.path, "", self.size))
         file = pa.parquet.ParquetFile(source, pre_buffer=True)
-        names = [name for name in wanted.names if name in file.schema_arrow.names]
+        there = file.schema_arrow.names
+        check_names(wanted.names, there)
+        names = [name for name in wanted.names if name in there]
         for batch in file.iter_batches(columns=names):
             for name in self.values.keys() & set(wanted.names):
                 column = _repeated(self.values[name], wanted.field(name).type, batch.num_rows)

@@ -28,6 +28,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tutorial_pkg.connectors.arrow_columns import check_names
+
 ERRORS = (SchemaResolutionError,)
 _NOTHING = "null"
 
@@ -78,7 +80,9 @@ def rows(file: Any, names: Sequence[str], schema: str | None) -> Iterator[tuple[
     With a `schema`, as Avro resolves the one that the object was written with: defaults, aliases.
     """
     wanted = None if schema is None else json.loads(schema)
-    records: Iterator[Any] = fastavro.reader(file, wanted)
+    records: Any = fastavro.reader(file, wanted)
+    if wanted is None:
+        check_names(names, [field["name"] for field in records.writer_schema["fields"]])
     for record in records:
         yield tuple(_value(record.get(name)) for name in names)
 

@@ -15,7 +15,8 @@ class ObjectsDataSource(Format):
     `load("s3://bucket/prefix")`, or `gs://`, `az://container/prefix`, `file:///folder`. No jar: one
     client in Python, `pip install 'tutorial_pkg[lake]'`. Tested on folders and on an S3 server
     (SeaweedFS). `az://` was tried by hand on Azurite, an emulator of Azure's store, with `endpoint`
-    `http://HOST:PORT/ACCOUNT`; nobody has tried `gs://` yet.
+    `http://HOST:PORT/ACCOUNT`; `gs://` by hand and in reading only, on fake-gcs-server, an emulator
+    that does not know the requests with which the client writes.
 
     An object is read once it is there, and never changes: write a new one under a new name. For
     files that grow there is `file_lines`. Names that begin with `_` or `.` are left out.
@@ -52,7 +53,11 @@ class ObjectsDataSource(Format):
 
     Schema: of `lines` it is `value STRING`. Parquet and Avro: that of the first object, or of
     `.schema(…)`; columns that an object lacks are null, and those that are not asked for are left
-    out. JSON lines and CSV need `.schema(…)`.
+    out. JSON lines and CSV need `.schema(…)`. A column whose name differs in upper and lower case
+    only is an error, but in JSON lines. What folders' names say (`day=1/`) is no column.
+
+    Compressed objects are those that end with `.gz` or `.bz2`; others that tell by their name that
+    they are compressed are an error.
 
     Values: a null is a missing key or `null` in JSON lines, an empty field without quotes in CSV
     (`""` is an empty text). Times: in ISO 8601 where they are texts; moments are written in UTC;

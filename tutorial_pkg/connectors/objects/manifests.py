@@ -31,10 +31,15 @@ class Content:
 
     def news(self, after: str | None = None) -> Iterator[Found]:
         """Objects that may be new: a listing, or what manifests have named since the last time."""
-        self._marked = self._marked or self._store.exists(MARK)
         if not self._marked:
-            yield from visible(self._store.listed(after=after))
-            return
+            listed = self._store.listed(after=after)
+            if not listed and after is None:
+                self._store.check_folder()
+            # Looked for behind the listing: what a sink has uploaded by then may not count yet.
+            self._marked = self._store.exists(MARK)
+            if not self._marked:
+                yield from visible(listed)
+                return
         for query in sorted(self._store.folders(FOLDER)):
             yield from self._published(query)
 

@@ -6,6 +6,8 @@ do; what cannot be cut comes with the part that has its first byte.
 
 from __future__ import annotations
 
+import bz2
+import csv
 import gzip
 import io
 import sys
@@ -21,6 +23,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder import OptionValues, RowPacker
 from tutorial_pkg.connectors.arrow_columns import (
     check_flat,
+    check_names,
     fitted,
     plain,
     spark_schema,
@@ -35,6 +38,8 @@ from tutorial_pkg.core.lines import to_lines
 CHUNK = 8 << 20  # bytes in one request
 TAIL = 64 << 10  # and where only the rest of a line is wanted
 BATCH_ROWS = 10_000  # of lines: the JVM takes some while Python makes the next
+UNPACKING: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open}
+PACKED = {"zst", "lz4", "snappy", "xz", "zip", "deflate", "br", "lzo", "z", "7z"}
 
 Rows = Iterator[Any]
 
@@ -44,13 +49,21 @@ Rows = Iterator[Any]
 def _opened(store: Store, found: Found) -> Any:
     """To be read from its beginning to its end."""
     file: Any = io.BufferedReader(ObjectFile(store, found), CHUNK)
-    return gzip.open(file) if found.key.endswith(".gz") else file
+    unpack = _unpacking(found)
+    return unpack(file) if unpack else file
+
+
+def _unpacking(found: Found) -> Callable[[Any], Any] | None:
+    ending = found.key.rpartition(".")[2].lower()
+    if ending in PACKED:
+        raise ValueError(f"it is compressed as {ending}, of which only gz and bz2 can be read")
+    return UNPACKING.get(ending)
 
 
 def _line_chunks(store: Store, part: Part) -> Iterator[bytes]:
     """The lines that begin in this part; those of a compressed object all come with its first."""
     found = part.found
-    if not found.key.endswith(".gz"):
+    if not _unpacking(found):
         return _whole_lines(_pieces(store, part), part.begin, part.end)
     if part.begin:
         return iter(())
@@ -108,6 +121,7 @@ def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) 
         unexpected_field_behavior="ignore",
     )
     for chunk in _line_chunks(store, part):
+        chunk.decode()  # what is not UTF-8 would get to Spark as it is
         read = pa.json.ReadOptions(block_size=max(1 << 20, len(chunk)))
         table = pa.json.read_json(io.BytesIO(chunk), read, parse)
         yield from (fitted(batch, wanted) for batch in table.to_batches())
@@ -118,9 +132,13 @@ def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) ->
     if part.begin or not part.found.size:
         return
     wanted = RowPacker(schema).arrow_schema
-    names = None if options.header else schema.names
+    file = _opened(store, part.found)
+    names = _header(file, options.delimiter) if options.header else schema.names
+    check_names(schema.names, names)
+    if not file.peek(1):
+        return
     reader = pa.csv.open_csv(
-        _opened(store, part.found),
+        file,
         pa.csv.ReadOptions(column_names=names),
         pa.csv.ParseOptions(delimiter=options.delimiter, newlines_in_values=True),
         pa.csv.ConvertOptions(
@@ -133,6 +151,14 @@ def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) ->
         ),
     )
     yield from (fitted(batch, wanted) for batch in reader)
+
+
+def _header(file: Any, delimiter: str) -> list[str]:
+    """The names in the first line that is not empty; a name may have newlines in it, too."""
+    line = next(filter(bytes.strip, file), b"")
+    while line.count(b'"') % 2 and (more := file.readline()):
+        line += more
+    return next(csv.reader(io.StringIO(line.decode("utf-8-sig"), ""), delimiter=delimiter), [])
 
 
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
@@ -149,6 +175,7 @@ def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues
         for group in range(file.num_row_groups)
         if part.begin <= _begin(file.metadata.row_group(group)) < part.end
     ]
+    check_names(schema.names, file.schema_arrow.names)
     names = [name for name in schema.names if name in file.schema_arrow.names]
     for batch in file.iter_batches(row_groups=groups, columns=names):
         yield fitted(batch, wanted)

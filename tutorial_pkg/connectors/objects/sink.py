@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, DateType, IntegralType, StringType
@@ -26,6 +25,7 @@ from tutorial_pkg.connectors.objects.options import FORMAT, WRITE
 from tutorial_pkg.connectors.objects.writing import Draft
 from tutorial_pkg.connectors.store import Found, Store, log, visible
 
+NOT_IN_FOLDERS = set("\"#%'*/:=?\\{[]^\x7f") | set(map(chr, range(32)))  # as Spark has it
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # what other tools take for a null
 AWAITED = 10  # batches later, no task of a dead driver is at work any more
 
@@ -87,7 +87,11 @@ def _folder(name: str, value: Any) -> str:
         if value in (None, "")
         else str(value)
     )
-    return f"{name}={quote(text, safe=' ')}/"
+    return f"{_escaped(name)}={_escaped(text)}/"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"%{ord(each):02X}" if each in NOT_IN_FOLDERS else each for each in text)
 
 
 # ---- In the driver, once for a batch -------------------------------------------------------------

@@ -1,0 +1,137 @@
+"""What once was lost, changed or taken for something else, and no error told."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import DateType, FloatType, LongType, StringType, StructType
+
+from tests.unit.objects.stores import rows, store_at, stream, values
+from tests.unit.objects.test_sink import Query
+from tutorial_pkg.connectors.objects.manifests import Content
+from tutorial_pkg.connectors.store import Found, Store
+from tutorial_pkg.connectors.store_options import address
+
+ROW = StructType().add("id", LongType()).add("item", StringType())
+TEXTS = [
+    " ",
+    "a b",
+    "%",
+    "%20",
+    "/",
+    "a/b",
+    "ä",
+    "日本",
+    None,
+    "",
+    "..",
+    "a=b",
+    ":",
+    "?",
+    "*",
+    "\\",
+]
+
+
+def test_compressed_objects_are_unpacked_or_refused_and_never_taken_for_text(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.GZ").write_bytes(gzip.compress(b"one\n"))
+    (tmp_path / "b.txt.bz2").write_bytes(bz2.compress(b"two\nthree"))
+    assert values(tmp_path) == ["one", "two", "three"]
+    (tmp_path / "c.txt.zst").write_bytes(pa.compress(b"four\n", codec="zstd", asbytes=True))
+    with pytest.raises(Exception, match=r"`c\.txt\.zst` is not lines as wanted: it is compressed"):
+        values(tmp_path)
+
+
+def put(folder: Path, form: str, name: str) -> None:
+    if form == "csv":
+        (folder / "a").write_text(f"\n{name},item\n7,x\n")
+    elif form == "parquet":
+        pq.write_table(pa.table({name: [7], "item": ["x"]}), folder / "a")
+    else:
+        fields = [{"name": name, "type": "long"}, {"name": "item", "type": "string"}]
+        with (folder / "a").open("wb") as file:
+            schema = {"type": "record", "name": "row", "fields": fields}
+            fastavro.writer(file, schema, [{name: 7, "item": "x"}])
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "avro"])
+def test_a_name_in_other_letters_is_no_null(tmp_path: Path, form: str) -> None:
+    put(tmp_path, form, "ID")
+    with pytest.raises(Exception, match=r"column `id` is wanted, and there is \['ID'\]"):
+        rows(tmp_path, ROW, format=form)
+    put(tmp_path, form, "id")
+    assert rows(tmp_path, ROW, format=form) == [{"id": 7, "item": "x"}]
+
+
+def test_headers_of_csv(tmp_path: Path) -> None:
+    for content in (
+        b"\xef\xbb\xbfid,item\r\n7,x\r\n",
+        b'"id",other,"item"\n7,"a\nb",x',
+        b'"id","two\nlines",item\n7,,x\n',
+    ):
+        (tmp_path / "a").write_bytes(content)
+        assert rows(tmp_path, ROW, format="csv") == [{"id": 7, "item": "x"}]
+    for content in (b"id,item\n", b"id,item", b"\n\n"):
+        (tmp_path / "a").write_bytes(content)
+        assert rows(tmp_path, ROW, format="csv") == []
+    for content in (b"id,item,item\n7,x,y\n", b"id, item\n7,x\n"):
+        (tmp_path / "a").write_bytes(content)
+        with pytest.raises(Exception, match="column `item` is wanted, and there is"):
+            rows(tmp_path, ROW, format="csv")
+
+
+def test_text_of_json_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b'{"id":1,"item":"\xe4"}\n')
+    with pytest.raises(Exception, match="`a` is not jsonl as wanted: 'utf-8' codec can't decode"):
+        rows(tmp_path, ROW, format="jsonl")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(0.1, FloatType()), (pa.scalar(1, pa.timestamp("us")), DateType())]
+)
+def test_a_type_that_holds_less_is_refused(tmp_path: Path, value: Any, kind: Any) -> None:
+    pq.write_table(pa.table({"v": [value]}), tmp_path / "a")
+    with pytest.raises(Exception, match=r"column `v` is .* is only a part; read it as it is"):
+        rows(tmp_path, StructType().add("v", kind), format="parquet")
+
+
+@pytest.mark.parametrize("url", ["s3://lake/*.txt", "s3://lake/a#b", "gs://b/c?d", "az://b/c%20d"])
+def test_addresses_that_clients_take_for_others_are_refused(url: str) -> None:
+    with pytest.raises(ValueError):
+        address(url)
+
+
+def test_folders_are_named_as_spark_names_them(tmp_path: Path) -> None:
+    """Spark takes each `%C3` for a letter of its own, so only what is ASCII is escaped."""
+    query = Query(tmp_path, ROW, format="parquet", partitionBy="item")
+    query.write(0, [*enumerate(TEXTS)])
+    found = {row["id"]: row["item"] for row in rows(tmp_path, ROW, format="parquet")}
+    assert found == dict(enumerate(TEXTS))
+    folders = {folder.name for folder in tmp_path.glob("item=*")}
+    assert folders >= {"item=ä", "item=日本", "item=%25", "item=a%2Fb", "item=a%3Db", "item= "}
+
+
+def test_a_sink_that_begins_while_a_reader_looks_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader saw no mark, then an upload that did not count."""
+    listed = Store.listed
+
+    def listed_later(self: Store, *asked: Any, **given: Any) -> list[Found]:
+        monkeypatch.setattr(Store, "listed", listed)
+        Query(tmp_path).upload(0, 0, ["of a batch that has not come to its end"])
+        return listed(self, *asked, **given)
+
+    content = Content(store_at(tmp_path))
+    monkeypatch.setattr(Store, "listed", listed_later)
+    assert list(content.news()) == []
+    assert stream(tmp_path, format="jsonl").rows() == []
