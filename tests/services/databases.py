@@ -21,6 +21,7 @@ UNUSUAL = {
     "array_nulls": "off",
     "default_transaction_isolation": "serializable",
     "synchronous_commit": "off",
+    "client_min_messages": "error",
     "statement_timeout": "7min",
     "transaction_timeout": "8min",
     "idle_in_transaction_session_timeout": "9min",

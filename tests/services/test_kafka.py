@@ -7,23 +7,31 @@ import logging
 import re
 import socket
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.types import StructType
 
+from tests.properties import TEXTS, holds
 from tests.services.batches import column
 from tests.services.kafka_topics import SCHEMA, SCHEMA_WITH_HEADERS, Topics
 from tests.services.secrets import SECRET, sightings
+from tests.soak import few_or_many
 from tutorial_pkg import KafkaDataSource, last_error
+from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE
+from tutorial_pkg.connectors.kafka.sink import Sender
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.services import ServerProcess, start_kafka
 from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
@@ -389,6 +397,49 @@ def test_columns_that_do_not_fit_are_named(
     rows: str, text: str, topics: Topics, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert text in str(write(spark, rows, tmp_path, **topics.options))
+
+
+BYTES = st.none() | st.binary(max_size=9)
+HEADERS = st.none() | st.lists(st.tuples(TEXTS, BYTES), max_size=2)
+RECORDS = st.lists(st.tuples(BYTES, BYTES, HEADERS), min_size=1, max_size=9)
+
+
+@few_or_many("examples", 5, 1_000)
+def test_records_come_back_as_they_were_sent(topics: Topics, examples: int) -> None:
+    """Or a header that cannot be sent is an error with the column's name."""
+    topic = next(NAMES)
+    topics.make(topic)
+    given = {**topics.options, "topic": topic, "kafka.batch.num.messages": "1"}
+    options = Options(FORMAT, WRITE).parse(given)
+    pair = pa.struct({"key": pa.string(), "value": pa.binary()})
+    stream = reader(topics, subscribe=topic, includeHeaders="true")
+    place = stream.initialOffset()
+
+    def check(rows: list[tuple[Any, Any, Any]]) -> None:
+        nonlocal place
+        keys, values, headers = zip(*rows, strict=True)
+        pairs = [each and [{"key": key, "value": value} for key, value in each] for each in headers]
+        sent = pa.RecordBatch.from_pydict(
+            {
+                "key": pa.array(keys, pa.binary()),
+                "value": pa.array(values, pa.binary()),
+                "headers": pa.array(pairs, pa.list_(pair)),
+            }
+        )
+        with closing(Sender(SinkContext("query", 0, 0, options))) as task:
+            try:
+                task.send(sent)
+            except ValueError as error:
+                assert "column `headers` cannot hold" in str(error)
+                return
+            task.flush()
+        batches, place = read_all(stream, place)
+        found = [row for each in batches for row in each.to_pylist()]
+        assert [(row["key"], row["value"]) for row in found] == list(zip(keys, values, strict=True))
+        assert [row["headers"] or [] for row in found] == [each or [] for each in pairs]
+
+    holds(check, examples, RECORDS)
+    stream.stop()
 
 
 def test_a_topic_that_does_not_take_a_record_is_named(

@@ -15,17 +15,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 from nats.js.api import AckPolicy, ConsumerConfig
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 
+from tests.properties import TEXTS, holds
 from tests.services.batches import column
 from tests.services.nats_streams import SCHEMA, Streams
 from tests.services.secrets import SECRET, sightings
+from tests.soak import few_or_many
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
 from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.connectors.nats import publishing
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
@@ -565,6 +569,59 @@ def test_a_message_is_no_order_to_the_server(streams: Streams, name: str) -> Non
         with pytest.raises(ValueError, match="is for orders to the server, not for messages"):
             publish(streams, subject)
     assert streams.left(name) == 1
+
+
+# Most of them can be sent.
+HEADER_NAMES = st.text("abXY01!#$%&'*+-.^_`|~", min_size=1, max_size=4) | st.sampled_from("é :")
+HEADER_VALUES = st.text("ab é,:", max_size=4) | TEXTS
+HEADERS = st.none() | st.dictionaries(HEADER_NAMES, HEADER_VALUES, max_size=1)
+MESSAGES = st.lists(st.tuples(st.none() | st.binary(max_size=9), HEADERS), max_size=4)
+
+
+@few_or_many("examples", 40, 1_000)
+def test_messages_come_back_as_they_were_sent(streams: Streams, name: str, examples: int) -> None:
+    """Or a header that cannot be sent is an error with the column's name, and nothing is sent."""
+    options = Options(FORMAT, WRITE).parse({**streams.options, "subject": f"{name}.a"})
+    kept, place = reader(streams, name), 0
+    numbers, kind = count(), pa.map_(pa.string(), pa.string())
+
+    def check(rows: list[tuple[bytes | None, dict[str, str] | None]]) -> None:
+        nonlocal place
+        data, headers = [row[0] for row in rows], [row[1] for row in rows]
+        pairs = [found and list(found.items()) for found in headers]
+        columns = {"data": pa.array(data, pa.binary()), "headers": pa.array(pairs, kind)}
+        with closing(Publisher(SinkContext("query", next(numbers), 0, options))) as task:
+            try:
+                task.send(pa.RecordBatch.from_pydict(columns))
+            except ValueError as error:
+                assert "column `headers` cannot hold" in str(error)
+                return
+        start = kept.initialOffset() if place == 0 else place
+        batches, place = read_all(kept, start)
+        found = [row for each in batches for row in each.to_pylist()]
+        assert [row["data"] for row in found] == [each or b"" for each in data]
+        for row, wanted in zip(found, headers, strict=True):
+            back = dict(row["headers"])
+            assert ("Nats-Msg-Id" in back) and {
+                key: value for key, value in back.items() if key != "Nats-Msg-Id"
+            } == (wanted or {})
+
+    holds(check, examples, MESSAGES)
+    kept.stop()
+
+
+@pytest.mark.parametrize("ending", ["", "a..b", "a."])
+def test_a_subject_has_no_empty_part(streams: Streams, name: str, ending: str) -> None:
+    with pytest.raises(ValueError, match=f"subject `{name}.{ending}` has nothing before, after or"):
+        publish(streams, f"{name}.{ending}")
+
+
+def test_a_stream_that_never_acknowledges_is_refused(streams: Streams, monkeypatch: Any) -> None:
+    monkeypatch.setattr(publishing, "SILENT_SECONDS", 0.1)
+    name = next(NAMES)
+    streams.make(name, no_ack=True)
+    with pytest.raises(RuntimeError, match=f"`{name}` takes the subject `{name}.a`, and acknowl"):
+        publish(streams, f"{name}.a")
 
 
 def test_a_secret_shows_nowhere(

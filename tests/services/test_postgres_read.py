@@ -597,6 +597,21 @@ def test_a_slot_without_its_publication_gets_no_new_one(url: str, database: Data
         Stream(url, slot=name)
 
 
+def test_changes_without_a_publication_are_reported_to_a_new_checkpoint(
+    url: str, database: Database
+) -> None:
+    """The server passes over them, with a warning."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    name = f"s_{url[-8:]}"
+    Stream(url, slot=name)
+    database.execute(f"DROP PUBLICATION {name}; INSERT INTO t VALUES (1)".encode())
+    database.execute(f"CREATE PUBLICATION {name} FOR TABLE t; INSERT INTO t VALUES (2)".encode())
+    with pytest.raises(FunctionError, match=f"LookupError: there was no publication `{name}` when"):
+        Stream(url, slot=name).rows()
+    going_on = Stream(url, slot=name, failOnDataLoss="false")
+    assert [row["after"] for row in going_on.rows()] == [{"id": 2}]
+
+
 def test_an_earlier_version_s_checkpoint_of_changes(url: str, database: Database) -> None:
     """It names the slot alone."""
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")

@@ -7,15 +7,39 @@ import uuid
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 import psycopg
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from tutorial_pkg.builder import BatchContext, Options, SinkContext
+from tests.properties import holds, same, typed
+from tests.services.test_postgres_read import Stream
+from tests.services.test_postgres_read import batch as read_batch
+from tests.soak import few_or_many
+from tutorial_pkg.builder import BatchContext, Options, RowPacker, SinkContext
 from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE
 from tutorial_pkg.connectors.postgres.sink import (
     Stage,
@@ -335,6 +359,78 @@ def test_a_value_that_does_not_fit_is_an_error_with_the_column(
     with pytest.raises(ValueError, match=r"column `price`"):
         write(options(url), 0, {"fine": [1], "price": [value]})
     assert rows(database) == []
+
+
+IN_POSTGRESQL: dict[DataType, str] = {
+    BooleanType(): "boolean",
+    ByteType(): "smallint",
+    ShortType(): "smallint",
+    IntegerType(): "int",
+    LongType(): "bigint",
+    FloatType(): "real",
+    DoubleType(): "float8",
+    DecimalType(38, 18): "numeric(38,18)",
+    DecimalType(10, 0): "numeric(10)",
+    DecimalType(5, 5): "numeric(5,5)",
+    StringType(): "text",
+    BinaryType(): "bytea",
+    DateType(): "date",
+    TimestampType(): "timestamptz",
+    TimestampNTZType(): "timestamp",
+}
+FLAT_KINDS = st.sampled_from(list(IN_POSTGRESQL))
+COLUMNS = st.lists(typed(FLAT_KINDS | st.builds(ArrayType, FLAT_KINDS)), min_size=25, max_size=25)
+
+
+@few_or_many("examples", 1, 100)
+def test_values_come_back_as_they_went_into_a_table(
+    url: str, database: Database, examples: int
+) -> None:
+    """By a batch, and as changes. A text with NUL is an error that names a column with one."""
+
+    def check(columns: list[tuple[DataType, list[Any]]]) -> None:
+        kinds = {f"c {number}": kind for number, (kind, _) in enumerate(columns)}
+        texts = [f'"{name}" {in_postgresql(kind)}' for name, kind in kinds.items()]
+        database.execute(f"DROP TABLE IF EXISTS t; CREATE TABLE t ({', '.join(texts)})".encode())
+        database.execute("ALTER TABLE t ADD id int PRIMARY KEY")
+        schema = StructType([StructField(name, kind) for name, kind in kinds.items()]).add(
+            "id", IntegerType()
+        )
+        changes = Stream(url, slot=f"s_{url[-8:]}")
+        given = list(zip_longest(*(values for _, values in columns), range(3)))
+        packed = [RowPacker(schema).pack(given), RowPacker(schema).pack(without_nul(given))]
+        wrong = [name for name, (_, values) in zip(kinds, columns, strict=True) if has_nul(values)]
+        if wrong:
+            with pytest.raises(ValueError, match=f"column `({'|'.join(wrong)})`: .* NUL"):
+                stage(options(url), packed[0])
+        job = BatchContext(QUERY, 0, options(url), streaming=False)
+        publish(job, [stage(options(url), packed[1])])
+        for found in (read_batch(url)[0], [change["after"] for change in changes.rows()]):
+            rows = [tuple(row[name] for name in schema.names) for row in found]
+            assert same([list(row) for row in rows], [list(row) for row in without_nul(given)])
+        database.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+            "WHERE database = current_database()"
+        )
+        database.execute(f"DROP PUBLICATION s_{url[-8:]}".encode())
+
+    holds(check, examples, COLUMNS)
+
+
+def in_postgresql(kind: DataType) -> str:
+    if isinstance(kind, ArrayType):
+        return f"{IN_POSTGRESQL[kind.elementType]}[]"
+    return IN_POSTGRESQL[kind]
+
+
+def has_nul(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(has_nul, value))
+    return isinstance(value, str) and "\0" in value
+
+
+def without_nul(given: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [tuple(None if has_nul(value) else value for value in row) for row in given]
 
 
 def test_a_column_that_the_table_has_not(url: str, database: Database) -> None:

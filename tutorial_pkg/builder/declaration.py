@@ -71,7 +71,9 @@ class Declaration:
         What "again" means: an instance of a `stream` or a `cursor` begins anew as after a restart
         of the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
         begins anew, too, as long as Spark has got none of its rows, or a sink no more than 10,000.
-        Functions that run beside the driver are called again, with a new connection.
+        Functions that run beside the driver are called again, with a new connection. All of this is
+        noted where no status counts it: "… it is tried again" in Spark's log, the driver's or that
+        of the task.
         """
         wrong = [each for each in errors if not isinstance(each, type)]
         if wrong or seconds < 0 or not pause > 0:

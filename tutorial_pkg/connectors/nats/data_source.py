@@ -78,7 +78,7 @@ class NatsDataSource(Format):
     Errors: `ImportError` without the client; `ValueError` for an option or a column;
     `PermissionError` when the server refuses; `TimeoutError` when it is away for longer than
     `timeoutSeconds`; `LookupError` for a stream or messages that are not there; `RuntimeError` that
-    names a subject which no stream takes.
+    names a subject which no stream takes, or one that never acknowledges.
 
     After Hazelcast Jet's `jmsTopic` and `jmsQueue`; dropping repetitions by id: JetStream.
     """

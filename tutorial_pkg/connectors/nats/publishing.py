@@ -7,12 +7,15 @@ takes the answers, and one event says that there are some.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nats import errors
 from nats.js import errors as js_errors
+
+SILENT_SECONDS = 1.0  # then the stream is asked whether it answers at all
 
 
 class Message(NamedTuple):
@@ -48,8 +51,7 @@ class Publishing:
             except (errors.MaxPayloadError, errors.BadSubjectError, errors.BadHeaderError) as error:
                 raise RuntimeError(f"subject `{subject}`: {error}") from None
         while missing:
-            await self._heard.wait()
-            self._heard.clear()
+            await self._hear(chunk[min(missing)].subject)
             answers, self._answers = self._answers, []
             for answer in answers:
                 number = int(answer.subject.rpartition(".")[2])
@@ -57,6 +59,21 @@ class Publishing:
                     missing.discard(number)
                 else:
                     await self._explain(chunk[number].subject, answer.data)
+
+    async def _hear(self, subject: str) -> None:
+        """Return when there are answers. Raises `RuntimeError` for a stream that gives none."""
+        while not self._heard.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._heard.wait(), SILENT_SECONDS)
+                break
+            with contextlib.suppress(js_errors.NotFoundError):
+                name = await self._broker.find_stream_name_by_subject(subject)
+                if (await self._broker.stream_info(name)).config.no_ack:
+                    raise RuntimeError(
+                        f"stream `{name}` takes the subject `{subject}`, and acknowledges nothing "
+                        "(`no_ack`), so nobody knows which rows it has; write to another one"
+                    )
+        self._heard.clear()
 
     async def _note(self, answer: Any) -> None:
         self._answers.append(answer)

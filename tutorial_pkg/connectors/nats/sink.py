@@ -83,6 +83,8 @@ class Publisher:
         """
         if subject.startswith(SERVERS_OWN):
             raise ValueError(f"subject `{subject}` is for orders to the server, not for messages")
+        if "" in subject.split("."):
+            raise ValueError(f"subject `{subject}` has nothing before, after or between its dots")
         if ID not in headers:
             text = f"{subject}\0{sorted(headers.items())}\0".encode()
             digest = blake2b(text + data, digest_size=DIGEST_BYTES)

@@ -39,6 +39,7 @@ from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
 
 Load = Callable[[bytes], Any]
 Row = tuple[Any, ...] | None
+NO_PUBLICATION = psycopg.errors.ObjectNotInPrerequisiteState.sqlstate
 PACKED = 10_000  # changes in a record batch, at most
 
 # ---- What a row of this stream looks like --------------------------------------------------------
@@ -127,7 +128,13 @@ def latest(context: SplitContext, split: str, start: int) -> int:
 
 def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
     def look(database: Connection) -> int:
-        return slot.next_position(database, context.options, start, end, rows)
+        warnings: list[str | None] = []
+        database.add_notice_handler(lambda warning: warnings.append(warning.sqlstate))
+        position = slot.next_position(database, context.options, start, end, rows)
+        if NO_PUBLICATION in warnings:
+            name = context.options.slot
+            context.lost(f"there was no publication `{name}` when some changes were written")
+        return position
 
     return persistent(context.options, look)
 

@@ -39,6 +39,7 @@ SETTINGS = {
     "array_nulls": "on",
     "default_transaction_isolation": "read committed",
     "synchronous_commit": "on",
+    "client_min_messages": "warning",
     "statement_timeout": "0",
     "transaction_timeout": "0",
     "idle_in_transaction_session_timeout": "0",

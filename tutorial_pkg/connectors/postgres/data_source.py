@@ -43,9 +43,10 @@ class PostgresDataSource(Format):
     or go when a partition is attached or detached. A table that others inherit from is refused.
 
     Streams know the table by its oid, and changes also its place in the publication. One that was
-    made again, or has its name from another one, ends the query; with `failOnDataLoss` false it
-    goes on where it was. A new checkpoint has nothing to compare with: give it a new slot, if the
-    publication was made again.
+    made again, or has its name from another one, ends the query, and so does a change that was
+    written while there was no publication; with `failOnDataLoss` false it goes on where it was. A
+    new checkpoint has nothing to compare with: give it a new slot, if the table was taken out of
+    the publication and put in again.
 
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
     publishes them, together with the batch's number in the table `spark_batches`. `mode=upsert`
