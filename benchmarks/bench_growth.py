@@ -35,30 +35,32 @@ LOOK_EVERY_SECONDS = 0.02  # about as often as Spark asks an idle source
 
 
 class Growth(NamedTuple):
-    """Seconds, but for `note` (kB of the offset in a checkpoint) and `idle` (% of a core)."""
+    """Seconds, but for `memory` (MB that the reader takes), `note` (kB of the offset in a
+    checkpoint) and `idle` (% of a core)."""
 
     first: float
     noticed: float
     look: float
+    memory: float
     note: float
     idle: float
 
 
 def measure(spark: SparkSession, folder: Path, files: int) -> Growth:
     make_files(folder, files)
-    first, noticed, look, note = looks(folder)
-    return Growth(first, noticed, look, note / 1000, 100 * idle_share(spark, folder))
+    return Growth(*looks(folder), idle=100 * idle_share(spark, folder))
 
 
 def table(found: dict[int, Growth]) -> list[str]:
     """The measurements as lines of a Markdown table."""
     return [
         "| files, ten of them growing | first look, s | growth of files at rest noticed after, s "
-        "| look, s | note in the checkpoint, kB | idle query, % of a core |",
-        "|--:|--:|--:|--:|--:|--:|",
+        "| look, s | the reader's memory, MB | note in the checkpoint, kB "
+        "| idle query, % of a core |",
+        "|--:|--:|--:|--:|--:|--:|--:|",
         *(
-            f"| {files:,} | {it.first:.2f} | {it.noticed:.1f} | {it.look:.4f} | {it.note:.1f} "
-            f"| {it.idle:.1f} |"
+            f"| {files:,} | {it.first:.2f} | {it.noticed:.1f} | {it.look:.4f} | {it.memory:.0f} "
+            f"| {it.note:.1f} | {it.idle:.1f} |"
             for files, it in found.items()
         ),
     ]
@@ -72,9 +74,11 @@ def make_files(folder: Path, count: int) -> None:
         os.utime(file, (LONG_AGO, LONG_AGO))
 
 
-def looks(folder: Path) -> tuple[float, float, float, int]:
+def looks(folder: Path) -> tuple[float, float, float, float, float]:
     """Seconds of the first look, until ten files at rest that grow are all noticed, and of a look
-    that finds them grown once more; bytes of the offset then."""
+    that finds them grown once more; MB that the reader takes then, and kB of the offset."""
+    process = psutil.Process()
+    before = process.memory_info().rss
     reader = FileLinesDataSource({"path": str(folder)}).streamReader(schema=None)
     limit = reader.getDefaultReadLimit()
     offsets: list[dict[str, Any]] = [reader.initialOffset()]
@@ -102,7 +106,8 @@ def looks(folder: Path) -> tuple[float, float, float, int]:
         seconds.append(timed(look))
         if offsets[-1] == offsets[-2]:
             raise RuntimeError("a look did not find what had grown")
-    return first, noticed, statistics.median(seconds), len(json.dumps(offsets[-1]))
+    memory = (process.memory_info().rss - before) / 1e6
+    return first, noticed, statistics.median(seconds), memory, len(json.dumps(offsets[-1])) / 1000
 
 
 def paths_in(offset: dict[str, Any]) -> set[str]:

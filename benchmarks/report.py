@@ -218,7 +218,10 @@ def _growth_at_most(found: dict[str, float]) -> list[tuple[str, float, float]]:
     beside = f"beside {found['files']:,.0f} files that are done"
     return [
         (f"`file_lines` {beside}: a look, s", 0.5, found["look"]),
-        (f"… {beside}: an idle query, % of a core", 5.0, found["idle"]),
+        (f"… {beside}: the first look, s", 3.0, found["first"]),
+        (f"… {beside}: growth noticed after, s", 1.0, found["noticed"]),
+        (f"… {beside}: the reader's memory, MB", 100.0, found["memory"]),
+        (f"… {beside}: an idle query, % of a core", 3.0, found["idle"]),
         (f"… {beside}: an offset, kB", 50.0, found["note"]),
     ]
 

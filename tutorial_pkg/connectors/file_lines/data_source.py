@@ -50,7 +50,7 @@ from tutorial_pkg.core.spark_versions import (
     stream_reader,
     warn_of_limits,
 )
-from tutorial_pkg.core.worker import outlive_ctrl_c
+from tutorial_pkg.core.worker import outlive_ctrl_c, uncollected
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -254,6 +254,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:
         self._tail.stop_at(sizes_now(self.options.path))
 
+    @uncollected()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if LATEST.items() <= start.items():  # this batch only notes where the files end
             return self._tail.taken(self._tail.look(FileOffset({})), Limits()).to_json()

@@ -18,7 +18,7 @@ from tutorial_pkg.connectors.file_lines.rotation import (
     moved_on,
     warn_of_loss,
 )
-from tutorial_pkg.connectors.file_lines.watch import Watch
+from tutorial_pkg.connectors.file_lines.watch import Ids, Watch
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.read_limit import Limits
 
@@ -53,11 +53,11 @@ class Tail:
     def look(self, begin: FileOffset) -> FileOffset:
         """`begin` with new files, moved on to all that can be read; itself if nothing is new."""
         expected = self._go_on_from(begin)
-        touched = self._watch.look() | expected | self._again
+        touched = self._watch.look() | dict.fromkeys(expected | self._again)
         self._again.clear()
         cut_off = [n for n in sorted(self._tracked(touched)) if not self._follow(n)]
         touched |= self._find_copies(cut_off)
-        for id_ in sorted(touched):
+        for id_ in touched:
             self._start(id_)
         return self._available()
 
@@ -87,8 +87,8 @@ class Tail:
 
     def _begin_anew(self, begin: FileOffset) -> set[str]:
         self._begin = self._end = begin
-        self._known = self._folded.all_of(begin)
-        self._number_of = {file.id: number for number, file in self._known.items()}
+        known = self._folded.all_of(begin).items()
+        self._number_of = {file.id: number for number, file in known}
         self._seen = begin.seen
         self._ahead, self._missing, self._again = {}, set(), set()
         is_tracked = self._number_of.__contains__  # no method of its own: none waits for collection
@@ -98,6 +98,9 @@ class Tail:
     def _before(self, number: int) -> TrackedFile | None:
         return self._folded.find(self._begin, number)
 
+    def _now(self, number: int) -> TrackedFile | None:
+        return self._ahead[number] if number in self._ahead else self._before(number)
+
     def _is_tracked(self, id_: str) -> bool:
         return id_ in self._number_of
 
@@ -106,11 +109,11 @@ class Tail:
 
     # ---- Files that are known
 
-    def _tracked(self, touched: set[str]) -> set[int]:
+    def _tracked(self, touched: Ids) -> set[int]:
         """The numbers of known files among `touched`, to which more listings may add, and of
         those that are missing."""
         for _ in range(LISTINGS - 1):
-            if all(map(self._watch.find, touched & self._number_of.keys())):
+            if all(map(self._watch.find, touched.keys() & self._number_of.keys())):
                 break
             touched |= self._watch.look(anew=True)
         numbers = {self._number_of[id_] for id_ in touched if id_ in self._number_of}
@@ -118,7 +121,9 @@ class Tail:
 
     def _follow(self, number: int) -> bool:
         """Whether a file goes on, or is missing; not if it was cut off and has no copy."""
-        tracked = self._known[number]
+        tracked = self._now(number)
+        if tracked is None:
+            return True
         self._missing.discard(number)
         try:
             moved = self._moved(tracked) or self._moved(held_back(tracked, self._before(number)))
@@ -131,19 +136,19 @@ class Tail:
             self._missing.add(number)  # until the offset moves: a disk may be mounted again
         return bool(moved) or number in self._missing
 
-    def _find_copies(self, cut_off: list[int]) -> set[str]:
+    def _find_copies(self, cut_off: list[int]) -> Ids:
         """Follow files that were cut off into copies made after the names were listed.
 
         Returns the ids of what changed meanwhile. A file that has no copy then has lost lines.
         """
-        touched: set[str] = set()
+        touched: Ids = {}
         for _ in range(LISTINGS - 1):
             if cut_off:
                 touched |= self._watch.look(anew=True)
                 cut_off = [number for number in cut_off if not self._follow(number)]
         for number in cut_off:
             self._set(number, None)
-        self._again |= touched & self._number_of.keys()
+        self._again |= touched.keys() & self._number_of.keys()
         return touched
 
     def _moved(self, tracked: TrackedFile) -> TrackedFile | None:
@@ -159,11 +164,12 @@ class Tail:
         return self._long_lines.end(file, start, max(start, min(file.size, size)))
 
     def _set(self, number: int, moved: TrackedFile | None) -> None:
-        old = self._known.pop(number)
+        old = self._now(number)
+        if old is None:
+            return
         if self._number_of.get(old.id) == number:
             del self._number_of[old.id]
         if moved:
-            self._known[number] = moved
             self._number_of[moved.id] = number
             self._watch.also_watch(moved.path)
         else:
@@ -185,7 +191,7 @@ class Tail:
             self._again.add(id_)
             return
         if new:
-            self._known[self._seen] = self._ahead[self._seen] = new
+            self._ahead[self._seen] = new
             self._number_of[id_] = self._seen
             self._seen += 1
 

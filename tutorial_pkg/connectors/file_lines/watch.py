@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.file_search import (
@@ -29,6 +30,8 @@ AT_REST_EVERY = 120.0  # seconds until all files at rest, and all names, are loo
 _AT_REST_LEAST = 64  # files at each look, however short ago the last one was
 _RESTLESS_MOST = 1024  # files at each look, where hints tell of those that changed
 _YOUNG = 0.1  # seconds: a time of change that is younger may hide another change
+
+Ids = dict[str, None]  # in the order in which files were asked for: no set, which shuffles them
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,17 @@ class Watch:
         self._restless: dict[str, None] = {}  # the next one to look at first
         self._turn: Iterator[str] = iter(())  # of all files
         self._looked_at = clock()
-        self._touched: set[str] = set()
+        self._touched: Ids = {}
         self._beside: list[FoundFile] | None = None
 
-    def look(self, anew: bool = False) -> set[str]:
+    def look(self, anew: bool = False) -> Ids:
         """The ids of files that came, changed, were renamed, or went since the last look.
 
         With `anew` all names are read, whatever the times say.
         """
         check_place(self._place)
         self._beside = None
-        self._touched, now = set(), self._clock()
+        self._touched, now = {}, self._clock()
         self._matches = name_matcher(self._place)
         told = self._follow_hints(now)
         places = {str(place): place for place in directories_of(self._place)}
@@ -120,8 +123,8 @@ class Watch:
             old = self.at(path)
             if is_name or (old and self._counts(old)):
                 self._ask(path, now)
-                files = (old, self.at(path))  # changed they have, though all times be the same
-                self._touched.update(file.id for file in files if file)
+                self._touch(old)  # changed they have, though all times be the same
+                self._touch(self.at(path))
             if is_name:
                 told.add(_place_of(path))
         return told
@@ -151,7 +154,8 @@ class Watch:
     def _take(self, place: str, names: dict[str, int], now: float) -> None:
         """Look at what is new in a directory with these names, and their inodes, or gone."""
         files = self._files.setdefault(place, {})
-        paths = {f"{place.rstrip('/')}/{name}": inode for name, inode in names.items()}
+        by_inode = sorted(names.items(), key=itemgetter(1))  # as they lie on disk, the older first
+        paths = {f"{place.rstrip('/')}/{name}": inode for name, inode in by_inode}
         gone = [path for path in files if path not in paths]
         for path, inode in paths.items():
             if path not in files or not files[path].id.endswith(f":{inode}"):
@@ -192,8 +196,13 @@ class Watch:
             files[path] = new
             self._named[new.id] = (*self._named.get(new.id, ()), new)
         if new != old or (new and _is_young(new.modified, now)):
-            self._touched.update(file.id for file in (old, new) if file)
+            self._touch(old)
+            self._touch(new)
         self._place_in_turn(path, new, now)
+
+    def _touch(self, file: FoundFile | None) -> None:
+        if file:
+            self._touched[file.id] = None
 
     def _drop_name(self, file: FoundFile) -> None:
         left = tuple(other for other in self._named.pop(file.id) if other.path != file.path)
