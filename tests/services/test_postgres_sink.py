@@ -286,7 +286,7 @@ VALUES: list[tuple[str, Any, Any]] = [
     ("text[]", pa.array([["a,b", 'c"\\', "NULL", "", None]]), None),
     ("numeric[]", pa.array([[Decimal("1.5")]]), [[Decimal("1.5")]]),
     ("timestamptz[]", pa.array([[NOW]], pa.list_(pa.timestamp("us", "UTC"))), None),
-    ("int[]", pa.array([[[1, 2], [3, 4]]]), [[[1, 2], [3, 4]]]),
+    ("int[]", pa.array([[[1, 2], [3, 4]], []]), [[[1, 2], [3, 4]], []]),
     ("bytea[]", pa.array([[b"\x00\xff"]]), [[b"\x00\xff"]]),
     ("boolean[]", pa.array([[True, None]]), [[True, None]]),
     ("jsonb", pa.array([{"m": [("a", 1)]}], NESTED), [{"m": {"a": 1}, "s": None, "v": None}]),
@@ -431,6 +431,15 @@ def has_nul(value: Any) -> bool:
 
 def without_nul(given: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(None if has_nul(value) else value for value in row) for row in given]
+
+
+@pytest.mark.parametrize("value", [[[], []], [None]])
+def test_an_array_has_no_empty_array_in_it(url: str, database: Database, value: Any) -> None:
+    """PostgreSQL would take the first one for an empty array, and the other for one with a null."""
+    database.execute("CREATE TABLE t (a int[])")
+    lists = pa.array([value], pa.list_(pa.list_(pa.int32())))
+    with pytest.raises(ValueError, match="column `a`: an array of PostgreSQL has no empty array"):
+        stage(options(url), {"a": lists})
 
 
 def test_a_column_that_the_table_has_not(url: str, database: Database) -> None:

@@ -55,6 +55,8 @@ def _text(kind: pa.DataType, value: Any, as_json: bool) -> str | None:
 
 def _element(kind: pa.DataType, value: Any) -> str:
     """Of an array's literal; a list in it is not quoted."""
+    if _is_list(kind) and not value:
+        raise ValueError("an array of PostgreSQL has no empty array in it, and no null for one")
     text = _text(kind, value, as_json=False)
     if text is None:
         return "NULL"
