@@ -383,7 +383,7 @@ class CursorSourceBuilder(SplitsDeclaration):
         return self._set("splits", function, "context", may_yield=True)
 
     def distributed(self, count: int) -> Self:
-        """So many threads share the splits, unless the query's option `parallelism` says otherwise.
+        """This many threads share the splits, unless the option `parallelism` says otherwise.
 
         Each has a log of its own, and a connection. Not with `.replayable()`: there one thread asks
         for all pages.

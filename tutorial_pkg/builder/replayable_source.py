@@ -208,7 +208,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         return self._set("bound", function, "context", "split", "start", "end", "rows")
 
     def commit(self, function: Callable[[SplitContext, dict[str, Position]], object]) -> Self:
-        """`commit(context, positions)`: Spark has written down that all before these is done.
+        """`commit(context, positions)`: Spark has recorded that everything before these is done.
 
         It never asks for that again, so the other side may forget it: a queue, a slot, a consumer
         group that wants to know. It runs beside the driver, with the `context.connection` of
@@ -220,7 +220,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
     def distributed(
         self, count: int = 1, option: str = "parallelism", meaning: str = PARALLELISM.meaning
     ) -> Self:
-        """So many tasks at least, unless the query's `option` says otherwise.
+        """At least this many tasks, unless the query's `option` says otherwise.
 
         For sources whose positions count rows: a split's new rows are cut into neighbouring ranges.
         Where they count something else, say so in the option's `meaning`.
@@ -231,7 +231,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         return self
 
     def limit(self, option: str, meaning: str | None = None) -> Self:
-        """Name the option for the rows in a batch so, instead of `maxRowsPerTrigger`.
+        """Give the option for the rows in a batch this name, instead of `maxRowsPerTrigger`.
 
         Where `bound` counts something else, say so in its `meaning`.
         """

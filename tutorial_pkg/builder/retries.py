@@ -17,13 +17,13 @@ SECONDS = Option(
     "retrySeconds",
     integer(0),
     30,
-    "so long a function is tried again after a refused connection, or another error that may pass",
+    "how long a function is tried again after a refused connection, or another error that may pass",
 )
 PAUSE = Option(
     "retryPauseMillis",
     integer(1),
     500,
-    "before it is tried again; the pauses double up to ten times that, less up to half by chance",
+    "the first pause before that; pauses double up to ten times that, less up to half by chance",
 )
 
 _log = logging.getLogger(__name__)

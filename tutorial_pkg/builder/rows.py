@@ -46,9 +46,10 @@ Convert = Callable[[Any], Any]
 class RowPacker:
     """Makes record batches of one schema.
 
-    Numbers, texts and so on must be what the column holds: `"1"` and 1.0 are no LONG. A `datetime`
-    without a zone is one of this process's local time, as everywhere in PySpark. A record batch has
-    types that say what its values are: other widths will do, other kinds and lost digits will not.
+    Numbers, texts and so on must be what the column holds: `"1"` and 1.0 are not LONGs. A
+    `datetime` without a zone is in this process's local time, as everywhere in PySpark. A record
+    batch has types that say what its values are: other widths will do, other kinds and lost digits
+    will not.
     """
 
     def __init__(self, schema: StructType) -> None:

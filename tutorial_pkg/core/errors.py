@@ -21,8 +21,8 @@ _QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ")
 def last_error(failed: Any) -> str | None:
     """What went wrong, in one readable line; None when nothing did.
 
-    `failed` is a streaming query, also one of Spark Connect, or an exception that Spark raised.
-    It is the innermost Python error, or without one, the innermost error of the JVM.
+    `failed` is a streaming query (of Spark Connect, too) or an exception that Spark raised.
+    The line is that of the innermost Python error or, without one, of the JVM's innermost error.
     """
     error = failed if isinstance(failed, BaseException) else failed.exception()
     if error is None:

@@ -40,7 +40,7 @@ class Peeked:
 def peek(
     df: DataFrame, name: str, rows: int = 2, to: Callable[[Peeked], object] = print
 ) -> DataFrame:
-    """`df`, unchanged, of which up to `rows` rows of each batch are shown when that is done.
+    """`df`, unchanged; up to `rows` rows of each batch are shown when the batch is done.
 
         lines = peek(lines, "lines")                    # prints
         lines = peek(lines, "lines", to=found.append)   # collects
@@ -50,7 +50,7 @@ def peek(
     listener; when it raises, that is logged, and the query and other peeks go on. The rows travel
     in the query's metrics (`DataFrame.observe`); so peek at what is small, and `drop` long columns
     from a stage before. On two cores each row takes some forty nanoseconds longer: nothing at a
-    thousand rows a second, 4 % of the time at a million. Filters behind a peek stay behind it. A
+    thousand rows a second, 4 % of the time at a million. Filters after a peek stay after it. A
     peek of the same name replaces the one before.
 
     With Spark Connect the values are as JSON has them: a time is a text.

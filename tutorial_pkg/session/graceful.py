@@ -25,9 +25,9 @@ SIGNALS = ("TERM", "INT")
 def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
     """Wait until the query ends, or until SIGTERM or Ctrl-C asks for it; True if one did.
 
-    Then the batch that runs is finished, for which it has so many `seconds`, and the query is
+    Then the running batch has that many `seconds` to finish, and the query is
     stopped, so that a restart need not repeat it. It works in a script, in the main thread, with
-    `python` as with `spark-submit`: there it is the JVM that a signal is sent to.
+    `python` and with `spark-submit`, where the signal goes to the JVM.
 
     Ctrl-C goes to all processes of the job; this package's sources leave it to the driver. SIGTERM
     must go to the process that was started, and no other: it ends Spark's Python processes, and

@@ -73,18 +73,18 @@ TROUBLE = re.compile(r"error|exception|invalid|unrecognized|not found|no such", 
 def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> SparkSession:
     """A Spark session with this package's formats registered and event times in UTC.
 
-    Alone it runs on this machine, with so many `cores`. Settings count in Spark's own order:
+    On its own it runs on this machine, with that many `cores`. Settings count in Spark's own order:
     `app_name` and `conf` (`start_spark(**{"spark.ui.enabled": "false"})`), then what `spark-submit`
     or `PYSPARK_SUBMIT_ARGS` say, then `spark-defaults.conf`, then the defaults of this package.
     So a `spark.master` that is named anywhere is used, and `cores` are for when none is. Workers
     are this Python, unless `PYSPARK_PYTHON` names one.
 
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
-    "false"; what it is made of (pyspark, pyarrow) they must have.
+    "false"; what it needs (pyspark, pyarrow) must be installed there.
 
     Called again, it returns the session that runs; after `spark.stop()`, a new one. That one gets
-    a new JVM, too, where the settings are others: what was made in the old one, as columns and
-    functions are, has to be made again. What Spark and its JVM print goes to a log
+    a new JVM, too, where the settings differ: what was made in the old one, such as columns and
+    functions, has to be made again. What Spark and its JVM print goes to a log
     file, which is named once, together with the address of the Spark UI.
 
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could

@@ -65,7 +65,7 @@ class NetworkStatus:
 def network_status(path: str | Path) -> NetworkStatus:
     """The state of the listener that writes the log `path`, at most half a second old.
 
-    It only looks at files, so it can be asked at any time, also when nothing listens. Raises
+    It only looks at files, so it can be asked at any time, even when nothing listens. Raises
     `ValueError` when the status file is damaged.
     """
     directory = Path(path)
