@@ -178,7 +178,7 @@ def test_a_search_knows_what_is_on_its_tape(tmp_path: Path) -> None:
     put(tmp_path, "a", "1\n")
     Search(options_of(tmp_path), "name").look()
     tape = Tape(options_of(tmp_path), "name")
-    assert [each.key for each in tape.read_all()] == ["a"]
+    assert [each.key for each in tape.unread()] == ["a"]
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -12,21 +12,18 @@ An object has a *length* on the tape: some for its being there at all, and one f
 from __future__ import annotations
 
 import fnmatch
-import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.objects.manifests import Content
 from tutorial_pkg.connectors.objects.object_log import ObjectLog
-from tutorial_pkg.connectors.store import Found, ReplacedError, Store
+from tutorial_pkg.connectors.store import Found, ReplacedError, Store, log
 
 BLOCK = 1024
 OPENING = 100  # to open an object takes about as long as to read so many blocks
 AT_ONCE = 2_000  # objects in a record: some 200 kB
-
-log = logging.getLogger(__name__)
 
 
 class Part(NamedTuple):
@@ -62,13 +59,13 @@ class Tape:
         self._log = ObjectLog(Store(options, where, make=True), name)
         self.end = 0
 
-    def read_all(self) -> Iterator[Found]:
-        """All objects; then `end` is the end of the tape."""
-        return self._through(self._log.records())
-
-    def read_on(self) -> Iterator[Found]:
-        """What another driver of this query has added since."""
-        return self._through(self._log.records(self.end))
+    def unread(self) -> Iterator[Found]:
+        """Objects behind `end`, which is the end of the tape then: at first all of them, later what
+        another driver of this query has added."""
+        for record in self._log.records(self.end):
+            if record["number"] >= self.end:
+                yield from (Found(*each) for each in record["objects"])
+                self.end = record["end"]
 
     def add(self, new: list[Found]) -> bool:
         """False if another driver was faster: read what it has added, and try again."""
@@ -90,12 +87,6 @@ class Tape:
                 yield place, found
                 place += length(found)
 
-    def _through(self, records: Iterable[dict[str, Any]]) -> Iterator[Found]:
-        for record in records:
-            if record["number"] >= self.end:
-                yield from (Found(*each) for each in record["objects"])
-                self.end = record["end"]
-
 
 class Search:
     """Looks for new objects, and puts them on the tape."""
@@ -108,7 +99,7 @@ class Search:
         self._known: dict[str, str] = {}
         self._warned: set[Found] = set()
         self._largest: str | None = None
-        self._learn(self._tape.read_all())
+        self._learn(self._tape.unread())
         if self._tape.end < start:
             raise RuntimeError(
                 f"the notes `{name}` of what this query has found at {options.path} are gone, or "
@@ -124,7 +115,7 @@ class Search:
             if self._tape.add(new):
                 self._learn(new)
                 break
-            self._learn(self._tape.read_on())
+            self._learn(self._tape.unread())
         return self._tape.end
 
     def _learn(self, found: Iterable[Found]) -> None:

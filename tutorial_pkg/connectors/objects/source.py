@@ -20,14 +20,13 @@ from tutorial_pkg.connectors.objects.found import (
     Search,
     Tape,
     length,
-    log,
     matches,
     parts,
 )
 from tutorial_pkg.connectors.objects.manifests import Content
 from tutorial_pkg.connectors.objects.options import FORMAT, READ
 from tutorial_pkg.connectors.objects.reading import rows_of, schema_of
-from tutorial_pkg.connectors.store import Found, ReplacedError, Store
+from tutorial_pkg.connectors.store import Found, ReplacedError, Store, log
 from tutorial_pkg.core.worker import cores
 
 LEAST = 1000  # of the tape for a task: ten small objects, or a megabyte
