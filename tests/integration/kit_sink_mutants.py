@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StructType
 
 DOWN, AWAY, RESTARTED, SLOW = ".down", ".away", ".restarted", ".slow"  # a server, in files
+MEETING_SECONDS = 60
 
 Rows = list[tuple[Any, ...]]
 
@@ -314,13 +315,24 @@ class new_query(Files):
 
 class two_queries(Files):
     class stream_writer(Writer):
-        """One name for the drafts of all."""
+        """One name for the drafts of all. A query's first batch waits for another query's."""
 
         def publish(self, name: str, rows: Rows) -> None:
-            draft = self.path / ".draft"
-            draft.write_bytes(pickle.dumps(rows))
-            time.sleep(0.5)
-            draft.replace(self.path / f"{name}.rows")
+            self.draft, own = self.path / ".draft", pickle.dumps(rows)
+            others = self.draft.exists() or self.comes_later(name)
+            Path(f"{self.draft}-{name}").write_bytes(own)
+            Path(f"{self.draft}-{name}").replace(self.draft)
+            until = time.monotonic() + MEETING_SECONDS
+            while others and self.holds(own) and time.monotonic() < until:
+                time.sleep(0.01)
+            self.draft.replace(self.path / f"{name}.rows")
+
+        def comes_later(self, name: str) -> bool:
+            known = {file.name.rpartition("-")[0] for file in self.path.glob("*.rows")}
+            return bool(known) and name.rpartition("-")[0] not in known
+
+        def holds(self, own: bytes) -> bool:
+            return self.draft.exists() and self.draft.read_bytes() == own
 
 
 class other_writers(Files):

@@ -154,7 +154,6 @@ TAKES_LONG = {
     kit_source_mutants.killed,
     kit_sink_mutants.errors_told,
     kit_sink_mutants.killed,
-    kit_sink_mutants.two_queries,  # and its two writers meet by chance
 }
 CASES = [
     pytest.param(*case, marks=pytest.mark.soak) if case[2] in TAKES_LONG else case

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.objects.stores import options_of, stream
 from tutorial_pkg.connectors.objects import found
 from tutorial_pkg.connectors.objects.found import Search, Tape
-from tutorial_pkg.connectors.store import Found
+from tutorial_pkg.connectors.store import Found, Store
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -141,6 +141,23 @@ def test_growing_keys_are_listed_from_the_last_one_on(
     assert run.rows() == ["2"]
     assert stream(tmp_path, run.offset, keysGrow="true").rows() == []
     assert asked == [None, "b", "c"]
+
+
+def test_a_look_is_one_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "a", "1\n")
+    run = stream(tmp_path, notes=tmp_path / "_notes")
+    run.rows()
+    listed, of_objects = Store.listed, []
+
+    def counted(self: Store, *asked: Any, **given: Any) -> list[Found]:
+        of_objects.extend([self.url] if self.url == str(tmp_path) else [])
+        return listed(self, *asked, **given)
+
+    monkeypatch.setattr(Store, "listed", counted)
+    for number in range(3):
+        put(tmp_path, f"{number}", "2\n")
+        run.latest()
+    assert len(of_objects) == 3
 
 
 def test_notes_that_are_gone_end_the_query(tmp_path: Path) -> None:

@@ -135,3 +135,21 @@ def test_a_sink_that_begins_while_a_reader_looks_is_followed(
     monkeypatch.setattr(Store, "listed", listed_later)
     assert list(content.news()) == []
     assert stream(tmp_path, format="jsonl").rows() == []
+
+
+def test_a_damaged_byte_is_told(tmp_path: Path) -> None:
+    """Some of them changed values: Parquet has checksums for those who ask for them."""
+    Query(tmp_path, ROW, format="parquet").write(0, [(n, f"item {n}") for n in range(1_013)])
+    [file] = tmp_path.glob("part-*")
+    whole, footer = file.read_bytes(), 1_500
+    wanted = rows(tmp_path, ROW, format="parquet")
+    (tmp_path / "damaged").mkdir()
+    for place in range(300, len(whole) - footer, 97):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x55
+        (tmp_path / "damaged" / "a").write_bytes(damaged)
+        try:
+            got = rows(tmp_path / "damaged", ROW, format="parquet")
+        except Exception:
+            continue
+        assert got == wanted, place

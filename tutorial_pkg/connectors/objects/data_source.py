@@ -57,7 +57,8 @@ class ObjectsDataSource(Format):
     only is an error, but in JSON lines. What folders' names say (`day=1/`) is no column.
 
     Compressed objects are those that end with `.gz` or `.bz2`; others that tell by their name that
-    they are compressed are an error.
+    they are compressed are an error. Parquet files are written with checksums, and a damaged one is
+    an error.
 
     Values: a null is a missing key or `null` in JSON lines, an empty field without quotes in CSV
     (`""` is an empty text). Times: in ISO 8601 where they are texts; moments are written in UTC;
