@@ -18,7 +18,6 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
@@ -42,7 +41,7 @@ from tutorial_pkg.connectors.delta.table import (
     open_table,
     schema_of_table,
 )
-from tutorial_pkg.connectors.row_groups import RowGroups
+from tutorial_pkg.connectors.row_groups import RowGroups, parquet_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.patience import patiently
 
@@ -220,7 +219,7 @@ def _upsert(
 ) -> None:
     """The driver merges: a batch has to fit into its memory."""
     found = [ObjectFile(store, Found(file.key, "", file.size)) for file in files]
-    rows = pa.concat_tables([pa.parquet.read_table(file) for file in found])
+    rows = pa.concat_tables([parquet_file(file).read() for file in found])
     _check_keys(rows, options.key)
     same = " AND ".join(f'target."{name}" = source."{name}"' for name in options.key)
     columns = {f'"{name}"': f'source."{name}"' for name in rows.column_names}

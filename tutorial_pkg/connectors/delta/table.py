@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructType
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.arrow_columns import check_names, fitted, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT
+from tutorial_pkg.connectors.row_groups import parquet_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store, storage_settings, told
 
 
@@ -85,7 +85,7 @@ class File:
     def read(self, store: Store, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Its rows, with the columns that are wanted; null where it has none."""
         source = ObjectFile(store, Found(self.path, "", self.size))
-        file = pa.parquet.ParquetFile(source, pre_buffer=True)
+        file = parquet_file(source)
         there = file.schema_arrow.names
         check_names(wanted.names, there)
         names = [name for name in wanted.names if name in there]

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
-import pyarrow.parquet
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import OptionValues, RowPacker
@@ -32,6 +31,7 @@ from tutorial_pkg.connectors.objects import avro
 from tutorial_pkg.connectors.objects.found import Part, matches
 from tutorial_pkg.connectors.objects.manifests import Content
 from tutorial_pkg.connectors.objects.options import FORMAT
+from tutorial_pkg.connectors.row_groups import parquet_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.lines import to_lines
 
@@ -169,7 +169,7 @@ def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -
 
 def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
     wanted = RowPacker(schema).arrow_schema
-    file = pa.parquet.ParquetFile(ObjectFile(store, part.found), pre_buffer=True)
+    file = parquet_file(ObjectFile(store, part.found))
     groups = [
         group
         for group in range(file.num_row_groups)
@@ -231,4 +231,4 @@ def schema_of(options: OptionValues) -> StructType | str:
     if options.format == "avro":
         with _opened(store, first) as file:
             return avro.spark_schema(avro.schema_text(file))
-    return spark_schema(pa.parquet.ParquetFile(ObjectFile(store, first)).schema_arrow)
+    return spark_schema(parquet_file(ObjectFile(store, first)).schema_arrow)
