@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.since import since_4_2
 from tutorial_pkg import SinkBuilder, SourceBuilder, builder_status, last_error
 from tutorial_pkg.builder import Buffer, boolean, integer
+from tutorial_pkg.core.spark_versions import HAS_LIMITS
 from tutorial_pkg.processes.query_process import wait_until
 
 SECONDS = 180  # until something that must happen counts as not happening
@@ -232,8 +233,9 @@ def test_pages_through_the_log_and_without_one(
     for most in (507, 1_013, 1_013):
         stream = spark.readStream.format(name).option("most", most)
         rows = stream.load() if without_log else stream.load(str(tmp_path / "log"))
-        query = start(rows, tmp_path, availableNow=True)
-        assert query.awaitTermination(SECONDS) and query.exception() is None
+        for _ in range(1 if HAS_LIMITS else 7):  # there a batch ends after a second with a page
+            query = start(rows, tmp_path, availableNow=True)
+            assert query.awaitTermination(SECONDS) and query.exception() is None
     assert sorted(written(spark, tmp_path)) == sorted([*range(1_013), *range(7)])
     pages = asked.read_text().splitlines()
     assert len(set(pages)) == len(pages) == 6 + 6 + 1, "no page twice"
