@@ -15,6 +15,7 @@ from pyspark.sql.types import DateType, FloatType, LongType, StringType, StructT
 
 from tests.unit.objects.stores import rows, store_at, stream, values
 from tests.unit.objects.test_sink import Query
+from tutorial_pkg.connectors.objects import ObjectsDataSource
 from tutorial_pkg.connectors.objects.manifests import Content
 from tutorial_pkg.connectors.store import Found, Store
 from tutorial_pkg.connectors.store_options import address
@@ -153,3 +154,14 @@ def test_a_damaged_byte_is_told(tmp_path: Path) -> None:
         except Exception:
             continue
         assert got == wanted, place
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "avro"])
+def test_empty_objects_have_no_rows(tmp_path: Path, form: str) -> None:
+    """Amazon's console makes one for each folder."""
+    put(tmp_path, form, "id")
+    (tmp_path / "0").write_bytes(b"")
+    assert rows(tmp_path, ROW, format=form) == [{"id": 7, "item": "x"}]
+    if form != "csv":
+        source = ObjectsDataSource({"path": str(tmp_path), "format": form})
+        assert source.schema() == ROW

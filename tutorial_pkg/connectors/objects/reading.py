@@ -129,7 +129,7 @@ def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) 
 
 def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
     """A value may have newlines in it, so that nobody can tell where a row begins."""
-    if part.begin or not part.found.size:
+    if part.begin:
         return
     wanted = RowPacker(schema).arrow_schema
     file = _opened(store, part.found)
@@ -198,6 +198,8 @@ ROWS: dict[str, Callable[[Store, Part, StructType, OptionValues], Rows]] = {
 def rows_of(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
     """The rows of a part. Raises `ValueError` that names the object that does not fit."""
     check_flat(options.format, schema)
+    if not part.found.size:  # in some stores an empty object stands for a folder
+        return
     try:
         yield from ROWS[options.format](store, part, schema, options)
     except (pa.ArrowException, ValueError, TypeError, EOFError, *avro.ERRORS) as error:
@@ -222,12 +224,13 @@ def schema_of(options: OptionValues) -> StructType | str:
             'say them: `.schema("id LONG, item STRING")`'
         )
     store = Store(options, options.path)
-    first = next((each for each in sorted(Content(store).news()) if matches(options, each)), None)
-    if first is None:
+    there = [each for each in Content(store).news() if matches(options, each) and each.size]
+    if not there:
         raise ValueError(
             f"format `{FORMAT}`: there is no object at {options.path} yet that could tell the "
             'columns; say them: `.schema("id LONG, item STRING")`'
         )
+    first = min(there)
     if options.format == "avro":
         with _opened(store, first) as file:
             return avro.spark_schema(avro.schema_text(file))
