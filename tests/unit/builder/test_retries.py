@@ -193,7 +193,9 @@ def test_a_cursor_begins_anew_at_the_page_that_was_refused(tmp_path: Path) -> No
 # ---- In tasks ------------------------------------------------------------------------------------
 
 
-def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connection() -> None:
+def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     refusing, open_now = Refusing(1), list[object]()
 
     def connect(options: Any) -> object:
@@ -233,6 +235,7 @@ def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connectio
     assert batch.column(0).to_pylist() == list(range(9))
     assert not any(refusing.left.values()) and len(refusing.left) == 6
     assert open_now == []
+    assert caplog.text.count("; it is tried again") == 6
 
 
 def test_a_read_is_not_repeated_when_spark_has_some_of_its_rows() -> None:
@@ -299,13 +302,14 @@ class Target:
         return built(SOON).streamWriter(NUMBER, False)
 
 
-def test_a_task_of_a_sink_begins_anew_with_all_its_rows() -> None:
+def test_a_task_of_a_sink_begins_anew_with_all_its_rows(caplog: pytest.LogCaptureFixture) -> None:
     target = Target(Refusing())
     message = target.writer().write(Row(number=number) for number in range(10))
     target.writer().commit([message], 7)
     assert target.handles == [list(range(10))]
     assert not any(target.refusing.left.values()) and len(target.refusing.left) == 4
     assert target.destroyed == len(target.attempts) == 5
+    assert caplog.text.count("; it is tried again") == 8
 
 
 def test_rows_that_were_flushed_are_not_written_again() -> None:
