@@ -545,7 +545,7 @@ def test_a_delete_that_does_not_tell_the_primary_key(url: str, database: Databas
     database.execute("INSERT INTO t VALUES (1, 'a'); UPDATE t SET mail = 'b'")
     assert [row["key"] for row in stream.rows()] == [{"id": 1}, {"id": 1}]
     database.execute("DELETE FROM t")
-    with pytest.raises(FunctionError, match=r"DELETE in `t` does not tell the primary key .* REPL"):
+    with pytest.raises(FunctionError, match=r"change in `t` does not tell the primary key .* REPL"):
         stream.rows()
 
 

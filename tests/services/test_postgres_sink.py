@@ -194,6 +194,20 @@ def test_upsert_of_nothing_but_the_key(url: str, database: Database) -> None:
     assert rows(database, "SELECT * FROM t") == [(1,)]
 
 
+def test_a_key_with_nulls_replaces_rows_or_is_refused(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (n int UNIQUE, x text)")
+    upsert, row = options(url, mode="upsert", key="n"), {"n": pa.nulls(1, pa.int32()), "x": ["a"]}
+    with pytest.raises(
+        ValueError, match=r"columns \['n'\] of the key have nulls, and a row with one"
+    ):
+        write(upsert, 0, row)
+    assert rows(database) == []
+    database.execute("ALTER TABLE t DROP CONSTRAINT t_n_key, ADD UNIQUE NULLS NOT DISTINCT (n)")
+    for batch in (1, 2):
+        write(upsert, batch, row)
+    assert rows(database) == [(None, "a")]
+
+
 def test_merge_with_an_expression_counts_once(url: str, database: Database) -> None:
     database.execute("CREATE TABLE t (word text PRIMARY KEY, count bigint, longest int)")
     merge = "count = old.count + excluded.count, longest = greatest(old.longest, excluded.longest)"

@@ -231,9 +231,9 @@ class ChangePacker:
         key = row and tuple(row[place] for place in self._key_places)
         if key and None in key:
             raise ValueError(
-                f"a DELETE in `{self._table}` does not tell the primary key of its row, as the "
-                "table's REPLICA IDENTITY is another index: ALTER TABLE … REPLICA IDENTITY "
-                "DEFAULT, and begin with a new checkpoint and a new slot, with `snapshot`"
+                f"a change in `{self._table}` does not tell the primary key of its row: it has "
+                "another one now, or its REPLICA IDENTITY is another index (ALTER TABLE … REPLICA "
+                "IDENTITY DEFAULT). Begin with a new checkpoint and a new slot, with `snapshot`"
             )
         return key
 

@@ -51,13 +51,13 @@ class PostgresDataSource(Format):
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
     publishes them, together with the batch's number in the table `spark_batches`. `mode=upsert`
     replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch has each
-    key once at most; else it is refused, since nothing says which one comes last. Columns are found
-    by name; structs and maps become JSON, and so do lists for a column of JSON; the database
-    converts, and refuses what does not fit. As with any INSERT it rounds to a column's scale, and
-    cuts what its type has no room for: the time for a `date`, the zone for a `timestamp`, blanks
-    for a `varchar`. The role must be allowed to create tables in the target's schema. A table that
-    is made again takes the batches that follow. One that was restored from a backup lacks batches
-    that Spark does not repeat: `spark_batches` has the last one.
+    key once at most, and no null in it, unless the unique index is made with NULLS NOT DISTINCT;
+    else it is refused. Columns are found by name; structs and maps become JSON, and so do lists for
+    a column of JSON; the database converts, and refuses what does not fit. As with any INSERT it
+    rounds to a column's scale, and cuts what its type has no room for: the time for a `date`, the
+    zone for a `timestamp`, blanks for a `varchar`. The role must be allowed to create tables in the
+    target's schema. A table that is made again takes the batches that follow. One that was restored
+    from a backup lacks batches that Spark does not repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace those that are there. Spark has no `update` for sinks in Python.

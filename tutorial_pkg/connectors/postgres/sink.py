@@ -45,11 +45,15 @@ NOTES_COLUMNS = """query text, target text, batch bigint, rows bigint,
 
 @dataclass(frozen=True)
 class Staged:
-    """What a task has staged: so many rows, with some of the target's columns."""
+    """What a task has staged: so many rows, with some of the target's columns.
+
+    `nulls` are those of the key's columns that hold some.
+    """
 
     table: str
     columns: tuple[str, ...]
     rows: int
+    nulls: frozenset[str] = frozenset()
 
 
 class Stage:
@@ -63,6 +67,7 @@ class Stage:
         self._name = f"{stage_prefix(context.query)}{uuid.uuid4().hex}"
         self._columns: tuple[str, ...] = ()
         self._rows = 0
+        self._nulls: set[str] = set()
         self._options = context.options
         self._connected, self._copying = contextlib.ExitStack(), contextlib.ExitStack()
 
@@ -74,12 +79,15 @@ class Stage:
                 self._begin(tuple(batch.schema.names))
             self._copy.write(csv_of(batch, self._json))
         self._rows += batch.num_rows
+        key = set(self._options.key or ()) & set(self._columns)
+        self._nulls |= {name for name in key if batch.column(name).null_count}
 
     def flush(self) -> Staged | None:
         """`None` for a task without rows."""
         with self._fitting():
             self._copying.close()
-        return Staged(self._name, self._columns, self._rows) if self._rows else None
+        nulls = frozenset(self._nulls)
+        return Staged(self._name, self._columns, self._rows, nulls) if self._rows else None
 
     def close(self) -> None:
         self._connected.close()
@@ -238,8 +246,21 @@ def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -
             )
 
 
+def _check_nulls(connection: Connection, target: Table, stages: list[Staged]) -> None:
+    """To most unique indexes no null is like another: each batch would add one more row."""
+    nulls = sorted(set().union(*(stage.nulls for stage in stages)))
+    look = """SELECT FROM pg_index WHERE indrelid = %s::regclass AND indisunique
+        AND pg_get_indexdef(indexrelid) LIKE '%%NULLS NOT DISTINCT%%'"""
+    if nulls and not connection.execute(look, [target.quoted]).rowcount:
+        raise ValueError(
+            f"columns {nulls} of the key have nulls, and a row with one would replace none: leave "
+            "such rows out, use `coalesce`, or make the unique index with NULLS NOT DISTINCT"
+        )
+
+
 def _insert(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
     _check_stages(connection, options.table, stages)
+    _check_nulls(connection, options.table, stages)
     try:
         connection.execute(insert_statement(options, stages))
     except psycopg.errors.CardinalityViolation:
