@@ -10,9 +10,9 @@ PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # tests' sessions get the JVMs that are warm then, and the quick ones come last.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 LONG_TESTS_FIRST := notebooks $(addprefix tests/,faults cluster services integration browser unit)
-# A format of each kind, the builder, `observe`, and a source and a sink under the kit.
-WITH_OLDEST := $(patsubst %,tests/integration/test_%.py,builder kit cpu_log file_lines \
-	network_lines observe item_stream earlier_version)
+# Formats, the builder and `observe`; the kit's own wheel is among the tests of versions.
+WITH_OLDEST := $(patsubst %,tests/integration/test_%.py,builder cpu_log file_lines network_lines \
+	observe item_stream earlier_version)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 .PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions test-oldest book lock wheelhouse chromium rsyslog clean
