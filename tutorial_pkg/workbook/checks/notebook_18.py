@@ -47,12 +47,13 @@ _LAG_AND_LULL = [
 ]
 
 _WALL_CLOCK = [
-    Case(([], 15), 15 - BEHIND, "It needs no arrival: the clock alone tells the limit."),
+    Case(([], 15), 15 - BEHIND, "It needs no arrival: the clock alone gives the limit."),
     Case(([], 5), 5 - BEHIND, "Nothing came yet, the clock is young: the limit is below zero."),
-    Case(([(1, 1)], 2), 1 - LAG, "Also below zero the data count where they give more."),
+    Case(([(1, 1)], 2), 1 - LAG, "Even below zero the data count where they give more."),
     Case(([(1, 1)], 30), 30 - BEHIND, f"It must not be more than {BEHIND} s behind the clock."),
     Case(([(29, 27)], 30), 27 - LAG, "Where the data give more than the clock, they count."),
     Case(([(28, 29), (29, 3)], 30), 29 - LAG, _HIGHEST),
+    Case(([(30, 29)], 30), 29 - LAG, "What arrives at this very moment counts."),
     Case(([], 15.5), 15.5 - BEHIND, _FRACTIONS),
 ]
 
