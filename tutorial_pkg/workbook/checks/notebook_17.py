@@ -94,7 +94,7 @@ def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     hint = "What is there has your very content, so it counts: compare, and return True. "
     _try(answer, again, True, f"{hint}A crash came before Spark noted that the batch is done.")
     _try(answer, Busy(lost=True), True, f"{hint}The answer to your put got lost on its way.")
-    return "One driver wins, and each knows whether it was the one, even after a crash."
+    return "One driver wins, and each knows whether it was the one, also after a crash."
 
 
 def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bool, hint: str) -> None:
