@@ -42,7 +42,7 @@ TYPES: dict[str, DataType] = {
     "timestamptz": TimestampType(),
 }
 # The types' own text, as it is in the log: `::text` cuts blanks off `char`, and adds /32 to `inet`.
-OWN_TEXT = "CASE num_nulls({0}) WHEN 0 THEN format('%s', {0}) END"
+OWN_TEXT = "CASE WHEN {0} IS DISTINCT FROM NULL THEN format('%s', {0}) END"
 NAMES = {type(kind): name for name, kind in TYPES.items()} | {DecimalType: "numeric"}
 NESTED = "spark_nested"  # a column beside those of the table, see `selected`
 # As Spark's own JDBC source has it for NUMERIC without precision.
