@@ -247,6 +247,8 @@ def test_names_of_all_kinds_and_an_address_that_is_an_object(s3: S3Server, bucke
     assert Counter(row["value"] for row in got) == Counter(names)
     with pytest.raises(Exception, match=r"/in is an object; give the address above it"):
         rows(f"{bucket}/in", endpoint=s3.uri)
+    with pytest.raises(Exception, match=r"s3://no-bucket/in fails: .*NoSuchBucket"):
+        rows("s3://no-bucket/in", endpoint=s3.uri)
     texts = [*names, "/", "a/b", ".", "..", "", None]
     query = Query(f"{bucket}/out", SOME, endpoint=s3.uri, format="parquet", partitionBy="value")
     query.write(0, [*enumerate(texts)])

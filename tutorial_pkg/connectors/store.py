@@ -146,8 +146,8 @@ class Store:
                     f"{self.url} refuses: {told(error)}; are the credentials right, not expired, "
                     "and in the environment of the driver and of the workers?"
                 ) from None
-            after = f"for {self._seconds} s (option `waitSeconds`)"
-            raise ConnectionError(f"{self.url} fails {after}: {told(error)}") from None
+            after = f" for {self._seconds} s (option `waitSeconds`)" if _may_pass(error) else ""
+            raise ConnectionError(f"{self.url} fails{after}: {told(error)}") from None
 
 
 class ReplacedError(Exception):
