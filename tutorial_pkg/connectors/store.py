@@ -6,6 +6,7 @@ import io
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -70,10 +71,13 @@ class Store:
     def check_folder(self) -> None:
         """Raises `ValueError` for the address of an object: nothing is below it."""
         above, _, name = self.url.rpartition("/")
-        if "://" in above and not above.endswith("/") and Store(self._options, above).exists(name):
-            raise ValueError(
-                f"{self.url} is an object; give the address above it, and option `glob` {name}"
-            )
+        if "://" not in above or above.endswith("/"):
+            return
+        with suppress(PermissionError):  # of those who may see only what is below
+            if Store(self._options, above).exists(name):
+                raise ValueError(
+                    f"{self.url} is an object; give the address above it, and option `glob` {name}"
+                )
 
     def folders(self, prefix: str) -> list[str]:
         """The names right below `prefix` that end with `/`."""

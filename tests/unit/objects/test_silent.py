@@ -165,3 +165,16 @@ def test_empty_objects_have_no_rows(tmp_path: Path, form: str) -> None:
     if form != "csv":
         source = ObjectsDataSource({"path": str(tmp_path), "format": form})
         assert source.schema() == ROW
+
+
+def test_an_empty_folder_is_no_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor may everybody ask what is above it."""
+    assert values(f"file://{tmp_path}") == []
+
+    def refused(self: Store, key: str) -> bool:
+        if self.url != f"file://{tmp_path}":
+            raise PermissionError
+        return False
+
+    monkeypatch.setattr(Store, "exists", refused)
+    assert values(f"file://{tmp_path}") == []
