@@ -32,6 +32,15 @@ LONG_AGO = 1_600_000_000
 IDLE_SECONDS = 10.0
 NOTICED_SECONDS = 200.0
 LOOK_EVERY_SECONDS = 0.02  # about as often as Spark asks an idle source
+BEFORE_HINTS = (
+    "What the kernel's hints changed is not of this run: the package of before and today's in "
+    "turns, A B A B, on 2026-11-23, on a machine with some seven times as much work as cores, so "
+    "in CPU seconds. The first look at 200,000 files: 8.2 and 8.6 s before, 4.3 and 4.3 now; 1.5 s "
+    "go into `stat`, `open`, `fstat`, `pread` and `close` of each file alone. The reader's memory: "
+    "266 and 270 MB before, 212 and 211 now, of which 46 MB are paths, ids and checksums. Growth "
+    "at rest, once each: beside 50,000 files noticed after 71 s before, 0.23 s now; beside 200,000 "
+    "after 0.27 s now."
+)
 
 
 class Growth(NamedTuple):
@@ -63,6 +72,8 @@ def table(found: dict[int, Growth]) -> list[str]:
             f"| {it.note:.1f} | {it.idle:.1f} |"
             for files, it in found.items()
         ),
+        "",
+        BEFORE_HINTS,
     ]
 
 

@@ -138,7 +138,9 @@ class Inotify:
     def events(self) -> Iterator[tuple[int, int, str]]:
         """Number, kind and name of what happened, as far as a queue of the usual length goes."""
         for _ in range(_MOST_READS):
-            data, position = self._read(), 0
+            position = 0
+            if not (data := self._read()):
+                return
             while position < len(data):
                 watch, mask, _, length = _EVENT.unpack_from(data, position)
                 position += _EVENT.size + length

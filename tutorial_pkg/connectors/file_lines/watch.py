@@ -189,16 +189,23 @@ class Watch:
 
     def _note(self, path: str, new: FoundFile | None, now: float) -> None:
         files = self._files.setdefault(_place_of(path), {})
-        old = files.pop(path, None)
-        if old:
-            self._drop_name(old)
-        if new:
-            files[path] = new
-            self._named[new.id] = (*self._named.get(new.id, ()), new)
+        old = files.get(path)
+        if new != old:
+            self._replace(files, old, new)
         if new != old or (new and _is_young(new.modified, now)):
             self._touch(old)
             self._touch(new)
         self._place_in_turn(path, new, now)
+
+    def _replace(
+        self, files: dict[str, FoundFile], old: FoundFile | None, new: FoundFile | None
+    ) -> None:
+        if old:
+            del files[old.path]
+            self._drop_name(old)
+        if new:
+            files[new.path] = new
+            self._named[new.id] = (*self._named.get(new.id, ()), new)
 
     def _touch(self, file: FoundFile | None) -> None:
         if file:
