@@ -15,7 +15,7 @@ WITH_OLDEST := $(patsubst %,tests/integration/test_%.py,builder cpu_log file_lin
 	observe item_stream earlier_version)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers conformance test-versions test-oldest book lock wheelhouse chromium rsyslog clean
+.PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers bench-long conformance test-versions test-oldest book lock wheelhouse chromium rsyslog clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -63,6 +63,9 @@ bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/R
 
 bench-peers: $(READY) ## the same with Flink and Bytewax, which it installs (an hour)
 	$(BIN)/python benchmarks/run.py --peers
+
+bench-long: $(READY) ## an hour at 20,000 lines a second: what grows? Writes benchmarks/LONG_RUN.md
+	$(BIN)/python benchmarks/bench_long_run.py
 
 conformance: $(READY) ## examine formats, ours, Spark's and others', and write docs/conformance.md (a quarter of an hour)
 	PYTHONPATH=. $(BIN)/python docs/conformance.py
