@@ -6,10 +6,10 @@ BIN := .venv/bin
 READY := .venv/ready
 # A folder made by `make wheelhouse` replaces the package index: nothing is fetched then.
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
-# Three at a time, a file or a class each: half of a Spark test is waiting. Notebooks begin, as the
-# tests' sessions get the JVMs that are warm then, and the quick ones come last.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
-LONG_TESTS_FIRST := notebooks $(addprefix tests/,faults cluster services integration browser unit)
+# Four at a time, a file or a class each: half of a Spark test is waiting. Notebooks begin, as the
+# tests' sessions get the JVMs that are warm then; the longest file follows, the quick ones come last.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
+LONG_TESTS_FIRST := notebooks $(addprefix tests/,integration faults cluster services browser unit)
 # Formats, the builder and `observe`; the kit's own wheel is among the tests of versions.
 WITH_OLDEST := $(patsubst %,tests/integration/test_%.py,builder cpu_log file_lines network_lines \
 	observe item_stream earlier_version)
