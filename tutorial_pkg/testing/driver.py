@@ -80,8 +80,7 @@ class Drivers:
     def __init__(
         self, spark: SparkSession, folder: Path, session: NewSession | None = None
     ) -> None:
-        self._session = session
-        self._conf = settings_of(spark)
+        self._spark, self._session = spark, session
         self._folder, self._count = folder, 0
         self._spare: Driver | None = None
 
@@ -90,7 +89,7 @@ class Drivers:
         if self._spare is None:
             self._count += 1
             folder = self._folder / f"driver-{self._count}"
-            self._spare = Driver(folder, self._conf, self._session)
+            self._spare = Driver(folder, settings_of(self._spark), self._session)
 
     def take(self) -> Driver:
         """A driver whose Spark is starting, or up."""
