@@ -265,7 +265,13 @@ def test_files_at_rest_are_looked_at_in_turns(folder, monkeypatch):
 @pytest.mark.parametrize("skew", [-1e6, 0, 1e6])
 def test_clocks_decide_when_not_what(folder, monkeypatch, skew):
     """The clock that makes the times of files may be another one, or be set."""
-    monkeypatch.setattr(watch.time, "time", lambda: 1_700_000_000 + skew)
+    asked = []
+
+    def clock() -> float:
+        asked.append(skew)
+        return 1_700_000_000 + skew
+
+    monkeypatch.setattr(watch.Watch.__init__, "__defaults__", (clock,))
     tailing = Tailing(folder, restarts=False)
     assert tailing.rest() == old_lines()
     for number in range(5):
@@ -273,6 +279,7 @@ def test_clocks_decide_when_not_what(folder, monkeypatch, skew):
         os.utime(folder / "live", (1_700_000_000,) * 2)
         append(folder / f"old.{number}", f"more {number}")
         assert sorted(tailing.batch()) == [f"line {number}", f"more {number}"]
+    assert asked
 
 
 # ---- A random life -------------------------------------------------------------------------------
