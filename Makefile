@@ -28,7 +28,7 @@ lab: $(READY) ## open the workbook in JupyterLab
 test: style ## style, types, all notebooks, and one proof of every promise (a quarter of an hour)
 	$(PYTEST) $(NBVAL) $(LONG_TESTS_FIRST)
 
-soak: $(READY) ## the rest: many kills, all subjects of the kit, the book, both compilers (20 minutes)
+soak: $(READY) ## the rest: many kills, all subjects of the kit, the book, both compilers (an hour or more)
 	$(PYTEST) -m soak tests
 
 again: $(READY) ## what failed in the last run once more, alone

@@ -48,6 +48,16 @@ TYPES = [
 ]
 # What follows from a mistake, and is broken by itself, too.
 ALSO = {
+    "every_row_once": {  # one that loses the rest of a large batch, wherever there are large ones
+        "same_rows_again",
+        "half_read",
+        "every_split",
+        "two_queries",
+        "linear",
+        "available_now",
+        "batch_read",
+    },
+    "at_rest": {"any_zone", "available_now", "idle"},  # its query is never done
     "two_queries": {"from_the_first_row"},
     "server_away": {"server_restarted"},
     "server_restarted": {"server_away"},
