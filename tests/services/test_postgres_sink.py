@@ -195,7 +195,7 @@ def test_upsert_of_nothing_but_the_key(url: str, database: Database) -> None:
 
 
 def test_a_key_with_nulls_replaces_rows_or_is_refused(url: str, database: Database) -> None:
-    database.execute("CREATE TABLE t (n int UNIQUE, x text)")
+    database.execute("CREATE TABLE t (n int UNIQUE, x text UNIQUE NULLS NOT DISTINCT)")
     upsert, row = options(url, mode="upsert", key="n"), {"n": pa.nulls(1, pa.int32()), "x": ["a"]}
     with pytest.raises(
         ValueError, match=r"columns \['n'\] of the key have nulls, and a row with one"

@@ -246,12 +246,14 @@ def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -
             )
 
 
-def _check_nulls(connection: Connection, target: Table, stages: list[Staged]) -> None:
+def _check_nulls(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
     """To most unique indexes no null is like another: each batch would add one more row."""
     nulls = sorted(set().union(*(stage.nulls for stage in stages)))
     look = """SELECT FROM pg_index WHERE indrelid = %s::regclass AND indisunique
-        AND pg_get_indexdef(indexrelid) LIKE '%%NULLS NOT DISTINCT%%'"""
-    if nulls and not connection.execute(look, [target.quoted]).rowcount:
+        AND pg_get_indexdef(indexrelid) LIKE '%%NULLS NOT DISTINCT%%'
+        AND %s::name[] = ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = indrelid
+            AND attnum = ANY (indkey[:indnkeyatts - 1]) ORDER BY attname)"""
+    if nulls and not connection.execute(look, [options.table.quoted, sorted(options.key)]).rowcount:
         raise ValueError(
             f"columns {nulls} of the key have nulls, and a row with one would replace none: leave "
             "such rows out, use `coalesce`, or make the unique index with NULLS NOT DISTINCT"
@@ -260,7 +262,7 @@ def _check_nulls(connection: Connection, target: Table, stages: list[Staged]) ->
 
 def _insert(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
     _check_stages(connection, options.table, stages)
-    _check_nulls(connection, options.table, stages)
+    _check_nulls(connection, options, stages)
     try:
         connection.execute(insert_statement(options, stages))
     except psycopg.errors.CardinalityViolation:
