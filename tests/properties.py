@@ -35,6 +35,19 @@ from pyspark.sql.types import (
 
 Values = st.SearchStrategy[Any]
 
+# By these, files are put into folders.
+IN_FOLDERS = [
+    *"%/ä:?*'\"\
+ ",
+    "a b",
+    "%20",
+    "a/b",
+    "日本",
+    "..",
+    "a=b",
+    None,
+]
+
 EXAMPLES = pytest.mark.parametrize(
     "examples",
     [pytest.param(100, id="few"), pytest.param(2_000, marks=pytest.mark.soak, id="many")],

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StructType
 
 DOWN, AWAY, RESTARTED, SLOW = ".down", ".away", ".restarted", ".slow"  # a server, in files
-MEETING_SECONDS = 30
+MEETING_SECONDS = 10
 
 Rows = list[tuple[Any, ...]]
 

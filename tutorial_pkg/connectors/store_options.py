@@ -12,8 +12,6 @@ __all__ = ["STORE", "address", "check_hidden"]
 _SCHEMES = ("file", "s3", "gs", "az", "abfss")
 _HIDDEN = re.compile(r"key|secret|token|passw|credential|sas|signature|service_account$", re.I)
 _PUBLIC = re.compile(r"skip_signature", re.I)
-
-
 _NO_ADDRESS = re.compile(r"[*?#%]")  # clients take it for something else than a part of a name
 
 

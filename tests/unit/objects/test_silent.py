@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import DateType, FloatType, LongType, StringType, StructType
 
+from tests.properties import IN_FOLDERS
 from tests.unit.objects.stores import rows, store_at, stream, values
 from tests.unit.objects.test_sink import Query
 from tutorial_pkg.connectors.objects import ObjectsDataSource
@@ -21,24 +22,7 @@ from tutorial_pkg.connectors.store import Found, Store
 from tutorial_pkg.connectors.store_options import address
 
 ROW = StructType().add("id", LongType()).add("item", StringType())
-TEXTS = [
-    " ",
-    "a b",
-    "%",
-    "%20",
-    "/",
-    "a/b",
-    "ä",
-    "日本",
-    None,
-    "",
-    "..",
-    "a=b",
-    ":",
-    "?",
-    "*",
-    "\\",
-]
+TEXTS = [*IN_FOLDERS, ""]
 
 
 def test_compressed_objects_are_unpacked_or_refused_and_never_taken_for_text(

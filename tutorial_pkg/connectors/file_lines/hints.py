@@ -1,7 +1,7 @@
 """What the kernel says of changes in directories (inotify): hints where to look, and no more.
 
-Bound by hand, as Linux has it in its C library: `watchfiles` and `watchdog` keep to themselves
-that a queue has overflowed, and a tail must know that.
+Bound by hand, as Linux has it in its C library. A tail must know when the kernel's queue has
+overflowed: `watchfiles` (1.3) drops that event, and `watchdog` (7.1) only writes it to its log.
 """
 
 from __future__ import annotations
