@@ -36,17 +36,7 @@ from pyspark.sql.types import (
 Values = st.SearchStrategy[Any]
 
 # By these, files are put into folders.
-IN_FOLDERS = [
-    *"%/ä:?*'\"\
- ",
-    "a b",
-    "%20",
-    "a/b",
-    "日本",
-    "..",
-    "a=b",
-    None,
-]
+IN_FOLDERS = [*"%/ä:?*'\"\\\n ", "a b", "%20", "a/b", "日本", "..", "a=b", None]
 
 EXAMPLES = pytest.mark.parametrize(
     "examples",

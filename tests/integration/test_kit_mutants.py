@@ -174,7 +174,6 @@ TAKES_LONG = {
     kit_sink_mutants.nothing_left,
     kit_sink_mutants.server_restarted,
     kit_sink_mutants.server_slow,
-    kit_sink_mutants.two_queries,
 }
 QUICK = [case for case in MUTANTS if case[2] not in TAKES_LONG]
 
