@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import statistics
+import subprocess
 import threading
 import time
 import zlib
@@ -18,6 +21,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import psutil
+import pyarrow
+import pyspark
+
+from tutorial_pkg.session.java import find_java
 
 ROUNDS = 3  # of a part in one pass; `run.py` makes two
 SAMPLE_SECONDS = 0.25
@@ -57,6 +64,7 @@ class Result:
 
     `others` is the share of the machine's CPU time that other programs took meanwhile; `probes`
     are the seconds of the same piece of work before and after; `figures` is what is no series.
+    `date` and `machine` say when and where.
     """
 
     title: str
@@ -66,6 +74,8 @@ class Result:
     probes: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
+    date: str = ""
+    machine: str = ""
 
     @classmethod
     def from_json(cls, path: Path) -> Result:
@@ -82,7 +92,7 @@ class Result:
         }
         others = max(self.others, later.others)
         probes = self.probes + later.probes
-        return Result(self.title, series, memory, others, probes, later.notes, later.figures)
+        return replace(later, series=series, memory=memory, others=others, probes=probes)
 
     def find(self, group: str, name: str) -> Series:
         return next(s for s in self.series if (s.group, s.name) == (group, name))
@@ -235,9 +245,32 @@ def parse(
 def finish(given: argparse.Namespace, result: Result, watch: Watch) -> None:
     """Print the result, and write it where `--json` says."""
     result.memory, result.others, result.probes = watch.memory, watch.others(), watch.probes
+    result.date, result.machine = time.strftime("%Y-%m-%d"), machine()
     print("\n".join([*table(result), *result.notes]))
     if given.json:
-        given.json.write_text(json.dumps(asdict(result)))
+        given.json.write_text(json.dumps(asdict(result), indent=1) + "\n")
+
+
+def machine() -> str:
+    """This machine, and the versions that were measured."""
+    memory = psutil.virtual_memory().total / 2**30
+    return (
+        f"{os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB, {platform.system()}; "
+        f"Python {platform.python_version()}, PySpark {pyspark.__version__}, "
+        f"PyArrow {pyarrow.__version__}, Java {find_java().release}"
+    )
+
+
+def _processor() -> str:
+    """The processor's name, as far as the system tells."""
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        names = [x for x in information.read_text().splitlines() if x.startswith("model name")]
+        return names[0].partition(": ")[2] if names else platform.machine()
+    done = subprocess.run(
+        ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or platform.machine()
 
 
 def table(result: Result) -> list[str]:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import subprocess
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import psutil
-import pyarrow
-import pyspark
 from bench_latency import PAIRS, TO_FILE, TO_ROW
 from bench_startup import AS_IT_COMES, FIRST_ROW, FROM_PYTHON, FROM_ZIP, START_SPARK
 from matplotlib.figure import Figure
 from measure import Result, Series, table
-
-from tutorial_pkg.session.java import find_java
 
 Results = dict[str, Result]
 
@@ -40,13 +33,13 @@ OUR_NAMES = ("file_lines", "cpu_log")
 OURS, THEIRS = "tab:blue", "tab:gray"
 
 
-def write_report(results: Results, folder: Path, date: str, again: list[str]) -> None:
+def write_report(results: Results, folder: Path) -> None:
     """Write `RESULTS.md` and its plots into `folder`."""
     plot_bursts(results, folder / "bursts.png")
     plot_latency(results, folder / "latency.png")
     plot_rates(results, folder / "rates.png")
     parts = [
-        *heading(results, date, again),
+        *heading(results),
         *targets(results),
         *single_lines(results["latency"]),
         *network(results["network_lines"]),
@@ -64,17 +57,15 @@ def write_report(results: Results, folder: Path, date: str, again: list[str]) ->
 # ---- What was measured, where, and whether anybody disturbed it --------------------------------
 
 
-def heading(results: Results, date: str, again: list[str]) -> list[str]:
-    memory = psutil.virtual_memory().total / 2**30
+def heading(results: Results) -> list[str]:
     return [
         "# Measured, side by side",
         "",
-        f"Written by `make bench` on {date}."
-        + (f" Measured afterwards, each by itself: {', '.join(again)}." if again else ""),
+        "Written by `make bench` from `results/`. Each part can be measured again by itself, with "
+        "`python benchmarks/run.py PART`, so each has its date:",
         "",
-        f"- Machine: {os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB, {platform.system()}",
-        f"- Versions: Python {platform.python_version()}, PySpark {pyspark.__version__}, "
-        f"PyArrow {pyarrow.__version__}, Java {find_java().release}",
+        *_when_and_where(results),
+        "",
         f"- {_disturbance(results)}",
         f"- {_evenness(results)}",
         "- Method: lines of 77 bytes; contestants take turns in one session (A B A B), after "
@@ -84,13 +75,21 @@ def heading(results: Results, date: str, again: list[str]) -> list[str]:
     ]
 
 
+def _when_and_where(results: Results) -> list[str]:
+    parts = defaultdict(list)
+    for name, result in results.items():
+        parts[result.date, result.machine].append(name)
+    rows = [f"| {date} | {machine} | {', '.join(of)} |" for (date, machine), of in parts.items()]
+    return ["| date | machine and versions | parts |", "|---|---|---|", *rows]
+
+
 def _passes(results: Results) -> str:
     """No two JVMs compile the same code alike, so that one pass says less than two."""
-    if all(len(result.probes) == 2 for result in results.values()):  # before and after
-        return "each part ran once, so that the luck of one JVM is in the ratios"
+    once = [name for name, result in results.items() if len(result.probes) == 2]  # before, after
     return (
-        "all parts run twice, some time apart, in new processes, since no two JVMs compile the "
-        "same code alike; medians over the runs of both"
+        "parts run twice, some time apart, in new processes, since no two JVMs compile the same "
+        "code alike; medians over the runs of both"
+        + (f" (once only: {', '.join(once)})" if once else "")
     )
 
 
@@ -117,18 +116,6 @@ def _evenness(results: Results) -> str:
         f"{told} before and after the parts. **The machine was slower at times**, as it is when it "
         f"shares its host; times its best: {', '.join(slow)}."
     )
-
-
-def _processor() -> str:
-    """The processor's name, as far as the system tells."""
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        names = [x for x in information.read_text().splitlines() if x.startswith("model name")]
-        return names[0].partition(": ")[2] if names else platform.machine()
-    done = subprocess.run(
-        ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or platform.machine()
 
 
 CLIENTS = (  # section, group, series, what is told of it, aim

@@ -1,12 +1,12 @@
 """All benchmarks, one after the other, twice; writes `RESULTS.md` and plots beside this file.
 
-    python benchmarks/run.py [--peers] [--once] [--smoke] [--again SECTION ...] [--report]
+    python benchmarks/run.py [SECTION ...] [--peers] [--once] [--smoke] [--report]
 
-`--peers` adds Flink and Bytewax. `--once` is for those in a hurry: one pass, and the page says so.
-`--smoke` is for trying out: little work, and the results go to `.work/bench/`. `--again` measures
-single sections, anew or because a run broke off before them, and keeps the rest of the last run;
-the page says so. `--report` measures nothing: it writes the last run's results again, for work on
-the page's text.
+What each section has found is kept in `results/`, with its date. Where sections are named, only
+these are measured, and the page has the others as they are there. `--peers` adds Flink and Bytewax.
+`--once` is for those in a hurry: one pass, and the page says so. `--smoke` is for trying out:
+little work, and everything goes to `.work/bench/`. `--report` measures nothing: it writes the page
+again, for work on its text.
 
 Twice, because no two JVMs compile the same code in the same way, and because a machine may be
 slower for some minutes: with one pass, ratios of two runs differed by up to a fifth. Without peers
@@ -16,11 +16,8 @@ it takes half an hour on two cores, with them an hour.
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
@@ -46,35 +43,24 @@ SECTIONS = (
     "lake",
     "limits",
 )
+PEERS = "peers"
 Passes = tuple[int, ...]
 PASSES: Passes = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}
 SMOKE_OF = {"startup": {"rounds": 1}, "latency": {"lines": 10, "rounds": 1}}  # where it differs
-RUN = "run.json"  # when it ran, and what was measured afterwards
 
 
 def measure(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
     """Run each benchmark in a process of its own, so that none finds the memory of another."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    run = {"date": time.strftime("%Y-%m-%d"), "again": []}
-    (folder / RUN).write_text(json.dumps(run))  # first: `--again` completes a run that breaks off
-    measure_passes(sections, passes, smoke, folder)
-
-
-def measure_passes(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
     for number in passes:
         for section in sections:
             print(f"\n{section}, pass {number}", flush=True)
             command = [sys.executable, HERE / f"bench_{section}.py", *options_of(section, smoke)]
-            subprocess.run([*command, "--json", folder / f"{section}.{number}.json"], check=True)
-
-
-def measure_again(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
-    run = json.loads((folder / RUN).read_text())
-    measure_passes(sections, passes, smoke, folder)
-    run["again"] = sorted({*run["again"], *sections})
-    (folder / RUN).write_text(json.dumps(run))
+            found = folder / f"{section}.{number}.json"
+            subprocess.run([*command, "--json", found], check=True)
+            if number == passes[0]:  # what an earlier run's later passes found goes with the first
+                for old in {*folder.glob(f"{section}.*.json")} - {found}:
+                    old.unlink()
 
 
 def options_of(section: str, smoke: bool) -> list[str]:
@@ -94,26 +80,30 @@ def result_of(section: str, folder: Path) -> Result | None:
 
 
 def report(folder: Path, target: Path) -> None:
-    results = {name: result_of(name, folder) for name in (*SECTIONS, "peers")}
+    results = {name: result_of(name, folder) for name in (*SECTIONS, PEERS)}
     measured = {name: result for name, result in results.items() if result}
-    write_report(measured, target, **json.loads((folder / RUN).read_text()))
+    missing = [name for name in SECTIONS if name not in measured]
+    if missing:
+        sys.exit(f"not measured yet, so there is no page: run.py {' '.join(missing)}")
+    write_report(measured, target)
     print(f"\nwritten: {target / 'RESULTS.md'}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="only these")
     parser.add_argument("--peers", action="store_true", help="Flink and Bytewax as well")
     parser.add_argument("--once", action="store_true", help="one pass instead of two")
     parser.add_argument("--smoke", action="store_true", help="little work, only to try it out")
-    parser.add_argument("--again", nargs="+", choices=(*SECTIONS, "peers"), help="only these")
-    parser.add_argument("--report", action="store_true", help="only write the last results again")
+    parser.add_argument("--report", action="store_true", help="only write the page again")
     given = parser.parse_args()
-    folder = work_dir("bench") / ("smoke" if given.smoke else "results")
-    passes = PASSES[:1] if given.once else PASSES
-    if given.again:
-        measure_again(given.again, passes, given.smoke, folder)
-    elif not given.report:
-        measure((*SECTIONS, "peers") if given.peers else SECTIONS, passes, given.smoke, folder)
+    if unknown := {*given.sections} - {*SECTIONS, PEERS}:
+        parser.error(f"no such section: {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    folder = work_dir("bench", "smoke") if given.smoke else HERE / "results"
+    folder.mkdir(exist_ok=True)
+    if not given.report:
+        sections = given.sections or ((*SECTIONS, PEERS) if given.peers else SECTIONS)
+        measure(sections, PASSES[:1] if given.once else PASSES, given.smoke, folder)
     report(folder, work_dir("bench") if given.smoke else HERE)
 
 
