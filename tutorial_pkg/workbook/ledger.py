@@ -26,8 +26,9 @@ first line of the reply says how many lines follow. Each is a number, a space an
     > bolts
     < OK 119
 
-`till-7` books two lines: both or none, side by side. 2041 is the memo of `till-7`. It may be any
-word, and it is kept in the same step. The reply has the number of the last line.
+`till-7` books two lines (the 2 says so): both or none, with consecutive numbers. 2041 is the memo
+of `till-7`. It may be any word, and it is stored in the same step as the lines. The reply has the
+number of the last line.
 
     > MEMO orders till-7
     < OK 2041
@@ -36,13 +37,13 @@ The memo of the last BOOK by `till-7` in this book, or `-` if there was none.
 
 What to be prepared for:
 
-- `BUSY 0.05`: nothing was done. Ask again after so many seconds.
+- `BUSY 0.05`: nothing was done. Ask again after that many seconds.
 - `NO …`: the request is wrong, and the text says why. The connection is closed. Do not repeat it.
 - Pages are counted from the newest entry at that moment. Others book while you turn pages.
 - A reply may take a second.
-- The ledger is restarted at times. A connection then breaks, also in the middle of a reply, and
-  for some seconds a new one is refused. What was answered with OK is on disk. What was not
-  answered has been done or has not.
+- The ledger is restarted at times. A connection then breaks, perhaps in the middle of a reply, and
+  for some seconds new ones are refused. What was answered with OK is on disk. What was not
+  answered may have been done, or not.
 - Names and memos are words of at most 100 letters, a line has at most 1,000 bytes, and one BOOK
   at most 10,000 lines. A connection is closed after a minute of silence.
 """

@@ -43,7 +43,8 @@ class Answered(NamedTuple):
 class Weather:
     """The service, in a thread of this process; `url` is where. `close` ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: int = PAGE) -> None:
+        self._page = page
         self.requests: list[Answered] = []
         self._readings: dict[str, list[float]] = defaultdict(list)
         self._alarms: dict[str, list[str]] = defaultdict(list)
@@ -87,7 +88,7 @@ class Weather:
 
     def page(self, station: str, first: int) -> dict[str, Any]:
         with self._lock:
-            degrees = self._readings[station][first : first + PAGE]
+            degrees = self._readings[station][first : first + self._page]
         readings = [{"id": first + n, "degrees": one} for n, one in enumerate(degrees)]
         return {"readings": readings, "next": first + len(readings)}
 

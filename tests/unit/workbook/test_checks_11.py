@@ -86,6 +86,8 @@ test_11_1 = tried(
         "What follows the last newline is no line",
     ),
     (client(("self.socket.close()", "pass")), "`close` closes the socket"),
+    (client(("socket.close()", "socket.shutdown(1)")), "`close` closes the socket"),
+    (client(("(0.2)", "(1.5)")), "`fill` may wait for 1.5 seconds"),
     (client(("def fill", "def receive")), "`fill` raised AttributeError"),
     (client(("line.decode()", "line.decode().strip()")), "not strip() or splitlines()"),
     (client(("in lines:", "in filter(None, lines):")), "it may be empty: use split(b'\\n')"),
@@ -143,4 +145,5 @@ test_11_2 = tried(
     (AConnectionARow, "It opens a connection for each row"),
     (sender(("self.socket.sendall", "self.kept =")), "0 lines arrived"),
     (sender(("self.socket.close()", "pass")), "`close` closes the socket"),
+    (sender(("socket.close()", "socket.shutdown(1)")), "`close` closes the socket"),
 )

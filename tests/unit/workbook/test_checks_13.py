@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import random
@@ -46,11 +47,21 @@ def one_page_read(context: Any, split: str, start: int, end: int) -> Any:
     return [(one["id"], one["degrees"]) for one in readings if one["id"] < end]
 
 
-def reads_whole_pages(context: Any, split: str, start: int, end: int) -> Any:
-    for first in range(start // 100 * 100, end, 100):
-        for one in page_at(context, first)["readings"]:
-            if one["id"] < end:
-                yield one["id"], one["degrees"]
+def read_by_hundreds(context: Any, split: str, start: int, end: int) -> Any:
+    for first in range(start, end, 100):
+        yield from one_page_read(context, split, first, end)
+
+
+def latest_to_a_short_page(context: Any, split: str, start: int) -> int:
+    while True:
+        page = page_at(context, start)
+        start = page["next"]
+        if len(page["readings"]) < 100:
+            return start
+
+
+def read_from_the_hundred(context: Any, split: str, start: int, end: int) -> Any:
+    return read(context, split, start // 100 * 100, end)
 
 
 def latest_from_0(context: Any, split: str, start: int) -> int:
@@ -66,13 +77,15 @@ test_13_1 = tried(
     ((latest, read), "✓ To the last page"),
     (latest, "Two functions are wanted"),
     ((latest, None), "Two functions are wanted"),
-    ((one_page_latest, read), "told the end of one page, 100"),
+    ((one_page_latest, read), "told the end of one page, 70"),
     ((lambda *_: 249, read), "must be 250, the next unread position; yours is 249"),
     ((lambda *_: 250, read), "Nothing was measured: `latest` must stay at 0"),
     ((lambda *_: None, read), "must be 250"),
     ((latest, one_page_read), "read(…, 0, 250) took one page of several"),
     ((latest, changed(read, ('if reading["id"] < end', "if True"))), "read beyond `end`"),
-    ((latest, reads_whole_pages), "read what was before `start`"),
+    ((latest, read_from_the_hundred), "read what was before `start`"),
+    ((latest, read_by_hundreds), "must give 250 rows"),
+    ((latest_to_a_short_page, read), "told the end of one page, 70"),
     (
         (latest, changed(read, ('yield reading["id"], reading["degrees"]', "yield reading"))),
         "must yield (id, degrees)",
@@ -145,6 +158,11 @@ test_13_2 = tried(
     (patient(("sleep(seconds)", "pass"), ("left - seconds", "left")), "Retry-After: 3"),
     (patient(("seconds > left", "seconds > 3")), "it returned the 429"),
     (patient(("seconds > left", "pause > 8")), "It slept for [3600.0] seconds"),
+    (patient(("seconds > left", "seconds >= left")), "it returned the 503: ask again"),
+    (
+        patient(('headers["Retry-After"] or pause', 'headers["Retry-After"] or 0) or float(pause')),
+        "instead of [1, 1, 1",
+    ),
     (
         patient(("return status, headers, content", "return content")),
         "Return what `ask()` returned",
@@ -169,6 +187,7 @@ def key(context: Any, number: int) -> str:
 
 
 counting = itertools.count()
+cached = functools.cache(lambda context, number: str(next(counting)))
 
 
 def with_(*edits: tuple[str, str]) -> Any:
@@ -183,6 +202,7 @@ test_13_3 = tried(
     (lambda context, number: f"{key(context, number)}\n", "a str of plain letters"),
     (lambda context, number: str(random.random()), "Called twice for one row it gave two keys"),
     (lambda context, number: f"{key(context, number)}-{next(counting)}", "it gave two keys"),
+    (lambda context, number: cached(id(context), number), "it gave two keys"),
     (with_(("{context.query}-", "")), "Rows that differ in `query` have the same key"),
     (with_(("{context.batch}-", "")), "Rows that differ in `batch` have the same key"),
     (with_(("{context.index}-", "")), "Rows that differ in `index` have the same key"),

@@ -67,5 +67,14 @@ test_17_2 = tried(
     (changed(publish, ("AlreadyExistsError", "KeyError")), "AlreadyExistsError: catch it"),
     (changed(publish, (SAME, "False")), "A crash came before Spark noted"),
     (changed(publish, (SAME, "True")), "It must stay, and you return False"),
+    (changed(publish, ("== content", "in content")), "It must stay, and you return False"),
+    (
+        changed(publish, (SAME, "content in bytes(store.get(name).bytes())")),
+        "It must stay, and you return False",
+    ),
+    (
+        changed(publish, (SAME, "store.head(name)['size'] == len(content)")),
+        "It must stay, and you return False",
+    ),
     (changed(publish, ("return True", "return None")), "The name is free: write it"),
 )

@@ -55,6 +55,7 @@ test_21_1 = tried(
     (changed(ask, ("*lines]", "*lines][:1]")), "must send b'BOOK orders me 1 2\\nnuts\\nbolts\\n'"),
     (changed(ask, ('utf-8"', 'latin-1"')), "Text is UTF-8"),
     (changed(ask, ("return [rest] +", "return")), "Return what is behind OK"),
+    (changed(ask, ("timeout=5", "timeout=0.5")), "A reply may take a second"),
     (
         changed(ask, ('request.startswith("PAGE")', "rest.isdecimal()")),
         "it waits for more. Read as many",
@@ -109,6 +110,13 @@ test_21_2 = tried(
         "do not begin at page 0",
     ),
     (changed_read(("patiently(", "(lambda work: work())(")), "It raised"),
+    (
+        changed_read(
+            ('number, _, text = line.partition(" ")', "number, text = line.split(None, 1)")
+        ),
+        "A row is",
+    ),
+    (source_of(changed(latest, ("(context, book)", '(context, "orders")')), read), "did not come"),
 )
 
 
@@ -134,6 +142,7 @@ test_21_3 = tried(
         ),
         "the reply was lost, the lines were booked",
     ),
+    (changed_commit(("{context.options.book}", "copies")), "lines are missing in the book"),
     (
         changed_commit(
             ("!= [memo]", "< [memo]"),

@@ -17,6 +17,7 @@ from tutorial_pkg.workbook.checks.trial import Buffer, context_of
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
 PATIENCE = 5.0  # seconds: ten times as long as `fill` may wait, so that a slow machine passes
+LONGEST_WAIT = 0.5  # seconds, of a `fill` for which there is nothing
 HOST = "127.0.0.1"
 
 
@@ -44,6 +45,12 @@ class _Server(socketserver.ThreadingTCPServer):
         with suppress(OSError):  # the client closed before it had read all
             self._talk(request)
         self.ended.set()
+
+
+def _connections(state: Any) -> list[socket.socket]:
+    """The learner's open ones."""
+    sockets = [each for each in vars(state).values() if isinstance(each, socket.socket)]
+    return [each for each in sockets if each.fileno() >= 0]
 
 
 def _read_to_end(connection: socket.socket, received: bytearray) -> None:
@@ -84,8 +91,11 @@ def check_11_1(answer: Any) -> str:
         with _Server(talk) as server:
             state = answer(context_of(port=server.port))
             _read_all(state, go_on)
+            for wait in (connection.gettimeout() or 0 for connection in _connections(state)):
+                if wait > LONGEST_WAIT:
+                    raise Wrong(f"`fill` may wait for {wait} seconds: use settimeout(0.5).")
             state.close()
-            if not server.ended.wait(PATIENCE):
+            if not server.ended.wait(PATIENCE) or _connections(state):
                 raise Wrong("The server still has a connection: `close` closes the socket.")
     finally:
         go_on.release(len(PIECES))
@@ -178,7 +188,7 @@ def check_11_2(answer: Any) -> str:
         state.close()
         closed = server.ended.wait(PATIENCE)
     _compare_text(received.decode(errors="replace"), rows)
-    if not closed:
+    if not closed or _connections(state):
         raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")
     return "Each row is a line, and `close` leaves nothing behind."
 

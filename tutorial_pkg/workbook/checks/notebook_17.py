@@ -52,7 +52,8 @@ def _set(found: Any) -> Any:
 
 # ---- Exercise 2: of two drivers one wins ---------------------------------------------------------
 
-NAME, OURS, THEIRS = "manifest-7", b"ours", b"theirs"
+NAME, OURS = "manifest-7", b"ours"
+THEIRS = (b"theirs", b"ours, but longer", b"our", b"hers")
 _TAKEN = "Another driver has written this manifest. It must stay, and you return False."
 
 
@@ -79,12 +80,13 @@ class Busy:
 def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     """Does `answer` write a manifest so that one of two drivers wins, and knows it?"""
     _try(answer, Busy(), True, "The name is free: write it, and return True.")
-    taken = Busy()
-    taken.put(NAME, THEIRS)
-    _try(answer, taken, False, _TAKEN)
+    for theirs in THEIRS:
+        taken = Busy()
+        taken.put(NAME, theirs)
+        _try(answer, taken, False, _TAKEN)
     _try(
         answer,
-        Busy(before=THEIRS),
+        Busy(before=THEIRS[0]),
         False,
         "Another driver wrote it right before your put. Looking first does not help, as it may "
         'come between the two: put it with mode="create".',
@@ -103,7 +105,7 @@ def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bool, hi
     except AlreadyExistsError:
         raise Wrong(f"It raised AlreadyExistsError: catch it. {hint}") from None
     there = _content(store)
-    if found is not wanted or there != (OURS if wanted else THEIRS):
+    if found is not wanted or (there == OURS) is not wanted:
         raise Wrong(f"It returned {found!r}, and the store has {there!r}. {hint}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socketserver
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class Reply(NamedTuple):
     wanted: list[str] | type[Exception]
     hint: str
     lines: tuple[str, ...] = ()
+    seconds: float = 0.0  # before it comes
 
 
 _REPLIES = [
@@ -74,6 +76,7 @@ _REPLIES = [
     Reply("PAGE orders 0", b"OK 1\n117 nu", OSError, "The reply was cut: a line has no newline."),
     Reply("LAST orders", b"BUSY 0.05\n", OSError, "BUSY: nothing was done."),
     Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: it is of no use to repeat it."),
+    Reply("LAST orders", b"OK 117\n", ["117"], "A reply may take a second.", seconds=1.0),
 ]
 
 
@@ -98,6 +101,7 @@ class _OneReply(socketserver.StreamRequestHandler):
         try:
             for _ in range(1 + len(case.lines)):
                 server.got += self.rfile.readline()
+            time.sleep(case.seconds)
             self.wfile.write(case.reply)
             if isinstance(case.wanted, list):
                 self.rfile.read()  # until the client closes
@@ -158,6 +162,7 @@ def _named(error: type[Exception]) -> str:
 
 # ---- Exercise 2: the source ----------------------------------------------------------------------
 
+ORDERS, COPIES = "shop", "archive"  # not what the documentation names
 MANY = 120  # entries: more than two pages
 FAR = 3_000
 MOST_IN_A_CHECK = 2_000  # requests
@@ -198,9 +203,14 @@ def _ledger() -> Iterator[LedgerServer]:
 
 def _feed(server: LedgerServer, count: int) -> None:
     """Beside the connections, so that no trouble befalls it."""
-    last = server.books.last("orders")
-    texts = [f"order {number}" for number in range(last + 1, last + count + 1)]
-    server.books.book("orders", "check", str(last), texts)
+    last = server.books.last(ORDERS)
+    texts = [_text(number) for number in range(last + 1, last + count + 1)]
+    server.books.book(ORDERS, "check", str(last), texts)
+
+
+def _text(number: int) -> str:
+    """Spaces belong to it."""
+    return f" order {number} "
 
 
 @exercise()
@@ -210,18 +220,18 @@ def check_21_2(answer: Any) -> str:
     if getattr(answer, "reads_log", False):
         raise Wrong("This source needs a log. The ledger can be asked again: use `replayable`.")
     with _ledger() as server:
-        reader = answer({"address": server.address, "book": "orders", **_SOON}).streamReader(_ENTRY)
+        reader = answer({"address": server.address, "book": ORDERS, **_SOON}).streamReader(_ENTRY)
         start = reader.initialOffset()
         _must_read(reader, start, latest(reader, start), 0, "an empty book")
         _feed(server, MANY)
         middle = latest(reader, start)
-        _must_read(reader, start, middle, MANY, "a book")
+        _must_read(reader, start, middle, MANY, f"the book {ORDERS}")
         server.trouble = _while_others_book(server)
         _must_read(reader, start, middle, MANY, "while others book")
         server.trouble = _Trouble("", BUSY, "", CUT, LOST, SLOW)
         end = latest(reader, middle)
         _must_read(reader, start, middle, MANY, "a ledger that is busy, breaks off and is slow")
-        _must_read(reader, middle, end, server.books.last("orders"), "the next batch", MANY)
+        _must_read(reader, middle, end, server.books.last(ORDERS), "the next batch", MANY)
         _must_not_turn_all_pages(reader, start, middle, server)
         reader.stop()
     return "Each entry once, in order, and the same again for the same offsets."
@@ -263,8 +273,11 @@ def _rows(reader: Any, start: Any, end: Any) -> list[dict[str, Any]]:
             for batch in copied(reader).read(copied(part)):
                 rows += batch.to_pylist()
     for row in rows:
-        if list(row) != ["number", "text"] or row["text"] != f"order {row['number']}":
-            raise Wrong(f"A row is {row}: the schema is `number LONG, text STRING`.")
+        if list(row) != ["number", "text"] or row["text"] != _text(row["number"]):
+            raise Wrong(
+                f"A row is {row}: the schema is `number LONG, text STRING`, and the text is what "
+                "follows the first space, as it is."
+            )
     return rows
 
 
@@ -275,7 +288,7 @@ def _must_not_turn_all_pages(reader: Any, start: Any, end: Any, server: LedgerSe
     asked = len(counted.requests)
     if asked > MOST_REQUESTS:
         raise Wrong(
-            f"The {MANY} oldest entries of {server.books.last('orders')} took {asked} requests: "
+            f"The {MANY} oldest entries of {server.books.last(ORDERS)} took {asked} requests: "
             "do not begin at page 0. LAST tells on which page an entry is, or on a later one."
         )
 
@@ -304,10 +317,10 @@ def check_21_3(answer: Any) -> str:
 
 
 class _SinkTrial:
-    """Batches for the book "copies"; what must be in it by now."""
+    """Batches for a book; what must be in it by now."""
 
     def __init__(self, sink: Any, server: LedgerServer) -> None:
-        options = {"address": server.address, "book": "copies", **_SOON}
+        options = {"address": server.address, "book": COPIES, **_SOON}
         self._writer = sink(options).streamWriter(_ROW, False)
         self._server, self._batch, self._wanted = server, 0, Counter[str]()
 
@@ -320,7 +333,7 @@ class _SinkTrial:
         times = sum(request.startswith("BOOK") for request in counted.requests)
         if times > 1:
             raise Wrong(f"A batch of three tasks was booked in {times} steps: one BOOK for all.")
-        self._expect(_PARTS, "a batch of three tasks, one without rows")
+        self._expect(_PARTS, f"a batch of three tasks, one without rows, for {COPIES}")
 
     def knows_a_repeat(self) -> None:
         self._commit(self._written(_PARTS))
@@ -372,7 +385,7 @@ class _SinkTrial:
 
     def _entries(self) -> Counter[str]:
         self._server.trouble = no_trouble
-        return Counter(entries(self._server.address, "copies"))
+        return Counter(entries(self._server.address, COPIES))
 
     def _expect(self, parts: list[list[str]], when: str) -> None:
         self._wanted.update(text for part in parts for text in part)
