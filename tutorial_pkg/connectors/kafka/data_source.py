@@ -41,7 +41,7 @@ class KafkaDataSource(Format):
     timestampType INT (0 when the record was made, 1 when the broker had it, -1 none); with
     `includeHeaders` headers ARRAY<STRUCT<key: STRING, value: BINARY>>, null where there is none.
 
-    Writing, with `writeStream` in the output modes append and update:
+    Writing, with `writeStream` in the output mode append:
 
     Parallelism: a producer in each task.
     Guarantee: at least once, as Spark's own. A batch is done when all brokers in sync have its

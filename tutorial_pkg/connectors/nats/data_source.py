@@ -52,7 +52,7 @@ class NatsDataSource(Format):
     it), headers MAP<STRING, STRING>, null where there is none. Of a header that a message has twice
     it is the last value: the client hands over no other.
 
-    Writing, with `writeStream` in the output modes append and update:
+    Writing, with `writeStream` in the output mode append:
 
     Parallelism: a connection in each task.
     Guarantee: at least once; exactly once, while the stream's duplicate window (two minutes, unless
