@@ -17,6 +17,7 @@ from tests.services.secrets import sightings
 from tests.unit.objects.stores import options_of
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
+from tutorial_pkg.core.spark_versions import HAS_LIMITS
 from tutorial_pkg.processes.services import S3Server
 
 COLUMNS = """id, cast(id AS STRING) AS text, timestamp_micros(id * 1000003) AS t,
@@ -98,7 +99,8 @@ def test_from_lines_in_a_bucket_to_objects_and_back(
     endpoint = {"endpoint": place["endpoint"]}
     source = spark.readStream.format("objects").options(**endpoint, maxFilesPerTrigger="10")
     target = {**endpoint, "path": f"{place['path']}/out"}
-    once(source.load(f"{place['path']}/in"), "objects", tmp_path, **target)
+    for _ in range(1 if HAS_LIMITS else 4):  # there a query ends after a batch
+        once(source.load(f"{place['path']}/in"), "objects", tmp_path, **target)
     store.write("in/000-late.txt", b"late")
     once(source.load(f"{place['path']}/in"), "objects", tmp_path, **target)
     read = spark.read.format("objects").options(**target, format="parquet").load()

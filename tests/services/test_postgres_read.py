@@ -15,6 +15,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.services.databases import UNUSUAL, drop_database, new_database
+from tests.since import since_4_2
 from tutorial_pkg.builder import FunctionError, Options
 from tutorial_pkg.connectors.postgres import PostgresDataSource, connection, inserted, slot
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
@@ -308,6 +309,7 @@ def test_a_table_is_known_by_what_it_is_and_not_by_its_name(url: str, database: 
     assert going_on.read(start, stream.offset) == []
 
 
+@since_4_2
 def test_available_now_waits_for_writers_with_a_bound(url: str, database: Database) -> None:
     database.execute("CREATE TABLE t (id serial PRIMARY KEY)")
     stream = Stream(url, key="id", awaitWriters="true", waitSeconds=1)

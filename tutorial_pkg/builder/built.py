@@ -53,9 +53,9 @@ class BuiltSource(Built):
     reads_log = False  # so the conformance kit knows when only a running query adds rows
 
     def schema(self) -> PlainSchema:
-        # `spark.read` of a cursor needs no log, and names none.
-        warn_of_limits(self.name(), self.options, log=self.reads_log and "path" in self.options)
         options, schema = self.values(), self.parts.schema  # the time to say what is wrong
+        # `spark.read` of a cursor needs no log, and names none.
+        warn_of_limits(self.name(), options, log=self.reads_log and "path" in self.options)
         return schema(options) if callable(schema) else schema
 
 

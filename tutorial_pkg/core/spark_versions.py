@@ -7,8 +7,9 @@ its own numbers. docs/versions.md says what a user notices of it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,7 +26,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # from Spark 4.2 on
 HAS_ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")  # from Spark 4.1 on
 HAS_STATE = hasattr(GroupedData, "transformWithState")  # from Spark 4.1 on
-LIMIT_OPTIONS = ("maxRowsPerTrigger", "maxBytesPerTrigger")
 
 # ---- Limits of a batch -----------------------------------------------------------------------
 
@@ -109,9 +109,10 @@ class _SelfLimiting(DataSourceStreamReader):
         self._reader.stop()
 
 
-def warn_of_limits(name: str, given: Mapping[str, str], log: bool = False) -> None:
+def warn_of_limits(name: str, options: SimpleNamespace, log: bool = False) -> None:
     """At `load()`: what this Spark cannot do with `availableNow`, of a limit or of a log."""
-    named = [option for option in LIMIT_OPTIONS if given.get(option)]
+    given = vars(options)
+    named = [option for option in given if option.endswith("PerTrigger") and given[option]]
     if HAS_LIMITS or not (named or log):
         return
     if log:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tutorial_pkg
-from tutorial_pkg import NetworkLinesDataSource, SourceBuilder
+from tutorial_pkg import NetworkLinesDataSource, ObjectsDataSource, SourceBuilder
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.file_lines.data_source import FileLinesStreamReader
 from tutorial_pkg.core import spark_versions
@@ -99,6 +99,9 @@ def test_a_reader_stays_as_it_is_where_spark_has_limits() -> None:
 
 def test_a_limit_is_explained_at_load_where_spark_has_none(old: None, tmp_path: Path) -> None:
     given = {"path": str(tmp_path), "maxRowsPerTrigger": "10"}
+    objects = {"path": str(tmp_path), "format": "lines", "maxFilesPerTrigger": "10"}
+    with pytest.warns(UserWarning, match="so with `maxFilesPerTrigger` such a query"):
+        ObjectsDataSource(objects).schema()
     with pytest.warns(
         UserWarning, match="`availableNow`, so with `maxRowsPerTrigger` such a query"
     ):

@@ -135,8 +135,8 @@ class CpuLogDataSource(DataSource):
         return "cpu_log"
 
     def schema(self) -> str:
-        warn_of_limits(self.name(), self.options)
-        _read_options(self.options)  # asked for by `load()`: the time to say what is wrong
+        # Asked for by `load()`: the time to say what is wrong.
+        warn_of_limits(self.name(), _read_options(self.options))
         return "timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING"
 
     def writer(self, schema: StructType, overwrite: bool) -> CpuLogWriter:

@@ -184,8 +184,9 @@ class FileLinesDataSource(DataSource):
         return "file_lines"
 
     def schema(self) -> str:
-        warn_of_limits(self.name(), self.options)
-        return lines_schema(parse_file_options(OPTIONS, self.options))
+        options = parse_file_options(OPTIONS, self.options)
+        warn_of_limits(self.name(), options)
+        return lines_schema(options)
 
     def reader(self, schema: StructType) -> FileLinesReader:
         options = parse_file_options(OPTIONS, self.options)

@@ -218,8 +218,8 @@ class NetworkLinesDataSource(DataSource):
         return "network_lines"
 
     def schema(self) -> str:
-        warn_of_limits(self.name(), self.options, log=True)
         options = parse_options(self.options)
+        warn_of_limits(self.name(), options, log=True)
         metadata = f", {METADATA}" if options.includeMetadata else ""
         event_time = ", event_time TIMESTAMP" if options.eventTime else ""
         return f"value STRING{metadata}{event_time}"
