@@ -77,7 +77,7 @@ test_13_1 = tried(
     ((latest, read), "✓ To the last page"),
     (latest, "Two functions are wanted"),
     ((latest, None), "Two functions are wanted"),
-    ((one_page_latest, read), "told the end of one page, 70"),
+    ((one_page_latest, read), "reported the end of one page, 70"),
     ((lambda *_: 249, read), "must be 250, the next unread position; yours is 249"),
     ((lambda *_: 250, read), "Nothing was measured: `latest` must stay at 0"),
     ((lambda *_: None, read), "must be 250"),
@@ -85,7 +85,7 @@ test_13_1 = tried(
     ((latest, changed(read, ('if reading["id"] < end', "if True"))), "read beyond `end`"),
     ((latest, read_from_the_hundred), "read what was before `start`"),
     ((latest, read_by_hundreds), "must give 250 rows"),
-    ((latest_to_a_short_page, read), "told the end of one page, 70"),
+    ((latest_to_a_short_page, read), "reported the end of one page, 70"),
     (
         (latest, changed(read, ('yield reading["id"], reading["degrees"]', "yield reading"))),
         "must yield (id, degrees)",
@@ -142,9 +142,15 @@ test_13_2 = tried(
     (lambda ask, sleep: ask(), "it returned the 429: ask again"),
     (patient(("not in (429, 503)", "!= 503")), "it returned the 429"),
     (patient(("not in (429, 503)", "!= 429")), "it returned the 503"),
-    (patient(("status not in (429, 503)", "status == 200")), "After a 304 nobody has to wait"),
-    (patient(("status not in (429, 503)", "status < 400")), "After a 404 nobody has to wait"),
-    (patient(("status not in (429, 503)", "status < 500 and status != 429")), "After a 500 nobody"),
+    (
+        patient(("status not in (429, 503)", "status == 200")),
+        "After a 304 there is no need to wait",
+    ),
+    (patient(("status not in (429, 503)", "status < 400")), "After a 404 there is no need to wait"),
+    (
+        patient(("status not in (429, 503)", "status < 500 and status != 429")),
+        "After a 500 there is no need",
+    ),
     (
         patient(('headers["Retry-After"] or pause', "pause")),
         "sleep for [3] seconds, yours slept [1]",

@@ -65,7 +65,7 @@ test_18_2 = tried(
     (lulling(("now - advanced - LULL)", "(now - advanced > LULL) * (now - advanced))")), "by 2 s"),
     (lulling((ADVANCED, "seen[-1][0]")), "does not end the lull"),
     (lulling((ADVANCED, "seen[0][0]")), "from the arrival of the *highest*"),
-    (towards_the_clock, "may be in its future"),
+    (towards_the_clock, "may be in the future"),
     (lulling(("min(clock", "max(clock")), "when it came *first*"),
     (lambda seen, now: lag_and_lull(seen, now) and int(lag_and_lull(seen, now)), "fractions"),
 )

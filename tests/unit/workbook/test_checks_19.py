@@ -65,7 +65,7 @@ test_19_1 = tried(
     (price((TYPES, "paid LONG")), "names 1 column(s), `create` returns 2"),
     (
         price((AVERAGE, "accumulator[0] / accumulator[1]")),
-        "must return (275.75,), yours returned 275.75. It is a tuple also for one",
+        "must return (275.75,), yours returned 275.75. It must be a tuple even for one",
     ),
     (price((AVERAGE, "accumulator")), "names one column, so one value is wanted, not 2"),
     (price(("row.price", "row.amount")), "raised AttributeError"),

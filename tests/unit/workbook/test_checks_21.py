@@ -54,7 +54,7 @@ test_21_1 = tried(
     ),
     (changed(ask, ("*lines]", "*lines][:1]")), "must send b'BOOK orders me 1 2\\nnuts\\nbolts\\n'"),
     (changed(ask, ('utf-8"', 'latin-1"')), "Text is UTF-8"),
-    (changed(ask, ("return [rest] +", "return")), "Return what is behind OK"),
+    (changed(ask, ("return [rest] +", "return")), "Return what follows OK"),
     (changed(ask, ("timeout=5", "timeout=0.5")), "A reply may take a second"),
     (
         changed(ask, ('request.startswith("PAGE")', "rest.isdecimal()")),
@@ -99,7 +99,7 @@ test_21_2 = tried(
     ),
     (
         changed_read(("range(start, end)", "sorted(found)")),
-        "which is behind the batch: stop at `end`",
+        "which is beyond the batch: stop at `end`",
     ),
     (
         changed_read(("range(start, end)", "range(end - 1, start - 1, -1)")),

@@ -147,8 +147,8 @@ def _half_committed(answer: Writer, folder: Path) -> None:
     found = sorted(row["number"] for row in _seen(folder))
     if found != [0, 1, 2]:
         raise Wrong(
-            "A commit died after one of two files, and the repeated batch dealt its rows anew: "
-            f"readers see {found}. Replace a file that is there, never keep it."
+            "A commit died after one of two files, and the repeated batch dealt its rows "
+            f"differently: readers see {found}. Replace a file that is there, never keep it."
         )
 
 

@@ -116,9 +116,11 @@ def check_02_2(answer: DataFrame) -> str:
     if "Limit" in plan:
         raise Wrong("limit() collects all rows in one place first (an Exchange): leave it out.")
     if "Exchange" in plan:
-        raise Wrong("The plan has an Exchange: rows are dealt out anew. coalesce() moves none.")
+        raise Wrong(
+            "The plan has an Exchange: it moves rows to other partitions. coalesce() moves none."
+        )
     if partitions != 2:
-        raise Wrong(f"It has {partitions} partitions, and so {partitions} files: two are asked.")
+        raise Wrong(f"It has {partitions} partitions, and so {partitions} files: two are wanted.")
     if "Coalesce" not in plan:
         raise Wrong("Its two partitions are not those of `wide` put together: begin with wide.")
     if answer.count() != 8000:

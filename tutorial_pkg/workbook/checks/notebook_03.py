@@ -157,8 +157,8 @@ def _second_fault(rows: list[str], middle: dict[str, Any], end: dict[str, Any]) 
     if end == middle:
         return "`latestOffset` did not see that the file has grown. Read from start['next'] on."
     return (
-        "an offset is a place in the whole file, in bytes. Look for the newline from start['next'] "
-        "on, and read from there as well."
+        "an offset is a position in the whole file, in bytes. Look for the newline from "
+        "start['next'] on, and read from there as well."
     )
 
 

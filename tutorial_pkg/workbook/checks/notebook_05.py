@@ -38,7 +38,7 @@ def check_05_1(answer: Any) -> str:
             "distance between a line and the highest event time before it, rounded up."
         )
     if seconds > enough:
-        raise Wrong("Nothing would be late, but every result would wait longer than it need.")
+        raise Wrong("Nothing would be late, but every result would wait longer than it has to.")
     return f"{enough} seconds: nothing is late, and each result comes that much later."
 
 

@@ -83,7 +83,7 @@ def check_06_2(answer: str, begin: int) -> str:
     if second + DELAY_SECONDS in (FIRST_SECOND, LAST_SECOND):
         raise Wrong(f"{where}: the query waits {DELAY_SECONDS} seconds more; add them.")
     if second < FIRST_SECOND:
-        raise Wrong(f"{where}: too early, it is to reach {FIRST_SECOND}.")
+        raise Wrong(f"{where}: too early, it must reach {FIRST_SECOND}.")
     if second > LAST_SECOND:
         raise Wrong(f"{where}: too late, whatever B sends from before that would be dropped.")
     return "One line in which nothing happened, and all results move on."

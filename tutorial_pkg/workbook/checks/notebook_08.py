@@ -59,7 +59,7 @@ def _compare_lines(folder: Path, batch: int, lines: list[str], before: str) -> N
         raise Wrong("A repeated batch replaces its file; yours leaves the first one there.")
     if found != wanted:
         raise Wrong(
-            "The lines belong into the file as they come, each with a newline, the last one too: "
+            "The lines belong in the file as they come, each with a newline, the last one too: "
             f"{wanted!r} became {found!r}."
         )
 
@@ -95,7 +95,9 @@ def _interrupted(answer: Answer, folder: Path) -> None:
             raise Wrong(f"Half a batch is visible in {names}: drafts must not match {READERS_SEE}.")
     answer(folder, 2, iter(["e", "f"]))
     if _visible(folder).get("batch-2.csv") != _text(["e", "f"]):
-        raise Wrong("A batch that broke off and came again is not whole: begin its file anew.")
+        raise Wrong(
+            "A batch that broke off and came again is not whole: write its file from the start."
+        )
 
 
 def _text(lines: list[str]) -> str:
@@ -139,5 +141,5 @@ def _without_zeros(found: Any) -> tuple[dict[str, int], ...]:
     if not pair or not all(isinstance(each, Mapping) for each in found):
         raise Wrong(f"Two dictionaries are wanted, lost and too often; it gives {found!r}.")
     if any(times < 0 for each in found for times in each.values()):
-        raise Wrong(f"Less than none cannot be lost: it gives {found!r}. Subtract with `-`.")
+        raise Wrong(f"A negative number cannot be lost: it gives {found!r}. Subtract with `-`.")
     return tuple({line: times for line, times in each.items() if times} for each in found)

@@ -138,7 +138,9 @@ class _Trial:
         self._stage("c", "mine", 0, 1, 2)
         self._commit(0, "c")
         if self._items() != [1, 2]:
-            raise Wrong(f"The same batch came again, and `orders` has {self._items()}: see `done`.")
+            raise Wrong(
+                f"The same batch came again, and now `orders` has {self._items()}: see `done`."
+            )
         if self._staged("mine"):
             raise Wrong("A batch that comes again was staged again: delete that, too.")
         self._stage("d", "mine", 1, 3, 3, 1)

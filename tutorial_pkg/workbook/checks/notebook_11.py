@@ -208,5 +208,5 @@ def _compare_text(text: str, rows: list[str]) -> None:
         first = text[:40]
         raise Wrong(
             f"1,000 rows were given, {text.count(chr(10))} lines arrived, first {first!r}: "
-            "`sendall`, not `send`, of the text, encoded, with a newline behind it."
+            "`sendall`, not `send`, of the text, encoded, with a newline after it."
         )

@@ -129,7 +129,7 @@ def _noted_in_commit(reader: type, note: str) -> None:
             raise Wrong(f"There is no note {note} after `commit(end)`: write it there.")
         text = file.read_text().strip()
         if text != "3":
-            raise Wrong(f'3 numbers are through, and {note} says {text[:40]!r}: write end["next"].')
+            raise Wrong(f'3 numbers are done, and {note} says {text[:40]!r}: write end["next"].')
         if _read(made, None) != first:
             raise Wrong(f"After `commit`, `read` gives other rows: it must not look at {note}.")
 

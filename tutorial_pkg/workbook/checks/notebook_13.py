@@ -87,8 +87,8 @@ def _compare_end(found: Any, start: int) -> None:
         return
     if found == min(start + PAGE, THERE):
         raise Wrong(
-            f"`latest` told the end of one page, {found}: ask for the next one, from there. A page "
-            "with fewer than 100 readings need not be the last one."
+            f"`latest` reported the end of one page, {found}: ask for the next one, from there. "
+            "A page with fewer than 100 readings need not be the last one."
         )
     raise Wrong(
         f"{THERE} readings are there, so from {start} on `latest` must be {THERE}, the next unread "
@@ -177,7 +177,7 @@ def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
 def _asked_too_often(status: int) -> str:
     if status in (429, 503):
         return f"The service was busy {MOST_CALLS} times, and it asked once more: give up."
-    return f"After a {status} nobody has to wait: return it, and do not ask again."
+    return f"After a {status} there is no need to wait: return it, and do not ask again."
 
 
 def _compare_waits(answer: Callable[..., Any], script: list[Said], wanted: list[float]) -> None:
@@ -196,7 +196,7 @@ def _gives_up(answer: Callable[..., Any], script: list[Said], wanted: list[float
     if slept != wanted:
         raise Wrong(
             f"It slept for {slept} seconds and gave up, instead of {wanted}: it has "
-            f"{MOST_SECONDS:g} seconds, and gives up when the next pause is longer than the rest."
+            f"{MOST_SECONDS:g} seconds, and gives up when the next pause is longer than that."
         )
 
 
@@ -228,4 +228,4 @@ def _same_key(one: tuple[Any, ...], other: tuple[Any, ...], key: str) -> str:
     differ = [name for name, a, b in zip(names, one, other, strict=True) if a != b]
     if len(differ) > 1:
         return f"Two rows have the key {key!r}: put something between the parts, such as '-'."
-    return f"Rows that differ in `{differ[0]}` have the same key, {key!r}: it belongs into it."
+    return f"Rows that differ in `{differ[0]}` have the same key, {key!r}: it belongs in the key."

@@ -29,8 +29,8 @@ WELL = BatchMetrics(
     late_rows=0,
 )
 SLOWER = {"done_per_second": 80.0, "seconds": {"addBatch": 2.9, "triggerExecution": 3.0}}
-BOTH_RATES = "`done_per_second` is to be compared with `in_per_second`."
-WHOLE = "The whole batch is `triggerExecution`, only."
+BOTH_RATES = "`done_per_second` must be compared with `in_per_second`."
+WHOLE = "Only `triggerExecution` is the whole batch."
 
 
 def _phases(**seconds: float) -> dict[str, Any]:
@@ -39,17 +39,25 @@ def _phases(**seconds: float) -> dict[str, Any]:
 
 
 CASES = [  # in what a batch differs from one that is well
-    Case(({},), [], "A batch that is well needs no alarm."),
+    Case(({},), [], "A healthy batch needs no alarm."),
     Case(({"late_rows": 3},), ["late"], "Rows were dropped: `late_rows`."),
-    Case((SLOWER,), ["behind"], "Fewer rows were done a second than came."),
+    Case((SLOWER,), ["behind"], "Fewer rows were processed per second than arrived."),
     Case(({"done_per_second": 80.0},), [], "A batch of a tenth of a second says little."),
-    Case(({"seconds": SLOWER["seconds"]},), [], "It took long, but more was done than came."),
+    Case(
+        ({"seconds": SLOWER["seconds"]},),
+        [],
+        "It took long, but more rows were processed than arrived.",
+    ),
     Case(({**SLOWER, "late_rows": 1},), ["behind", "late"], "Both may be wrong at once."),
     Case((_phases(latestOffset=0.8, addBatch=0.4, triggerExecution=1.3),), ["behind"], WHOLE),
     Case((_phases(addBatch=0.6, triggerExecution=0.7),), [], WHOLE),
     Case(({**SLOWER, "in_per_second": 1e3, "done_per_second": 900.0},), ["behind"], BOTH_RATES),
     Case(({**SLOWER, "in_per_second": 50.0},), [], BOTH_RATES),
-    Case(({**SLOWER, "done_per_second": 100.0},), [], "As many were done as came, not fewer."),
+    Case(
+        ({**SLOWER, "done_per_second": 100.0},),
+        [],
+        "As many rows were processed as arrived, not fewer.",
+    ),
     Case((_phases(triggerExecution=1.0),), [], "One second is not longer than one."),
     Case((_phases(triggerExecution=1.01),), ["behind"], "It took longer than a second."),
 ]
@@ -96,7 +104,7 @@ def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
         except Exception as error:
             raise Wrong(f"{_hint(error)} It raised {told(error)}") from None
         if found != [{"item": [f"{name}: tea"]}, {"item": [f"{name}: milk"]}]:
-            raise Wrong(f"Each item is to become '{name}: tea', batch by batch; found {found}.")
+            raise Wrong(f"Each item must become '{name}: tea', batch by batch; found {found}.")
     return "Only the name travels."
 
 

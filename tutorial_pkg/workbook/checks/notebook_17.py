@@ -93,9 +93,9 @@ def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     )
     again = Busy()
     again.put(NAME, OURS)
-    hint = "What is there has your very content, so it counts: compare, and return True. "
+    hint = "What is there has exactly your content, so it counts: compare, and return True. "
     _try(answer, again, True, f"{hint}A crash came before Spark noted that the batch is done.")
-    _try(answer, Busy(lost=True), True, f"{hint}The answer to your put got lost on its way.")
+    _try(answer, Busy(lost=True), True, f"{hint}The answer to your put was lost on the way.")
     return "One driver wins, and each knows whether it was the one, also after a crash."
 
 

@@ -35,7 +35,7 @@ _TWO = "Since the lull began 2 s have passed, so the watermark goes on by 2 s."
 _NO_END = "An event that does not advance the watermark does not end the lull."
 _FROM = "The lull is counted from the arrival of the *highest* event time."
 _FIRST = "The highest event time rose when it came *first*; to come again is no advance."
-_NO_CLOCK = "It knows of the clock only how much time passes: event times may be in its future."
+_NO_CLOCK = "The clock tells it only how much time has passed: event times may be in the future."
 _LAG_AND_LULL = [
     *_AS_LAG,
     Case(([(1, 9)], 1 + LULL), 9 - LAG, _NOT_YET),

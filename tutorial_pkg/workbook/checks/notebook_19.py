@@ -58,7 +58,7 @@ def _look_at_result(operation: Any) -> None:
     if found != (11980 / 48,):
         raise Wrong(
             f"`finish` must return ({11980 / 48},) for 48 shares and 11,980 cents in all, "
-            f"yours returned {found!r}: do not round, whoever shows the price does."
+            f"yours returned {found!r}: do not round. Whoever shows the price may do that."
         )
 
 
@@ -73,9 +73,9 @@ def _hint(found: Any) -> str:
     if found == (250.5,):
         return "That is the average of the *trades*: a trade of 30 shares must count 30 times."
     if found == (275,):
-        return "`//` drops what is behind the point: divide with `/`."
+        return "`//` drops what comes after the decimal point: divide with `/`."
     if not isinstance(found, tuple):
-        return "It is a tuple also for one column: return (value,)."
+        return "It must be a tuple even for one column: return (value,)."
     if len(found) != 1:
         return f"`result` names one column, so one value is wanted, not {len(found)}."
     return "What was paid in all, by the number of shares?"

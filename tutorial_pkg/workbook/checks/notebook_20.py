@@ -45,7 +45,7 @@ def check_20_1(answer: Answer) -> str:
 
 def _next_step(error: Exception) -> str:
     if isinstance(error, KeyError):
-        return " Use `.get`: the table has not all tickers, and `.get` gives None for those."
+        return " Use `.get`: the table does not have all tickers, and `.get` gives None for those."
     if isinstance(error, sqlite3.OperationalError):
         return " Use `?` for each ticker, not its text: a ticker may contain a quote."
     return ""
@@ -59,7 +59,7 @@ def _compare(found: Any) -> None:
     if found["price"].to_pylist() != _BATCH["price"].to_pylist():
         raise Wrong(
             f"{found.num_rows} rows came out of {_BATCH.num_rows}, or in another order: a ticker "
-            "that the table has not keeps its row, and two rows of a ticker stay two."
+            "that is not in the table keeps its row, and two rows of a ticker stay two."
         )
     wanted = ["food", "wood", None, "food", "quotes", None]
     if found["sector"].to_pylist() != wanted:
@@ -103,8 +103,12 @@ _CASES = [  # payments as second by order, within so many seconds, second of the
     Case(({1: 11}, 10, 11.5), [0], "10 seconds after it is within 10 seconds."),
     Case(({3: 12, 0: 1}, 10, 30), [1, 2], "Each payment belongs to one order."),
     Case(({}, 10, 11), [0], "Order 1 had time until 11: with the watermark *at* 11, Spark waits."),
-    Case(({2: 1}, 10, 12.5), [0, 1, 2], "Order 2 is of second 2: a payment before it is not its."),
-    Case(({2: 2}, 10, 12.5), [0, 1], "Paid in the very second of the order is in time."),
+    Case(
+        ({2: 1}, 10, 12.5),
+        [0, 1, 2],
+        "Order 2 was made in second 2: an earlier payment cannot belong to it.",
+    ),
+    Case(({2: 2}, 10, 12.5), [0, 1], "A payment in the same second as the order is in time."),
     Case(({}, 3, 5), [0, 1], "`within` is 3 seconds here, not 10."),
 ]
 

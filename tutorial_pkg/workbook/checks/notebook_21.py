@@ -46,17 +46,17 @@ class Reply(NamedTuple):
 
 
 _REPLIES = [
-    Reply("LAST orders", b"OK 117\n", ["117"], "Return what is behind OK, in a list."),
+    Reply("LAST orders", b"OK 117\n", ["117"], "Return what follows OK, in a list."),
     Reply("LAST nothing", b"OK 0\n", ["0"], "0 is an answer, too."),
     Reply(
         "PAGE orders 0",
         b"OK 2\n117 nuts, bolts\n116  screws \n",
         ["2", "117 nuts, bolts", "116  screws "],
-        "Behind what follows OK come the lines, as they are: only the newline goes.",
+        "Then come the lines, as they are: only the newline goes.",
     ),
     Reply("PAGE orders 9", b"OK 0\n", ["0"], "A page without entries has no lines to wait for."),
     Reply("MEMO orders me", b"OK -\n", ["-"], "A memo need not be a number."),
-    Reply("MEMO orders me", b"OK 2\n", ["2"], "Only behind PAGE do lines follow."),
+    Reply("MEMO orders me", b"OK 2\n", ["2"], "Lines follow only after PAGE."),
     Reply(
         "PAGE orders 0",
         "OK 1\n1 für 3 €\n".encode(),
@@ -75,7 +75,7 @@ _REPLIES = [
     Reply("PAGE orders 0", b"OK 2\n117 nuts\n", OSError, "The reply was cut: one line of two."),
     Reply("PAGE orders 0", b"OK 1\n117 nu", OSError, "The reply was cut: a line has no newline."),
     Reply("LAST orders", b"BUSY 0.05\n", OSError, "BUSY: nothing was done."),
-    Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: it is of no use to repeat it."),
+    Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: repeating it is of no use."),
     Reply("LAST orders", b"OK 117\n", ["117"], "A reply may take a second.", seconds=1.0),
 ]
 
@@ -255,7 +255,7 @@ def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: i
     text = f"{when}: of the entries {first + 1} to {last}" if last else when
     missing, more = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
     if any(number > last for number in more):
-        raise Wrong(f"{text}, entry {max(more)} came, which is behind the batch: stop at `end`.")
+        raise Wrong(f"{text}, entry {max(more)} came, which is beyond the batch: stop at `end`.")
     if more:
         hint = "pages shift while others book, so an entry may be on two pages"
         raise Wrong(f"{text}, {min(more)} came twice: {hint}. Go by the numbers.")
@@ -337,7 +337,7 @@ class _SinkTrial:
 
     def knows_a_repeat(self) -> None:
         self._commit(self._written(_PARTS))
-        self._expect([], "the same batch again, after a crash behind the BOOK")
+        self._expect([], "the same batch again, after a crash that followed the BOOK")
         self._next([["nuts"]], "the next batch")
 
     def leaves_other_queries_alone(self) -> None:
