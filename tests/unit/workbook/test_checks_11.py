@@ -139,7 +139,12 @@ test_11_2 = tried(
     (Sender, "✓ Each row is a line"),
     (sender(("row.line", "row['line']")), "✓ Each row is a line"),
     (sender(("row.line", "row[0]")), "✓ Each row is a line"),
-    (sender(("\\n", "")), "0 lines arrived, first 'row 0 érow 1"),
+    (sender(("row.line", "row.line.strip()")), "1000 lines arrived"),
+    (
+        sender(("        self.socket.sendall", "        row.line and self.socket.sendall")),
+        "999 lines",
+    ),
+    (sender(("\\n", "")), "0 lines arrived, first 'row 1 é row 2"),
     (sender(("sendall", "send")), "`sendall`, not `send`"),
     (AllInClose, "The last line has no newline"),
     (AConnectionARow, "It opens a connection for each row"),

@@ -159,6 +159,10 @@ test_13_2 = tried(
         patient(('float(headers["Retry-After"] or pause)', 'float(headers["Retry-After"])')),
         "TypeError",
     ),
+    (
+        patient(("        if status not", "        sleep(seconds)\n        if status not")),
+        "slept [3.0]",
+    ),
     (patient(("2 * pause", "pause")), "sleep for [1, 2, 4] seconds, yours slept [1, 1, 1]"),
     (patient(("seconds > left", "False")), "at most 30 s in all"),
     (patient(("sleep(seconds)", "pass"), ("left - seconds", "left")), "Retry-After: 3"),

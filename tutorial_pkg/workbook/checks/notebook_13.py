@@ -135,9 +135,11 @@ _BUSY: Said = (503, {})
 def check_13_2(answer: Callable[..., Any]) -> str:
     """Does `answer` wait as it is told, ask again, and give up in time?"""
     for first in (200, 304, 404, 500):
-        status, _ = _patient(answer, [(first, {})])
+        status, slept = _patient(answer, [(first, {"Retry-After": "3"})])
         if status != first:
             raise Wrong(f"After a {first} it must return that answer, yours returned {status!r}.")
+        if slept:
+            raise Wrong(f"After a {first} there is no need to wait, yours slept {slept}.")
     _compare_waits(answer, [(429, {"Retry-After": "3"}), _OK], [3])
     _compare_waits(answer, [(503, {"Retry-After": "2"}), (429, {"Retry-After": "5"}), _OK], [2, 5])
     _compare_waits(answer, [_BUSY, _BUSY, _BUSY, _OK], [1, 2, 4])

@@ -42,7 +42,7 @@ class Reply(NamedTuple):
     wanted: list[str] | type[Exception]
     hint: str
     lines: tuple[str, ...] = ()
-    seconds: float = 0.0  # before it comes
+    seconds: float = 0.0  # between its halves
 
 
 _REPLIES = [
@@ -76,7 +76,13 @@ _REPLIES = [
     Reply("PAGE orders 0", b"OK 1\n117 nu", OSError, "The reply was cut: a line has no newline."),
     Reply("LAST orders", b"BUSY 0.05\n", OSError, "BUSY: nothing was done."),
     Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: repeating it is of no use."),
-    Reply("LAST orders", b"OK 117\n", ["117"], "A reply may take a second.", seconds=1.0),
+    Reply(
+        "PAGE orders 0",
+        b"OK 2\n117 nuts\n116 bolts\n",
+        ["2", "117 nuts", "116 bolts"],
+        "A reply may take a second, and come in two pieces.",
+        seconds=1.0,
+    ),
 ]
 
 
@@ -101,8 +107,10 @@ class _OneReply(socketserver.StreamRequestHandler):
         try:
             for _ in range(1 + len(case.lines)):
                 server.got += self.rfile.readline()
+            half = len(case.reply) // 2 if case.seconds else 0
+            self.wfile.write(case.reply[:half])
             time.sleep(case.seconds)
-            self.wfile.write(case.reply)
+            self.wfile.write(case.reply[half:])
             if isinstance(case.wanted, list):
                 self.rfile.read()  # until the client closes
         except TimeoutError:
