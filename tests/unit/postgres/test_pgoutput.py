@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from tutorial_pkg.connectors.postgres.pgoutput import Change, Decoder, Transaction, Unchanged
+from datetime import UTC, datetime, timedelta
 
+from tutorial_pkg.connectors.postgres.pgoutput import ABSENT, UNCHANGED, Changes, Decoder, Numbers
+
+OID = 0x4005
 RELATION = (
     b"R\0\0\x40\x05public\0t\0d\0\x02"
     b"\x01id\0\0\0\0\x14\xff\xff\xff\xff"
@@ -13,29 +16,71 @@ BEGIN = b"B\0\0\0\0\x01s\xaa\xc8\0\x03\x03\xd2`P\x07\xd8\0\0\x02\xf4"
 COMMIT = b"C\0\0\0\0\0\x01s\xaa\xc8\0\0\0\0\x01s\xaa\xf8\0\x03\x03\xd2`P\x07\xd8"
 INSERT = b"I\0\0\x40\x05N\0\x02t\0\0\0\x0210n"
 UPDATE = b"U\0\0\x40\x05K\0\x02t\0\0\0\x0210nN\0\x02t\0\0\0\x0211u"
-DELETE = b"D\0\0\x40\x05K\0\x02t\0\0\0\x0211n"
+WHOLE = b"U\0\0\x40\x05O\0\x02t\0\0\0\x0211t\0\0\0\x01aN\0\x02t\0\0\0\x0212u"
+DELETE = b"D\0\0\x40\x05K\0\x02t\0\0\0\x0212n"
 TRUNCATE = b"T\0\0\0\x01\0\0\0\x40\x05"
 ORIGIN = b"O\0\0\0\0\0\0\0\0other\0"
 
 
-def decoded(*messages: bytes) -> list[tuple[Transaction, Change]]:
-    return list(Decoder().changes(messages))
+def rows(changes: Changes, values: Numbers) -> list[tuple[bytes | None, ...] | None]:
+    """With `UNCHANGED` as what is not told."""
+    texts = zip(*map(changes.texts, values), strict=True)
+    return [
+        None
+        if ABSENT in kinds
+        else tuple(b"?" if k == UNCHANGED else t for k, t in zip(kinds, row, strict=True))
+        for kinds, row in zip(values[:, 0].T.tolist(), texts, strict=True)
+    ]
 
 
 def test_each_kind_of_change() -> None:
-    found = decoded(BEGIN, ORIGIN, RELATION, INSERT, UPDATE, DELETE, TRUNCATE, COMMIT)
-    assert [(c.operation, c.before, c.after) for _, c in found] == [
-        ("insert", None, [b"10", None]),
-        ("update", [b"10", None], [b"11", Unchanged]),
-        ("delete", [b"11", None], None),
-        ("truncate", None, None),
+    messages = [BEGIN, ORIGIN, RELATION, INSERT, UPDATE, WHOLE, DELETE, TRUNCATE, COMMIT]
+    [changes] = Decoder(OID).changes(messages)
+    before, after = (rows(changes, values) for values in changes.tuples())
+    assert list(zip(map(chr, changes.kinds), before, after, strict=True)) == [
+        ("I", None, (b"10", None)),
+        ("U", (b"10", None), (b"11", b"?")),
+        ("U", (b"11", b"a"), (b"12", b"a")),
+        ("D", (b"12", None), None),
+        ("T", None, None),
     ]
-    assert {c.relation.columns for _, c in found} == {("id", "x")}
-    assert {c.relation.types for _, c in found} == {(20, 25)}
-    [transaction] = {t for t, _ in found}
-    assert (transaction.position, transaction.id) == (0x173AAC8, 756)
-    assert transaction.committed.isoformat() == "2026-11-22T01:43:44.005080+00:00"
+    assert (changes.relation.columns, changes.relation.types) == (("id", "x"), (20, 25))
+    assert set(changes.oids()) == {OID}
+    told = zip(changes.positions, changes.ids, changes.committed, strict=True)
+    [(position, number, micros)] = {tuple(map(int, each)) for each in told}
+    assert (position, number) == (0x173AAC8, 756)
+    committed = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros)
+    assert committed.isoformat() == "2026-11-22T01:43:44.005080+00:00"
+
+
+def test_what_a_chunk_begins_with_may_have_come_with_the_one_before() -> None:
+    decoder, whole = Decoder(OID), Decoder(OID)
+    messages = [BEGIN, RELATION, INSERT, RELATION, DELETE, COMMIT]
+    found = [changes for message in messages for changes in decoder.changes([message])]
+    expected = list(whole.changes(messages))
+    assert len(found) == len(expected) == 2
+    for one, other in zip(found, expected, strict=True):
+        assert (one.relation, *one.positions, *one.ids) == (
+            other.relation,
+            *other.positions,
+            *other.ids,
+        )
+        assert [rows(one, each) for each in one.tuples()] == [
+            rows(other, each) for each in other.tuples()
+        ]
 
 
 def test_a_transaction_without_changes() -> None:
-    assert decoded(BEGIN, COMMIT) == []
+    assert list(Decoder(OID).changes([BEGIN, COMMIT])) == []
+
+
+def test_changes_outside_of_a_batch_are_left_out() -> None:
+    [changes] = Decoder(OID).changes([BEGIN, RELATION, INSERT, COMMIT])
+    for start, end, count in ((0, 0x173AAC8, 0), (0x173AAC8, 0x173AAC9, 1), (0x173AAC9, 2**62, 0)):
+        assert len(changes.between(start, end).at) == count
+
+
+def test_what_is_told_of_other_tables_is_not_of_this_one() -> None:
+    other = b"R\0\0\x40\x06public\0u\0d\0\x01\x01n\0\0\0\0\x14\xff\xff\xff\xff"
+    [first, second] = Decoder(OID).changes([BEGIN, RELATION, INSERT, other, INSERT, COMMIT])
+    assert second.relation == first.relation

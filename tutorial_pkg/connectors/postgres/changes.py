@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+import numpy as np
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg import sql
 from psycopg.adapt import Transformer
 from psycopg.pq import Format
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegralType,
     LongType,
     StringType,
+    StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -27,20 +36,35 @@ from tutorial_pkg.connectors.postgres.connection import Connection, connect, per
 from tutorial_pkg.connectors.postgres.identity import going_on, identified
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.pgoutput import (
-    Change,
+    ABSENT,
+    DELETE,
+    INSERT,
+    TRUNCATE,
+    UNCHANGED,
+    UPDATE,
+    Changes,
     Decoder,
-    Relation,
-    Transaction,
-    Tuple,
-    Unchanged,
-    Value,
+    Numbers,
 )
 from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
 
 Load = Callable[[bytes], Any]
-Row = tuple[Any, ...] | None
 NO_PUBLICATION = psycopg.errors.ObjectNotInPrerequisiteState.sqlstate
-PACKED = 10_000  # changes in a record batch, at most
+PACKED = 10_000  # messages of the log that become a record batch, at most
+PACKED_BYTES = 8 << 20
+LETTERS = sorted((INSERT, UPDATE, DELETE, TRUNCATE))
+OPERATIONS = pa.array(["delete", "insert", "truncate", "update"])
+# What Arrow parses, from PostgreSQL's texts, to the same values as the client; or not at all.
+PARSED = (
+    BooleanType,
+    IntegralType,
+    FloatType,
+    DoubleType,
+    StringType,
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+)
 
 # ---- What a row of this stream looks like --------------------------------------------------------
 
@@ -184,11 +208,26 @@ def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordB
     options = context.options
     with connect(options) as database:
         slot.confirmed(database, options, start)
-        packer = ChangePacker(context, identified(database, options.table)[0])
-        decoded = Decoder().changes(slot.messages(database, options, end))
-        changes = (each for each in decoded if start <= each[0].position < end)
-        while some := list(itertools.islice(changes, PACKED)):
-            yield packer.pack(some)
+        [oid, _] = identified(database, options.table)
+        packer, decoder = ChangePacker(context, oid), Decoder(oid)
+        for messages in _packs(slot.messages(database, options, end)):
+            for changes in decoder.changes(messages):
+                some = changes.between(start, end)
+                if len(some.at):
+                    yield packer.pack(some)
+
+
+def _packs(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """Some thousand at a time, or some megabytes: a message is a row, and may be large."""
+    pack, size = list[bytes](), 0
+    for message in messages:
+        pack.append(message)
+        size += len(message)
+        if len(pack) == PACKED or size > PACKED_BYTES:
+            yield pack
+            pack, size = [], 0
+    if pack:
+        yield pack
 
 
 # ---- Values --------------------------------------------------------------------------------------
@@ -198,67 +237,86 @@ class ChangePacker:
     """Makes record batches of this stream: texts of the log to values, by the column's type."""
 
     def __init__(self, context: SplitContext, oid: int) -> None:
-        columns, key = _struct(context.schema, "after"), _struct(context.schema, "key")
+        self._columns, self._key = _struct(context.schema, "after"), _struct(context.schema, "key")
         self._schema = RowPacker(context.schema).arrow_schema
-        self._columns, self._key = RowPacker(columns), RowPacker(key)
         self._table, self._oid = context.options.table, oid
-        self._kinds = {field.name: field.dataType for field in columns}
-        self._key_places = [columns.names.index(name) for name in key.names]
         self._transformer = Transformer()
-        self._relation: Relation | None = None
-        self._loads: list[tuple[str, int, Load]] = []
 
-    def pack(self, changes: Sequence[tuple[Transaction, Change]]) -> pa.RecordBatch:
+    def pack(self, changes: Changes) -> pa.RecordBatch:
         """Column by column. Raises `ValueError` that names the column of what does not fit."""
-        rows = [self._rows(change) for _, change in changes]
+        self._check(changes)
+        before, after = (self._rows(changes, values) for values in changes.tuples())
         known = {
-            "operation": [change.operation for _, change in changes],
-            "key": _structs(self._key, [self._key_of(after or before) for before, after in rows]),
-            "before": _structs(self._columns, [before for before, _ in rows]),
-            "after": _structs(self._columns, [after for _, after in rows]),
-            "position": [transaction.position for transaction, _ in changes],
-            "transaction": [transaction.id for transaction, _ in changes],
-            "committed": [transaction.committed for transaction, _ in changes],
+            "operation": OPERATIONS.take(pa.array(np.searchsorted(LETTERS, changes.kinds))),
+            "key": self._keys(before, after),
+            "before": before,
+            "after": after,
+            "position": pa.array(changes.positions),
+            "transaction": pa.array(changes.ids),
+            "committed": pa.array(changes.committed),
         }
-        arrays = [pa.array(known[field.name], field.type) for field in self._schema]
+        arrays = [known[field.name].cast(field.type) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _rows(self, change: Change) -> tuple[Row, Row]:
-        self._learn(change.relation)
-        return self._values(change.before), self._values(change.after, change.before)
-
-    def _key_of(self, row: Row) -> Row:
-        key = row and tuple(row[place] for place in self._key_places)
-        if key and None in key:
-            raise ValueError(
-                f"a change in `{self._table}` does not tell the primary key of its row: it has "
-                "another one now, or its REPLICA IDENTITY is another index (ALTER TABLE … REPLICA "
-                "IDENTITY DEFAULT). Begin with a new checkpoint and a new slot, with `snapshot`"
-            )
-        return key
-
-    def _learn(self, relation: Relation) -> None:
-        """Where this stream's columns are in the table, which may have been altered."""
-        if relation is self._relation:
-            return
-        if relation.oid != self._oid:
+    def _check(self, changes: Changes) -> None:
+        """Whether this stream's columns are in the table, which may have been altered."""
+        if (changes.oids() != self._oid).any():
             raise RuntimeError(
                 f"the log has changes of a table that is not the `{self._table}` of now: this one "
                 "was made again, or it is a partition, and the publication was made without "
                 "`publish_via_partition_root`. Start anew: a new checkpoint and a new `slot`"
             )
+        relation = changes.relation
         types = dict(zip(relation.columns, relation.types, strict=True))
-        wrong = [name for name, kind in self._kinds.items() if not _holds(kind, types.get(name))]
+        kinds = {field.name: field.dataType for field in self._columns}
+        wrong = [name for name, kind in kinds.items() if not _holds(kind, types.get(name))]
         if wrong:
             raise ValueError(
                 f"table `{self._table}` has lost the columns {wrong} since this query was started, "
                 "or they have other types; start it again, to read the table as it is now"
             )
-        self._relation = relation
-        places = {name: place for place, name in enumerate(relation.columns)}
-        self._loads = [
-            (name, places[name], self._load_of(kind)) for name, kind in self._kinds.items()
+
+    def _rows(self, changes: Changes, values: Numbers) -> pa.StructArray:
+        """A change without a row has null, and not a row of nulls."""
+        kind, missing = self._schema.field("after").type, values[0, 0] == ABSENT
+        if missing.all():
+            return pa.nulls(len(missing), kind)
+        arrays = [
+            self._array(field, changes, values[changes.relation.columns.index(field.name)])
+            for field in self._columns
         ]
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(missing))
+
+    def _keys(self, before: pa.StructArray, after: pa.StructArray) -> pa.StructArray:
+        """Of the row after the change, or of the one before, if there is no other."""
+        is_after, is_row = after.is_valid(), pc.or_(after.is_valid(), before.is_valid())
+        arrays = [
+            pc.if_else(is_after, after.field(name), before.field(name)) for name in self._key.names
+        ]
+        if any(pc.any(pc.and_(is_row, array.is_null())).as_py() for array in arrays):
+            raise ValueError(
+                f"a change in `{self._table}` does not tell the primary key of its row: it has "
+                "another one now, or its REPLICA IDENTITY is another index (ALTER TABLE … REPLICA "
+                "IDENTITY DEFAULT). Begin with a new checkpoint and a new slot, with `snapshot`"
+            )
+        fields = list(self._schema.field("key").type)
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=pc.invert(is_row))
+
+    def _array(self, field: StructField, changes: Changes, values: Numbers) -> pa.Array:
+        if UNCHANGED in values[0]:
+            raise ValueError(
+                f"column `{field.name}` of an UPDATE of `{self._table}` was left alone, and is too "
+                "large to be in the log all the same. ALTER TABLE … REPLICA IDENTITY FULL puts it "
+                "there for later UPDATEs; to get past this one, begin with a new checkpoint and a "
+                "new slot, with `snapshot`"
+            )
+        texts, packer = changes.texts(values), RowPacker(StructType([field]))
+        if isinstance(field.dataType, PARSED):
+            with contextlib.suppress(pa.ArrowInvalid):  # then the client says which value it is
+                return _parsed(texts, packer.arrow_schema.types[0])
+        load = self._load_of(field.dataType)
+        loaded = [None if text is None else _loaded(field.name, load, text) for text in texts]
+        return packer.pack(list(zip(loaded, strict=True))).column(0)
 
     def _load_of(self, kind: DataType) -> Load:
         """By what the column is in Spark: the log names a domain, and not what it is made of."""
@@ -266,29 +324,18 @@ class ChangePacker:
             return bytes.decode
         return self._transformer.get_loader(oid_of(kind), Format.TEXT).load
 
-    def _values(self, values: Tuple | None, older: Tuple | None = None) -> Row:
-        if values is None:
-            return None
-        if older and Unchanged in values:
-            pairs = zip(values, older, strict=True)
-            values = [old if new is Unchanged and old is not None else new for new, old in pairs]
-        return tuple(
-            None if values[place] is None else self._value(name, load, values[place])
-            for name, place, load in self._loads
-        )
 
-    def _value(self, name: str, load: Load, value: Value) -> Any:
-        if not isinstance(value, bytes):
-            raise ValueError(
-                f"column `{name}` of an UPDATE of `{self._table}` was left alone, and is too large "
-                "to be in the log all the same. ALTER TABLE … REPLICA IDENTITY FULL puts it there "
-                "for later UPDATEs; to get past this one, begin with a new checkpoint and a new "
-                "slot, with `snapshot`"
-            )
-        try:
-            return load(value)
-        except (ArithmeticError, ValueError, psycopg.DataError) as error:
-            raise ValueError(f"column `{name}` cannot hold {value.decode()!r}: {error}") from error
+def _parsed(texts: list[bytes | None], kind: pa.DataType) -> pa.Array:
+    """By Arrow. Raises its `ArrowInvalid`."""
+    array = pa.array(texts, pa.string())
+    return pc.equal(array, "t") if pa.types.is_boolean(kind) else array.cast(kind)
+
+
+def _loaded(name: str, load: Load, text: bytes) -> Any:
+    try:
+        return load(text)
+    except (ArithmeticError, ValueError, psycopg.DataError) as error:
+        raise ValueError(f"column `{name}` cannot hold {text.decode()!r}: {error}") from error
 
 
 def _holds(kind: DataType, oid: int | None) -> bool:
@@ -297,14 +344,6 @@ def _holds(kind: DataType, oid: int | None) -> bool:
     if isinstance(known, ArrayType) and isinstance(kind, ArrayType):
         known, kind = known.elementType, kind.elementType
     return oid is not None and (isinstance(kind, StringType) or type(known) is type(kind))
-
-
-def _structs(packer: RowPacker, rows: Sequence[Row]) -> pa.StructArray:
-    """What is None becomes null, and not a row of nulls."""
-    nulls = (None,) * len(packer.schema)
-    batch = packer.pack([nulls if row is None else row for row in rows])
-    missing = pa.array([row is None for row in rows])
-    return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema), mask=missing)
 
 
 # ---- The source ----------------------------------------------------------------------------------

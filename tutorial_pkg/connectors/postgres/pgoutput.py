@@ -1,27 +1,31 @@
-"""Messages of `pgoutput`, the decoder that PostgreSQL's own replicas read: bytes to changes.
+"""Messages of `pgoutput`, the decoder that PostgreSQL's own replicas read: bytes to columns.
 
-The formats: "Logical Replication Message Formats" in PostgreSQL's manual, protocol version 1.
+The formats: "Logical Replication Message Formats" in PostgreSQL's manual, protocol version 1. A
+loop in Python takes longer for a value than the server does to send it; so NumPy takes some
+thousand messages apart at once, column by column.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-NUMBERS = {form: struct.Struct(f">{form}") for form in "BHIiQq"}  # all of them are big-endian
-COUNT, SIZE = NUMBERS["H"], NUMBERS["I"]
-TEXT, NULL = b"tn"
+import numpy as np
+from numpy.typing import NDArray
 
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
-class Unchanged:
-    """A large value that an UPDATE has left alone, so that it is not in the log."""
-
-
-Value = bytes | None | type[Unchanged]  # as text, null, or not told
-Tuple = list[Value]
+BEGIN, RELATION = b"BR"
+INSERT, UPDATE, DELETE, TRUNCATE = b"IUDT"
+NEW = ord("N")  # the tuple that follows is the new row, and not the old one or its key
+ABSENT, TEXT, UNCHANGED = 0, *b"tu"  # kinds of values; a null is of another one
+EPOCH = 946_684_800_000_000  # 2000-01-01, in microseconds since 1970
+# Of a transaction: where its commit is in the log, its number, when it was; in BEGIN, at a place.
+TRANSACTION = ((">u8", 1), (">u4", 17), (">i8", 9))
+PADDING = bytes(8)  # a number may be looked up behind the last message, where it is not used
 
 
 @dataclass(frozen=True)
@@ -33,114 +37,124 @@ class Relation:
     types: tuple[int, ...]
 
 
-@dataclass
-class Change:
-    """`before` is what the table's REPLICA IDENTITY tells: by default nothing but a changed key."""
+class Chunk:
+    """Some messages, one behind the other in `data`; `at` is where each begins."""
 
-    operation: str
-    relation: Relation
-    before: Tuple | None = None
-    after: Tuple | None = None
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self.data = b"".join([*messages, PADDING])
+        sizes = np.array([len(message) for message in messages])
+        self.at = np.cumsum(sizes) - sizes
+        self.kinds = self.numbers("u1", self.at)
+
+    def numbers(self, form: str, at: Numbers) -> Numbers:
+        """The numbers of this form at these places, which are no multiples of anything."""
+        count = len(self.data) - np.dtype(form).itemsize + 1
+        return np.ndarray(count, form, self.data, strides=(1,))[at].astype(np.int64)
+
+    def values(self, at: Numbers, present: Mask, columns: int) -> tuple[Numbers, Numbers]:
+        """The values of the tuples `at` these places, and where the tuples end.
+
+        By column, then the kind, the first and the last place of the text; then by row.
+        """
+        values, at = [], np.where(present, at + 2, 0)  # behind the number of columns
+        for _ in range(columns):
+            kinds = np.where(present, self.numbers("u1", at), ABSENT)
+            size = np.where(kinds == TEXT, self.numbers(">u4", at + 1) + 4, 0)
+            values.append([kinds, at + 5, at + 1 + size])
+            at = at + 1 + size
+        return np.array(values), at
 
 
 @dataclass(frozen=True)
-class Transaction:
-    """`position` is where its commit is in the log."""
+class Changes:
+    """Changes of one table, in their order; `positions`, `ids` and `committed` are of the commits.
 
-    position: int
-    id: int
-    committed: datetime
+    `committed` is in microseconds since 1970.
+    """
 
+    chunk: Chunk
+    relation: Relation
+    kinds: Numbers
+    at: Numbers
+    positions: Numbers
+    ids: Numbers
+    committed: Numbers
 
-class Message:
-    """A message, read from left to right."""
+    def between(self, start: int, end: int) -> Changes:
+        """Those whose transactions were committed there."""
+        few = (start <= self.positions) & (self.positions < end)
+        numbers = (self.kinds, self.at, self.positions, self.ids, self.committed)
+        return Changes(self.chunk, self.relation, *(each[few] for each in numbers))
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 1
-        self.kind = data[:1]
+    def oids(self) -> Numbers:
+        return self.chunk.numbers(">u4", self.at + np.where(self.kinds == TRUNCATE, 6, 1))
 
-    def number(self, form: str) -> int:
-        """The next number, of one of `NUMBERS`."""
-        [value] = NUMBERS[form].unpack_from(self._data, self._at)
-        self._at += NUMBERS[form].size
-        return int(value)
+    def tuples(self) -> tuple[Numbers, Numbers]:
+        """The rows before and after, as `Chunk.values` tells; `ABSENT` where there is none.
 
-    def taken(self, count: int) -> bytes:
-        self._at += count
-        return self._data[self._at - count : self._at]
+        Before is what the table's REPLICA IDENTITY tells: by default only a key that has changed.
+        """
+        chunk, columns, is_row = self.chunk, len(self.relation.columns), self.kinds != TRUNCATE
+        is_old = is_row & (chunk.numbers("u1", self.at + 5) != NEW)
+        first, end = chunk.values(self.at + 6, is_row, columns)
+        second, _ = chunk.values(end + 1, is_old & (self.kinds == UPDATE), columns)
+        before, after = np.where(is_old, first, 0), np.where(is_old, second, first)
+        is_same = (after[:, :1] == UNCHANGED) & (before[:, :1] == TEXT)
+        return before, np.where(is_same, before, after)
 
-    def text(self) -> str:
-        end = self._data.index(0, self._at)
-        return self.taken(end + 1 - self._at)[:-1].decode()
-
-    def tuple(self) -> Tuple:
-        """In one loop: nearly all of a log is values."""
-        data, at, values = self._data, self._at + COUNT.size, list[Value]()
-        for _ in range(COUNT.unpack_from(data, self._at)[0]):
-            kind, at = data[at], at + 1
-            if kind == TEXT:
-                end = at + SIZE.size + SIZE.unpack_from(data, at)[0]
-                values.append(data[at + SIZE.size : end])
-                at = end
-            else:
-                values.append(None if kind == NULL else Unchanged)
-        self._at = at
-        return values
+    def texts(self, values: Numbers) -> list[bytes | None]:
+        """A column's."""
+        data = self.chunk.data
+        return [
+            data[start:end] if kind == TEXT else None
+            for kind, start, end in zip(*values.tolist(), strict=True)
+        ]
 
 
 class Decoder:
-    """Makes changes of messages; remembers the tables that they have told about."""
+    """Makes changes of messages; remembers what it was told of the table, and the transaction.
 
-    def __init__(self) -> None:
-        self._relations: dict[int, Relation] = {}
+    A change of a table with another oid has `Changes.oids`, and nothing else that is of use.
+    """
 
-    def changes(self, messages: Iterable[bytes]) -> Iterator[tuple[Transaction, Change]]:
-        """One after the other; transactions come whole, in the order of their commits."""
-        transaction: Transaction | None = None
-        for data in messages:
-            message = Message(data)
-            if message.kind == b"B":
-                transaction = _begin(message)
-            elif message.kind == b"R":
-                self._relate(message)
-            elif transaction:
-                for change in self._changes(message):
-                    yield transaction, change
+    def __init__(self, oid: int) -> None:
+        self._relation = Relation(oid, (), ())
+        self._transaction = np.zeros((len(TRANSACTION), 1), np.int64)
 
-    def _relate(self, message: Message) -> None:
-        oid = message.number("I")
-        message.text(), message.text(), message.number("B")  # schema, name, replica identity
-        columns = [_column(message) for _ in range(message.number("H"))]
-        names, types = zip(*columns, strict=True) if columns else ((), ())
-        self._relations[oid] = Relation(oid, names, types)
+    def changes(self, messages: Sequence[bytes]) -> Iterator[Changes]:
+        """Of the next messages, at least one. Transactions come in the order of their commits."""
+        chunk = Chunk(messages)
+        transactions = self._transactions(chunk)
+        relations = np.flatnonzero(chunk.kinds == RELATION).tolist()
+        is_change = np.isin(chunk.kinds, (INSERT, UPDATE, DELETE, TRUNCATE))
+        for first, end in pairwise([0, *relations, len(messages)]):
+            if chunk.kinds[first] == RELATION:
+                found = _relation(messages[first])
+                self._relation = found if found.oid == self._relation.oid else self._relation
+            rows = first + np.flatnonzero(is_change[first:end])
+            if len(rows):
+                kinds, at = chunk.kinds[rows], chunk.at[rows]
+                yield Changes(chunk, self._relation, kinds, at, *transactions[:, rows])
 
-    def _changes(self, message: Message) -> Iterator[Change]:
-        if message.kind in (b"I", b"U", b"D"):
-            yield self._row_change(message, self._relations[message.number("I")])
-        elif message.kind == b"T":
-            count = message.number("I")
-            message.number("B")  # CASCADE or RESTART IDENTITY
-            for _ in range(count):
-                yield Change("truncate", self._relations[message.number("I")])
-
-    def _row_change(self, message: Message, relation: Relation) -> Change:
-        operation = {b"I": "insert", b"U": "update", b"D": "delete"}[message.kind]
-        change, kind = Change(operation, relation), message.taken(1)
-        if kind in (b"K", b"O"):  # the old key, or the whole old row
-            change.before = message.tuple()
-            kind = message.taken(1)
-        if kind == b"N":
-            change.after = message.tuple()
-        return change
+    def _transactions(self, chunk: Chunk) -> Numbers:
+        """That of each message: three rows, see `TRANSACTION`."""
+        is_begin = chunk.kinds == BEGIN
+        begins = chunk.at[is_begin]
+        found = np.array([chunk.numbers(form, begins + place) for form, place in TRANSACTION])
+        found[2] += EPOCH
+        known = np.concatenate([self._transaction, found], axis=1)
+        self._transaction = known[:, -1:]
+        return known[:, np.cumsum(is_begin)]
 
 
-def _begin(message: Message) -> Transaction:
-    position, micros, transaction = message.number("Q"), message.number("q"), message.number("I")
-    return Transaction(position, transaction, EPOCH + timedelta(microseconds=micros))
-
-
-def _column(message: Message) -> tuple[str, int]:
-    message.number("B")  # whether it is of the key
-    name, kind = message.text(), message.number("I")
-    message.number("i")  # the type's modifier
-    return name, kind
+def _relation(message: bytes) -> Relation:
+    """Behind its oid: schema, name, identity; of each column flags, name, type, modifier."""
+    [oid] = struct.unpack_from(">I", message, 1)
+    _, _, rest = message[5:].split(b"\0", 2)
+    names, types, at = list[str](), list[int](), 3
+    for _ in range(struct.unpack_from(">H", rest, 1)[0]):
+        end = rest.index(0, at + 1)
+        names.append(rest[at + 1 : end].decode())
+        types += struct.unpack_from(">I", rest, end + 1)
+        at = end + 9
+    return Relation(oid, tuple(names), tuple(types))
