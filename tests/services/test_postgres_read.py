@@ -599,15 +599,18 @@ def test_a_slot_without_its_publication_gets_no_new_one(url: str, database: Data
         Stream(url, slot=name)
 
 
+@pytest.mark.parametrize("others", [0, 20_000])
 def test_changes_without_a_publication_are_reported_to_a_new_checkpoint(
-    url: str, database: Database
+    url: str, database: Database, others: int
 ) -> None:
-    """The server passes over them, with a warning."""
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    """The server passes over them, with a warning; to the task, if so much is read unseen."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (x text)")
     name = f"s_{url[-8:]}"
     Stream(url, slot=name)
     database.execute(f"DROP PUBLICATION {name}; INSERT INTO t VALUES (1)".encode())
     database.execute(f"CREATE PUBLICATION {name} FOR TABLE t; INSERT INTO t VALUES (2)".encode())
+    fill = "INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, %s)"
+    database.execute(fill, [others])
     with pytest.raises(FunctionError, match=f"LookupError: there was no publication `{name}` when"):
         Stream(url, slot=name).rows()
     going_on = Stream(url, slot=name, failOnDataLoss="false")

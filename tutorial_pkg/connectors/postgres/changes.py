@@ -49,7 +49,6 @@ from tutorial_pkg.connectors.postgres.pgoutput import (
 from tutorial_pkg.connectors.postgres.table_reader import arrow_rows
 
 Load = Callable[[bytes], Any]
-NO_PUBLICATION = psycopg.errors.ObjectNotInPrerequisiteState.sqlstate
 PACKED = 10_000  # messages of the log that become a record batch, at most
 PACKED_BYTES = 8 << 20
 LETTERS = sorted((INSERT, UPDATE, DELETE, TRUNCATE))
@@ -152,13 +151,8 @@ def latest(context: SplitContext, split: str, start: int) -> int:
 
 def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
     def look(database: Connection) -> int:
-        warnings: list[str | None] = []
-        database.add_notice_handler(lambda warning: warnings.append(warning.sqlstate))
-        position = slot.next_position(database, context.options, start, end, rows)
-        if NO_PUBLICATION in warnings:
-            name = context.options.slot
-            context.lost(f"there was no publication `{name}` when some changes were written")
-        return position
+        with slot.published_throughout(database, context):
+            return slot.next_position(database, context.options, start, end, rows)
 
     return persistent(context.options, look)
 
@@ -206,7 +200,7 @@ def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa
 
 def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
     options = context.options
-    with connect(options) as database:
+    with connect(options) as database, slot.published_throughout(database, context):
         slot.confirmed(database, options, start)
         [oid, _] = identified(database, options.table)
         packer, decoder = ChangePacker(context, oid), Decoder(oid)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import sql
 
-from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.builder import OptionValues, SplitContext
 from tutorial_pkg.connectors.postgres.connection import Connection, connect
 from tutorial_pkg.connectors.postgres.options import FORMAT, Table
 from tutorial_pkg.core.patience import patiently
@@ -22,10 +22,12 @@ from tutorial_pkg.core.patience import patiently
 NUMBER = "spark_number"  # the snapshot's own column
 MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise
 IDLE_BYTES = 16 << 20  # so much log of other tables makes an empty batch, to let go of it
+WHOLE_BYTES = 64 << 20  # so much makes one batch, without a look at what it is
 BUSY_SECONDS = 30
 FIRST_MESSAGES = 100  # enough to see that nobody else has the slot
 AT_ONCE = 500  # messages from the server; a message is a row, and may be large
 PLUGIN = "pgoutput"
+NO_PUBLICATION = psycopg.errors.ObjectNotInPrerequisiteState.sqlstate
 Result = TypeVar("Result")
 
 # ---- Making it, before the first batch -----------------------------------------------------------
@@ -228,6 +230,8 @@ def next_position(
     if start < 0:
         last = start + (rows or -start)
         return last if last < 0 else confirmed(database, options)
+    if rows is None and IDLE_BYTES < end - start <= WHOLE_BYTES:
+        return end  # a look would cost as much as to read it
     text = f"SELECT (max(lsn) - '0/0')::bigint FROM {PEEK}"
     most = _uncommitted(database, options, start) + (rows or MOST_MESSAGES)
     found = when_free(lambda: database.execute(text, _peeked(options, end, most)).fetchone())
@@ -246,6 +250,17 @@ def _uncommitted(database: Connection, options: OptionValues, start: int) -> int
     text = f"SELECT count(*) FROM {PEEK} WHERE lsn <= '0/0'::pg_lsn + %s::numeric"
     asked = [*_peeked(options, start, None), start]
     return int(when_free(lambda: database.execute(text, asked).fetchone() or [0])[0])
+
+
+@contextlib.contextmanager
+def published_throughout(database: Connection, context: SplitContext) -> Iterator[None]:
+    """Changes from before there was a publication are lost: the decoder warns of them."""
+    warnings: list[str | None] = []
+    database.add_notice_handler(lambda warning: warnings.append(warning.sqlstate))
+    yield
+    if NO_PUBLICATION in warnings:
+        name = context.options.slot
+        context.lost(f"there was no publication `{name}` when some changes were written")
 
 
 def messages(database: Connection, options: OptionValues, end: int) -> Iterator[bytes]:
