@@ -8,8 +8,8 @@ Changes: one transaction that inserts a twentieth of the rows, as one micro-batc
 server's own `pg_recvlogical`, which gets the same messages and throws them away.
 Writing: one micro-batch of a stream, exactly once, against one COPY of as many rows into the same
 table; and against what exactly once costs without Spark: two COPYs side by side into tables of
-their own, and an INSERT from both. The batch of a stream is its second one: the first begins with
-Spark's own preparations.
+their own, with FREEZE, and an INSERT from both. The batch of a stream is its second one: the first
+begins with Spark's own preparations.
 """
 
 from __future__ import annotations
@@ -155,9 +155,14 @@ def write_with_spark(spark: SparkSession, url: str, lines: int) -> float:
 
 
 def one_copy(url: str, files: Sequence[Path]) -> float:
-    seconds = timed(lambda: copy_into("target", url, files))
+    seconds = timed(lambda: copy_into_target(url, files))
     empty(url)
     return seconds
+
+
+def copy_into_target(url: str, files: Sequence[Path]) -> None:
+    with psycopg.connect(url) as database:
+        copy(database, "COPY target FROM STDIN (FORMAT csv)", files)
 
 
 def staged_by_hand(url: str, files: Sequence[Path]) -> float:
@@ -169,21 +174,24 @@ def staged_by_hand(url: str, files: Sequence[Path]) -> float:
 def stage_and_insert(url: str, files: Sequence[Path]) -> None:
     stages = [f"stage_{number}" for number in range(TASKS)]
     with psycopg.connect(url, autocommit=True) as database, ThreadPoolExecutor(TASKS) as tasks:
-        for stage in stages:
-            database.execute(f"CREATE UNLOGGED TABLE {stage} (LIKE target)".encode())
-        list(tasks.map(lambda stage, file: copy_into(stage, url, [file]), stages, files))
-        rows = " UNION ALL ".join(f"SELECT * FROM {stage}" for stage in stages)
+        list(tasks.map(lambda name, file: stage(name, url, file), stages, files))
+        rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in stages)
         database.execute(f"INSERT INTO target {rows}".encode())
         database.execute(f"DROP TABLE {', '.join(stages)}".encode())
 
 
-def copy_into(table: str, url: str, files: Sequence[Path]) -> None:
-    copy_in = f"COPY {table} FROM STDIN (FORMAT csv)".encode()
-    with psycopg.connect(url) as database, database.cursor().copy(copy_in) as copy:
+def stage(name: str, url: str, file: Path) -> None:
+    with psycopg.connect(url) as database:
+        database.execute(f"CREATE UNLOGGED TABLE {name} (LIKE target)".encode())
+        copy(database, f"COPY {name} FROM STDIN (FORMAT csv, FREEZE)", [file])
+
+
+def copy(database: psycopg.Connection, statement: str, files: Sequence[Path]) -> None:
+    with database.cursor().copy(statement.encode()) as rows:
         for path in files:
             with open(path, "rb") as file:
                 while chunk := file.read(CHUNK):
-                    copy.write(chunk)
+                    rows.write(chunk)
 
 
 def as_csv(url: str, lines: int, folder: Path) -> list[Path]:

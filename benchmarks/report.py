@@ -123,10 +123,17 @@ CLIENTS = (  # section, group, series, what is told of it, aim
     ("postgres", "Reading a table", "postgres, two tasks", "`postgres`, reading, of ADBC", 0.6),
     (
         "postgres",
+        "Changes",
+        "postgres, a stream's batch",
+        "`postgres`, changes, of `pg_recvlogical`",
+        0.6,
+    ),
+    (
+        "postgres",
         "Appending, exactly once",
         "postgres, a stream's batch",
         "`postgres`, exactly once, of one COPY",
-        0.5,
+        0.52,
     ),
     ("brokers", "Kafka's protocol, reading", "kafka_py", "`kafka_py`, reading, of its client", 0.6),
     ("brokers", "Kafka's protocol, writing", "kafka_py", "`kafka_py`, writing, of its client", 0.6),
