@@ -70,7 +70,7 @@ bench-long: $(READY) ## an hour at 20,000 lines a second: what grows? Writes ben
 conformance: $(READY) ## examine formats, ours, Spark's and others', and write docs/conformance.md (a quarter of an hour)
 	PYTHONPATH=. $(BIN)/python docs/conformance.py
 
-test-versions: $(READY) ## all tests on real queries with Spark 4.0 to 4.3, write docs/versions.md (some hours)
+test-versions: $(READY) ## all tests on real queries with Spark 4.0 to 4.3, write docs/versions.md (an hour or more)
 	PYTHONPATH=. nice $(BIN)/python docs/versions.py
 
 test-oldest: $(READY) ## a part of it in some minutes: Spark 4.0, and what moves from it to the newest

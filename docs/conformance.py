@@ -1,6 +1,6 @@
 """Examine this package's formats, Spark's own and others', and write docs/conformance.md.
 
-    python docs/conformance.py          all of them (some minutes)
+    python docs/conformance.py          all of them, in two processes (some minutes)
     python docs/conformance.py socket   only these anew
 
 The page is made of the newest report on each, all with the same versions: reports are kept in
@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from typing import Any, cast
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from tests.conftest import FIRST_COMPILER
 from tests.integration import kit_subjects
 from tests.versions.environments import OTHERS, other_packages
 from tutorial_pkg import __version__, start_spark
@@ -231,8 +233,8 @@ examination, on one machine; below each table stands why it is not ✓.
 
 Of `pyspark-data-sources` only `fake` can be examined: its other streams (the sources `opensky` and
 `weather`, the sinks `salesforce` and `meta_capi`) talk to services on the internet, and the rest is
-for batches. This package's formats for PostgreSQL, Kafka and NATS need a server, and are examined
-by `make test`.
+for batches. This package's formats for PostgreSQL, Kafka, NATS and lakes need a server, and are
+examined by `make soak`.
 """
 
 
@@ -322,24 +324,33 @@ def remarks(reports: dict[str, Report]) -> list[str]:
 
 def main(names: Sequence[str]) -> None:
     find_others()
+    os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)  # as for tests: no JVM lives long
+    if names:
+        examine(names)
+    else:
+        at_once = list(dict.fromkeys([*SOURCES, *SINKS]))
+        halves = [[sys.executable, __file__, *at_once[half::2]] for half in (0, 1)]
+        codes = [process.wait() for process in [subprocess.Popen(half) for half in halves]]
+        if any(codes):
+            sys.exit("an examination did not end: its error is above, the others are kept")
+    PAGE.write_text(page())
+
+
+def examine(names: Sequence[str]) -> None:
     spark = start_spark("conformance", **{"spark.ui.enabled": "false"})
     try:
-        for name in chosen(SOURCES, names):
-            told("Sources", name, examine_source(SOURCES[name][0], spark))
-        for name in chosen(SINKS, names):
-            told("Sinks", name, examine_sink(SINKS[name][0], spark))
+        for name in names:
+            if name in SOURCES:
+                keep("Sources", name, examine_source(SOURCES[name][0], spark))
+            if name in SINKS:
+                keep("Sinks", name, examine_sink(SINKS[name][0], spark))
     finally:
         stop_spark(spark)
 
 
-def chosen(described: Mapping[str, object], names: Sequence[str]) -> list[str]:
-    return [name for name in described if not names or name in names]
-
-
-def told(title: str, name: str, report: Report) -> None:
+def keep(title: str, name: str, report: Report) -> None:
     print(f"{report}\n  {report.seconds:.0f} s\n", flush=True)
     Kept(title, name).write(report)
-    PAGE.write_text(page())
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
     python docs/versions.py             all (an hour and more)
     python docs/versions.py 4.0 4.1     these anew
 
-Its table is made of the newest results of each version, which are kept in `.work/versions/results`.
+Its table has the newest results of each version, which are kept in `.work/versions/results`; what
+has not been tried here stays as the page has it.
+What is tested with each version, and what with the oldest alone, is explained on the page.
 """
 
 from __future__ import annotations
@@ -33,13 +35,18 @@ PAGE = Path(__file__).with_suffix(".md")
 MARKS = {"passed": "✓", "failed": "✗", "skipped": "–"}
 # What needs the newest Spark is the workbook's; the wheels have tests of their own.
 LEFT_OUT = ("book", "broken_queries", "checks_with_spark", "live", "readme", "upgrade")
-IGNORED = [f"--ignore=tests/integration/test_{name}.py" for name in LEFT_OUT]
-TESTS = ("tests/integration", *IGNORED)
-# All subjects of the kit, which are a part of the soak.
-KIT = ("tests/integration/test_kit.py", "-k", "of_ours", "-m", "soak")
-AT_ONCE = ("-n", "3", "--dist", "loadscope")
+MUTANTS = "tests/integration/test_kit_mutants.py"
+SERVERS = ("kafka", "lake", "nats", "postgres_read", "postgres_sink")
+SERVICES = [f"tests/services/test_{name}.py" for name in SERVERS]
+TESTS = (
+    "tests/integration",
+    *(f"--ignore=tests/integration/test_{name}.py" for name in LEFT_OUT),
+    f"--ignore={MUTANTS}",
+)
+# All subjects of the kit are a part of the soak; an empty `-m` takes them, as if they were not.
+KIT = ("tests/integration/test_kit.py", "-k", "of_ours", "-m", "")
+AT_ONCE = ("-n", "2", "--dist")
 ALONE = ("--last-failed",)
-MOVING = ("tests/versions", "-m", "soak")
 
 CONFORMANCE = PAGE.with_name("conformance.md")
 BY_VERSION = "## Other people's, by version of Spark"
@@ -50,18 +57,19 @@ def main(versions: Sequence[str]) -> None:
         python = whole_python(spark)
         (results(spark) / "spark").write_text(spark_of(python))
         run(spark, python, "tests", TESTS)
-        run(spark, python, "kit", KIT)
-        if spark == NEWEST:
-            run(spark, python, "moving", MOVING)
         examine_others(spark)
+        if spark == OLDER[0]:
+            run(spark, python, "services", SERVICES)
+            run(spark, python, "mutants", [MUTANTS], dist="load")
+            run(spark, python, "kit", KIT, dist="load")
         write_pages()
 
 
-def run(spark: str, python: Path, name: str, what: Sequence[str]) -> None:
+def run(spark: str, python: Path, name: str, what: Sequence[str], dist: str = "loadscope") -> None:
     """Failures are in the results. What failed has a second try by itself, on a machine at rest."""
     cache = f"cache_dir={results(spark)}/{name}"
     (results(spark) / f"{name}.2.xml").unlink(missing_ok=True)
-    for number, how in ((1, AT_ONCE), (2, ALONE)):
+    for number, how in ((1, (*AT_ONCE, dist)), (2, ALONE)):
         report = results(spark) / f"{name}.{number}.xml"
         command = [python, "-m", "pytest", "-q", "-o", cache, *how, f"--junitxml={report}"]
         code = subprocess.run([*command, *what], cwd=ROOT, check=False).returncode
@@ -84,9 +92,10 @@ def results(spark: str) -> Path:
 
 
 def write_pages() -> None:
-    versions = [spark for spark in (*OLDER, NEWEST) if (results(spark) / "spark").exists()]
-    tests = {spark: {name: cell(counts) for name, counts in rows(spark)} for spark in versions}
-    others = {spark: marks_of_others(spark) for spark in versions}
+    found = [spark for spark in (*OLDER, NEWEST) if (results(spark) / "spark").exists()]
+    names = {spark: (results(spark) / "spark").read_text() for spark in found}
+    tests = {names[spark]: {row: cell(counts) for row, counts in rows(spark)} for spark in found}
+    others = {names[spark]: marks_of_others(spark) for spark in found}
     replace_table(PAGE, "tests", tests)
     replace_table(CONFORMANCE, "promise", others, after=BY_VERSION)
 
@@ -94,15 +103,25 @@ def write_pages() -> None:
 def replace_table(
     page: Path, what: str, columns: dict[str, dict[str, str]], after: str = ""
 ) -> None:
-    """The first table behind the text `after` whose first column is called so."""
-    columns = {spark: column for spark, column in columns.items() if column}
-    names = [(results(spark) / "spark").read_text() for spark in columns]
-    lines = [f"| {' | '.join([what, *names])} |", "|---" * (len(names) + 1) + "|"]
-    for row in dict.fromkeys(name for column in columns.values() for name in column):
-        lines.append(f"| {' | '.join([row, *(each.get(row, '') for each in columns.values())])} |")
+    """The first table behind the text `after` whose first column is called so.
+
+    What has not been tried here stays as the page has it.
+    """
     head, mark, text = page.read_text().partition(after) if after else ("", "", page.read_text())
     table = re.compile(rf"^\| {what} \|.*?\n\n", re.S | re.M)
+    for name, column in columns_of(table.findall(text)[0]).items():
+        columns[name] = column | columns.get(name, {})
+    columns = {name: columns[name] for name in sorted(columns) if columns[name]}
+    lines = [f"| {' | '.join([what, *columns])} |", "|---" * (len(columns) + 1) + "|"]
+    for row in dict.fromkeys(name for column in columns.values() for name in column):
+        lines.append(f"| {' | '.join([row, *(each.get(row, '') for each in columns.values())])} |")
     page.write_text(head + mark + table.sub("\n".join(lines) + "\n\n", text, count=1))
+
+
+def columns_of(table: str) -> dict[str, dict[str, str]]:
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.split("\n")[:-2]]
+    (_, *names), _, *rows = lines
+    return {name: {row[0]: row[at] for row in rows if row[at]} for at, name in enumerate(names, 1)}
 
 
 def marks_of_others(spark: str) -> dict[str, str]:

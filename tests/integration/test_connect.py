@@ -18,6 +18,7 @@ from tutorial_pkg.session.java import find_java
 
 ROOT = Path(__file__).parents[2]
 TESTS = "tests/connect/over_connect.py"
+SHORT = ("--tb=short", "--show-capture=no")  # without the lines of its JVM
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SECONDS = 180
 
@@ -25,7 +26,7 @@ SECONDS = 180
 @pytest.mark.soak
 def test_what_runs_over_spark_connect() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SHORT, TESTS],
         cwd=ROOT,
         env={**os.environ, OVER_CONNECT: "yes", "PYTHONPATH": str(ROOT)},
         capture_output=True,
