@@ -20,7 +20,7 @@ from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
 
 from tests.since import since_4_1
-from tutorial_pkg import last_error, start_spark
+from tutorial_pkg import last_error, register, start_spark
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.worker import CORES, cores
 from tutorial_pkg.session.cluster_start import note_cores
@@ -103,6 +103,14 @@ def test_no_process_looks_for_sources_that_nobody_has_brought(spark: SparkSessio
     words = [word for child in children for word in child["cmdline"] or []]
     assert "pyspark.sql.worker.create_data_source" in words
     assert "pyspark.sql.worker.lookup_data_sources" not in words
+
+
+def test_functions_of_the_ml_library_come_with_its_import(spark: SparkSession) -> None:
+    from pyspark.ml.functions import array_to_vector, vector_to_array
+
+    register(spark)
+    vectors = spark.createDataFrame([([1.0, 2.0],)], ["a"]).select(array_to_vector("a").alias("v"))
+    assert vectors.select(vector_to_array("v")).first() == ([1.0, 2.0],)
 
 
 BROUGHT = """

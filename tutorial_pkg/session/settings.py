@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ STAND_FOR = {
     "--driver-class-path": "spark.driver.extraClassPath",
     "--driver-library-path": "spark.driver.extraLibraryPath",
 }
+ML = "pyspark.ml"
+BRINGS_JARS = re.compile("--(jars|packages)")
+JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark redacts
 WITH_VALUE = ("--conf", "-c", "--properties-file", *STAND_FOR)
 
@@ -59,6 +63,7 @@ def settings_for(app_name: str | None, cores: int, outside: Settings, given: Set
         _refuse_loopback(master, chosen)
     if is_local(master):
         defaults |= _on_one_machine(_cores_of(master, cores))
+        defaults |= _extensions(chosen)
     return {**defaults, **chosen}
 
 
@@ -144,6 +149,19 @@ def _on_one_machine(cores: int) -> Settings:
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         **_sockets(),
     }
+
+
+def _extensions(chosen: Settings) -> Settings:
+    """Spark looks through all jars for extensions, and comes with one: functions of its ML library.
+
+    They take a second of each start, as their types are found by reflection, and streams seldom
+    need them. `register` adds them where `pyspark.ml` was imported.
+    """
+    words = shlex.split(os.environ.get(SUBMIT_ARGS, ""))
+    brought = any(chosen.get(name) for name in JARS) or any(BRINGS_JARS.match(w) for w in words)
+    if brought or "SPARK_HOME" in os.environ or ML in sys.modules:
+        return {}
+    return {"spark.sql.extensions.test.loadFromCp": "false"}
 
 
 def _sockets() -> Settings:

@@ -45,6 +45,7 @@ from tutorial_pkg.session.java import Java, archive_options, find_java
 from tutorial_pkg.session.settings import (
     DRIVER_HOST,
     MASTER,
+    ML,
     SHELL,
     SUBMIT_ARGS,
     Settings,
@@ -174,10 +175,16 @@ def _part_from_listeners(gateway: Any) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make this package's formats known to `spark`: `cpu_log`, `file_lines` and so on."""
+    """Make this package's formats known to `spark`: `cpu_log`, `file_lines` and so on.
+
+    And after `import pyspark.ml` the SQL functions of Spark's ML library, as `vector_to_array`,
+    which `start_spark` leaves out where that is imported later: they take a second.
+    """
     if not is_remote():
         note_cores(spark.sparkContext)
         note_archive(spark.sparkContext)
+        if ML in sys.modules:
+            _register_ml_functions(SparkContext._jvm)
     for source in _formats():
         spark.dataSource.register(source)
 
@@ -212,6 +219,11 @@ def _spare_lookup(jvm: Any) -> None:
         none = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
         if manager.dataSourceBuilders().isEmpty():
             getattr(manager, "dataSourceBuilders_$eq")(jvm.scala.Some(none))
+
+
+def _register_ml_functions(jvm: Any) -> None:
+    """Once in a JVM: it is an object of Scala, made when it is first asked for."""
+    getattr(getattr(jvm.org.apache.spark.sql.ml, "InternalFunctionRegistration$"), "MODULE$")
 
 
 def _java_options(java: Java) -> str:

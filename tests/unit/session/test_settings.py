@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,22 @@ def test_what_a_session_decides_is_the_last_word_to_the_jvm() -> None:
 def test_a_secret_is_on_no_command_line(name: str) -> None:
     words = submit_words("pyspark-shell", {name: "hunter2", "spark.a": "b"})
     assert words == "--conf spark.a=b pyspark-shell"
+
+
+EXTENSIONS = "spark.sql.extensions.test.loadFromCp"
+
+
+def test_no_extension_is_looked_for_where_none_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.delitem(sys.modules, "pyspark.ml", raising=False)
+    assert settings_for(None, 2, {}, {})[EXTENSIONS] == "false"
+    assert EXTENSIONS not in settings_for(None, 2, {"spark.jars": "a.jar"}, {})
+    assert settings_for(None, 2, {}, {EXTENSIONS: "true"})[EXTENSIONS] == "true"
+    with monkeypatch.context() as submitted:
+        submitted.setenv("PYSPARK_SUBMIT_ARGS", "--packages=a:b:1 pyspark-shell")
+        assert EXTENSIONS not in settings_for(None, 2, {}, {})
+    monkeypatch.setitem(sys.modules, "pyspark.ml", None)  # imported before the session
+    assert EXTENSIONS not in settings_for(None, 2, {}, {})
 
 
 def test_a_cluster_keeps_its_own_settings() -> None:
