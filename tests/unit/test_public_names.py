@@ -41,3 +41,10 @@ def test_a_process_that_needs_one_connector_imports_no_other() -> None:
     assert not others & {name.split(".")[2] for name in imported if "connectors." in name}
     assert "tutorial_pkg.session.start" not in imported
     assert with_asyncio == "False"
+
+
+def test_what_few_processes_use_is_not_imported_with_the_connectors() -> None:
+    ours = ", ".join(f"tutorial_pkg.connectors.{name}" for name in ("cpu_log", "network_lines"))
+    code = f"import sys, tutorial_pkg.builder, {ours}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pyarrow.compute", "ssl", "tqdm"} & set(done.stdout.split())

@@ -13,7 +13,6 @@ from struct import Struct
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.types import (
     ArrayType,
@@ -34,6 +33,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from tutorial_pkg.core import compute as pc
 from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
 
 _QUOTED = 80

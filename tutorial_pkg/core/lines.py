@@ -8,8 +8,8 @@ U+FFFD, as with `bytes.decode(errors="replace")`.
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tutorial_pkg.core import compute as pc
 from tutorial_pkg.core.options import Option, OptionValues, choice
 
 try:

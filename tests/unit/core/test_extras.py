@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_newlines_are_counted_without_numpy(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_lines_are_sent_without_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sender, "tqdm", None)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
     with sender.progress_bar(total=3) as bar:
         bar.update(3)
 

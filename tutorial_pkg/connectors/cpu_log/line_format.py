@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tutorial_pkg.core import compute as pc
 from tutorial_pkg.core.lines import LAST_MILLIS
 
 NULL_ITEM = r"\N"

@@ -58,14 +58,33 @@ repeats all positions, and the newest segment is never deleted: it alone is read
 of versions that knew no notes are read as they are.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesDataSource
-from tutorial_pkg.connectors.network_lines.sender import (
-    LinesDroppedError,
-    SenderRefusedError,
-    send_lines,
-)
-from tutorial_pkg.connectors.network_lines.status import NetworkStatus, PortStatus, network_status
-from tutorial_pkg.connectors.network_lines.tls import client_tls
+
+if TYPE_CHECKING:  # the rest is imported when it is first asked for, as in `tutorial_pkg`
+    from tutorial_pkg.connectors.network_lines.sender import (
+        LinesDroppedError,
+        SenderRefusedError,
+        send_lines,
+    )
+    from tutorial_pkg.connectors.network_lines.status import (
+        NetworkStatus,
+        PortStatus,
+        network_status,
+    )
+    from tutorial_pkg.connectors.network_lines.tls import client_tls
+
+_MODULES = {
+    "LinesDroppedError": "sender",
+    "NetworkStatus": "status",
+    "PortStatus": "status",
+    "SenderRefusedError": "sender",
+    "client_tls": "tls",
+    "network_status": "status",
+    "send_lines": "sender",
+}
 
 __all__ = [
     "LinesDroppedError",
@@ -77,3 +96,9 @@ __all__ = [
     "network_status",
     "send_lines",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

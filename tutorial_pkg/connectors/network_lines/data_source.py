@@ -6,16 +6,14 @@ import os
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.connectors.network_lines.listener import Listener
 from tutorial_pkg.connectors.network_lines.notes import split
 from tutorial_pkg.connectors.network_lines.ports import host_address
-from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 from tutorial_pkg.connectors.network_lines.whole_lines import FORGET_SECONDS, UNLIMITED, Limits
 from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
 from tutorial_pkg.core.options import (
@@ -34,6 +32,10 @@ from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
 from tutorial_pkg.durable_log.handover import ReceivedLogs, is_received
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 from tutorial_pkg.durable_log.segments import Frame
+
+if TYPE_CHECKING:
+    from tutorial_pkg.connectors.network_lines.listener import Listener
+    from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 
 
 @taking("a PEM file that can be read")
@@ -280,6 +282,8 @@ def tls_files(options: OptionValues) -> TlsFiles | None:
     """What the ports need for TLS, if they are to speak it."""
     if not options.tlsCertificate:
         return None
+    from tutorial_pkg.connectors.network_lines.tls import TlsFiles
+
     clients = options.allowedClients or ()
     return TlsFiles(options.tlsCertificate, options.tlsKey, options.tlsClientCa, clients)
 
@@ -289,6 +293,9 @@ def _ports(options: OptionValues) -> range:
 
 
 def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
+    """Imported here, as of Spark's Python processes only one listens."""
+    from tutorial_pkg.connectors.network_lines.listener import Listener
+
     limits = Limits(
         line_bytes=options.maxLineBytes,
         connections=options.maxConnections,

@@ -9,18 +9,13 @@ import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.connectors.network_lines.connection import REFUSED, SAYS, dropped_in
 from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
-
-try:
-    from tqdm import tqdm
-except ModuleNotFoundError:  # extra `progress`
-    tqdm = None
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
@@ -41,9 +36,13 @@ class _NoBar:
         """There is more."""
 
 
-def progress_bar(**shown: Any) -> AbstractContextManager[Any]:
+def progress_bar(**shown: Any) -> Any:
     """In a terminal only, for a cell of a notebook should stay clean; none without `tqdm`."""
-    return tqdm(**shown, disable=None) if tqdm else nullcontext(_NoBar())
+    try:
+        from tqdm import tqdm  # not by each process that imports a connector
+    except ModuleNotFoundError:  # extra `progress`
+        return nullcontext(_NoBar())
+    return tqdm(**shown, disable=None)
 
 
 class SenderRefusedError(ConnectionError):

@@ -12,10 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tutorial_pkg.connectors.network_lines.connection import Connection
-from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.core.lines import count_newlines
+
+if TYPE_CHECKING:
+    from tutorial_pkg.connectors.network_lines.connection import Connection
+    from tutorial_pkg.connectors.network_lines.status import PortStatus
 
 FRAME_BYTES = 1024 * 1024
 RECEIVE_BYTES = 256 * 1024
