@@ -16,7 +16,8 @@ class ObjectsDataSource(Format):
     client in Python, `pip install 'tutorial_pkg[lake]'`. Tested on folders and on an S3 server
     (SeaweedFS). `az://` was tried by hand on Azurite, an emulator of Azure's store, with `endpoint`
     `http://HOST:PORT/ACCOUNT`; `gs://` by hand and in reading only, on fake-gcs-server, an emulator
-    that does not know the requests with which the client writes.
+    that does not know the requests with which the client writes. Of a bucket with versioning the
+    current versions count (tried by hand on SeaweedFS).
 
     An object is read once it is there, and never changes: write a new one under a new name. For
     files that grow there is `file_lines`. Names that begin with `_` or `.` are left out.
