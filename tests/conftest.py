@@ -23,6 +23,18 @@ FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 warm_jvm = WarmJvm()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", help="I/N: every Nth test, from the Ith on; I may be a day's number")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.part:
+        number, parts = map(int, config.option.part.split("/"))
+        kept = items[number % parts :: parts]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Without the soak, the conformance kit kills once, and JVMs use their first compiler only.
 
