@@ -287,6 +287,12 @@ def test_only_appending_modes_are_taken(spark: SparkSession, feed: Feed, out: Pa
     assert not out.exists()
 
 
+def test_spark_tracks_no_progress_behind_the_back_of_a_sink(feed: Feed, out: Path) -> None:
+    """As README says: a batch that comes again after a crash would not be the same one."""
+    with pytest.raises(PySparkException, match="cpu_log does not support async progress tracking"):
+        start(feed.stream(), out, asyncProgressTrackingEnabled="true")
+
+
 def test_a_streaming_query_tells_its_errors(feed: Feed, out: Path) -> None:
     feed.add(1)
     assert "unknown option `maxfilebyte`; did you mean `maxFileBytes`?" in error_of(
