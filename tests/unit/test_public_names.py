@@ -43,6 +43,14 @@ def test_a_process_that_needs_one_connector_imports_no_other() -> None:
     assert with_asyncio == "False"
 
 
+def test_to_make_a_source_of_lines_no_arrow_is_imported() -> None:
+    names = "FileLinesDataSource", "NetworkLinesDataSource"
+    made = "; ".join(f"tutorial_pkg.{name}({{'path': '.'}}).schema()" for name in names)
+    code = f"import sys, tutorial_pkg; {made}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "pyarrow"} & set(done.stdout.split())
+
+
 def test_what_few_processes_use_is_not_imported_with_the_connectors() -> None:
     ours = ", ".join(f"tutorial_pkg.connectors.{name}" for name in ("cpu_log", "network_lines"))
     code = f"import sys, tutorial_pkg.builder, {ours}; print(*sys.modules)"

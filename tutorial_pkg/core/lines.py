@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tutorial_pkg.core import compute as pc
-from tutorial_pkg.core.options import Option, OptionValues, choice
+from tutorial_pkg.core.options import OptionValues
 
 try:
     import numpy
@@ -25,21 +25,6 @@ _QUOTED_CHARACTERS = 120
 _NEWLINE = ord("\n")
 
 _EVENT_TIME_TYPE = pa.timestamp("us", tz="UTC")
-
-EVENT_TIME = Option(
-    "eventTime",
-    choice("millis_prefix"),
-    None,
-    "add event_time TIMESTAMP, read from the digits before a line's first comma "
-    "(epoch milliseconds: 1 to 15 digits, nothing else, up to the year 9999)",
-)
-MODE = Option(
-    "mode",
-    choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-    "PERMISSIVE",
-    "what eventTime does with a line that has no such prefix: keep it with a null event_time, "
-    "drop it, or fail the query with an error that quotes it",
-)
 
 
 def to_lines(data: bytes | memoryview) -> pa.StringArray:
@@ -117,11 +102,6 @@ def _malformed_text(line: str) -> str:
         f"eventTime=millis_prefix: no epoch milliseconds before the first comma of line {shown!r}; "
         "use mode=PERMISSIVE to get a null event_time, or mode=DROPMALFORMED to drop such lines"
     )
-
-
-def lines_schema(options: OptionValues) -> str:
-    """The columns that `lines_batch` makes: `value STRING`, with eventTime also `event_time`."""
-    return "value STRING, event_time TIMESTAMP" if options.eventTime else "value STRING"
 
 
 def lines_batch(lines: pa.StringArray, options: OptionValues) -> pa.RecordBatch:

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark import accumulators
 from pyspark.sql import GroupedData, datasource, types
 from pyspark.sql.datasource import (
@@ -28,6 +27,9 @@ HAS_ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")  # from S
 HAS_STATE = hasattr(GroupedData, "transformWithState")  # from Spark 4.1 on
 
 # ---- Limits of a batch -----------------------------------------------------------------------
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 if TYPE_CHECKING or HAS_LIMITS:
     from pyspark.sql.streaming.datasource import ReadAllAvailable as ReadAllAvailable

@@ -10,9 +10,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, local_directory
@@ -22,6 +21,9 @@ from tutorial_pkg.core.spark_versions import ReadLimit, SupportsTriggerAvailable
 from tutorial_pkg.core.worker import outlive_ctrl_c, settle
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, Logs, LogSlice, Number
 from tutorial_pkg.durable_log.segments import Frame, read_frames
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BATCH_BYTES = 1024 * 1024
 

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from tutorial_pkg.core.line_options import lines_schema
 from tutorial_pkg.core.lines import (
     event_times,
     lines_batch,
-    lines_schema,
     to_lines,
     with_event_time,
 )

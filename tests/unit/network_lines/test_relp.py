@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.network_lines.running import SECONDS
-from tutorial_pkg.connectors.network_lines.data_source import _batch
+from tutorial_pkg.connectors.network_lines.rows import to_batch
 from tutorial_pkg.durable_log.segments import frames, read_frames
 from tutorial_pkg.processes.query_process import wait_until
 
@@ -31,7 +31,7 @@ def hear(client: socket.socket, count: int) -> bytes:
 def values(running) -> list[str]:
     found = list(read_frames(running.directory / str(running.port), 0, running.log.end))
     options = SimpleNamespace(includeMetadata=False, eventTime=None)
-    return _batch(found, running.port, options).column("value").to_pylist()
+    return to_batch(found, running.port, options).column("value").to_pylist()
 
 
 @pytest.mark.parametrize("size", [1, 3, 17, 10_000])

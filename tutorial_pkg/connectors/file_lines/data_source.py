@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
@@ -29,7 +28,7 @@ from tutorial_pkg.connectors.file_lines.ranges import (
 )
 from tutorial_pkg.connectors.file_lines.rotation import Planned
 from tutorial_pkg.connectors.file_lines.tailing import Tail
-from tutorial_pkg.core.lines import EVENT_TIME, MODE, lines_batch, lines_schema
+from tutorial_pkg.core.line_options import EVENT_TIME, MODE, lines_schema
 from tutorial_pkg.core.options import (
     REQUIRED,
     Option,
@@ -51,6 +50,9 @@ from tutorial_pkg.core.spark_versions import (
     warn_of_limits,
 )
 from tutorial_pkg.core.worker import outlive_ctrl_c, uncollected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -190,11 +192,17 @@ class FileLinesDataSource(DataSource):
 
     def reader(self, schema: StructType) -> FileLinesReader:
         options = parse_file_options(OPTIONS, self.options)
-        return FileLinesReader(options, partial(lines_batch, options=options))
+        return FileLinesReader(options, _to_batch(options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = parse_file_options(OPTIONS, self.options)
-        return stream_reader(FileLinesStreamReader(options, partial(lines_batch, options=options)))
+        return stream_reader(FileLinesStreamReader(options, _to_batch(options)))
+
+
+def _to_batch(options: OptionValues) -> ToBatch:
+    from tutorial_pkg.core.lines import lines_batch  # with Arrow, which a schema does not need
+
+    return partial(lines_batch, options=options)
 
 
 # ---- Batch -----------------------------------------------------------------------------------

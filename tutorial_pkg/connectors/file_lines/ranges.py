@@ -6,15 +6,17 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, text_of
 from tutorial_pkg.connectors.file_lines.rotation import Planned, reopen
-from tutorial_pkg.core.lines import to_lines
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import cores, settle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
 _LEAST_PART_BYTES = 8 << 20
@@ -22,7 +24,7 @@ _MOST_PART_BYTES = 128 << 20
 
 log = logging.getLogger(__name__)
 
-ToBatch = Callable[[pa.StringArray], pa.RecordBatch]
+ToBatch = Callable[["pa.StringArray"], "pa.RecordBatch"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ def read_partition(
     partition: FilePartition, options: OptionValues, to_batch: ToBatch
 ) -> Iterator[pa.RecordBatch]:
     """One record batch a chunk, so that memory stays flat however big the file is."""
+    from tutorial_pkg.core.lines import to_lines  # with Arrow, which planning does not need
+
     settle()
     for part in partition.ranges:
         for position, chunk in _chunks(part, options):

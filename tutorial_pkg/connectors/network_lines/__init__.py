@@ -3,7 +3,7 @@
 A line's way: `sender` (or `forward`, for senders with a name) → `listener` (a thread for each port;
 `ports` gives it the socket, `secure_socket` encrypts, `tls` says who may connect) → whole lines
 (`whole_lines` for plain senders; `named` and `relp` for those that wait for answers) →
-`durable_log`: a log for each port (`group`), offsets and tasks (`reader`) → `data_source` (rows).
+`durable_log`: a log for each port (`group`), offsets and tasks (`reader`) → `data_source`, `rows`.
 `confirm` lets answers wait for the disk, `names` keeps what is known of senders, `notes` has what
 stands in the log beside lines. `receiver` is a process of its own for all of that; `status` and
 `metrics` tell how the ports do.

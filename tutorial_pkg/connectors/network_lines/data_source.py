@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.connectors.network_lines.notes import split
+from tutorial_pkg.connectors.network_lines.notes import FORGET_SECONDS
 from tutorial_pkg.connectors.network_lines.ports import host_address
-from tutorial_pkg.connectors.network_lines.whole_lines import FORGET_SECONDS, UNLIMITED, Limits
-from tutorial_pkg.core.lines import EVENT_TIME, MODE, to_lines, with_event_time
+from tutorial_pkg.core.line_options import EVENT_TIME, MODE
 from tutorial_pkg.core.options import (
     Option,
     Options,
@@ -31,9 +28,10 @@ from tutorial_pkg.core.spark_versions import stream_reader, warn_of_limits
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
 from tutorial_pkg.durable_log.handover import ReceivedLogs, is_received
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
-from tutorial_pkg.durable_log.segments import Frame
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tutorial_pkg.connectors.network_lines.listener import Listener
     from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 
@@ -246,8 +244,10 @@ class NetworkLinesReader(LogReader):
         return start_listener(self.options, logs, backlog)
 
     def to_batch(self, found: list[Framed], number: Number) -> pa.RecordBatch:
+        from tutorial_pkg.connectors.network_lines.rows import to_batch  # with Arrow
+
         port = int(str(number).rpartition("/")[2])
-        return _batch(found, port, self.options)
+        return to_batch(found, port, self.options)
 
 
 def parse_options(given: Mapping[str, str]) -> OptionValues:
@@ -295,6 +295,7 @@ def _ports(options: OptionValues) -> range:
 def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
     """Imported here, as of Spark's Python processes only one listens."""
     from tutorial_pkg.connectors.network_lines.listener import Listener
+    from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, Limits
 
     limits = Limits(
         line_bytes=options.maxLineBytes,
@@ -308,44 +309,3 @@ def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> L
     )
     tls = tls_files(options)
     return Listener(logs.directory, options.host, _ports(options), backlog, limits, tls=tls)
-
-
-Noted = tuple[Frame, memoryview, dict[str, Any]]  # a frame, its lines, the note behind them
-
-
-def _batch(group: list[Framed], port: int, options: OptionValues) -> pa.RecordBatch:
-    found: list[Noted] = [(frame, *split(payload)) for frame, payload in group]
-    columns = {"value": _values([(lines, note) for _, lines, note in found])}
-    if options.includeMetadata:
-        columns |= _metadata(found, port)
-    batch = pa.RecordBatch.from_pydict(columns)
-    return with_event_time(batch, options.mode) if options.eventTime else batch
-
-
-def _values(found: list[tuple[memoryview, dict[str, Any]]]) -> pa.Array:
-    if any("lengths" in note for _, note in found):
-        return pa.concat_arrays([_values_by(note, lines) for lines, note in found])
-    return to_lines(found[0][0] if len(found) == 1 else b"".join(lines for lines, _ in found))
-
-
-def _values_by(note: dict[str, Any], lines: memoryview) -> pa.Array:
-    """Rows that may hold newlines themselves: their lengths tell where each ends."""
-    if "lengths" not in note:
-        return to_lines(lines)
-    ends = [*accumulate(length + 1 for length in note["lengths"])]
-    texts = (bytes(lines[start : end - 1]) for start, end in pairwise([0, *ends]))
-    return pa.array([text.decode(errors="replace") for text in texts], pa.string())
-
-
-def _metadata(
-    found: list[tuple[Frame, memoryview, dict[str, Any]]], port: int
-) -> dict[str, pa.Array]:
-    rows = [frame.rows for frame, _, _ in found]
-    frames = pa.concat_arrays([pa.repeat(place, count) for place, count in enumerate(rows)])
-    times = pa.array([frame.received_at for frame, _, _ in found], pa.timestamp("us", tz="UTC"))
-    clients = pa.array([note.get("client") for _, _, note in found], pa.string())
-    return {
-        "port": pa.repeat(pa.scalar(port, pa.int32()), sum(rows)),
-        "received_at": times.take(frames),
-        "client": clients.take(frames),
-    }

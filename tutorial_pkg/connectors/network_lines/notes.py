@@ -16,6 +16,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+FORGET_SECONDS = 30 * 24 * 3600  # since a sender was heard of
+
 _END = struct.Struct("<IB")  # the note's length, and a byte that ends no line
 _NUL = 0
 

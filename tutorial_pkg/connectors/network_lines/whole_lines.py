@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tutorial_pkg.connectors.network_lines.notes import FORGET_SECONDS
 from tutorial_pkg.core.lines import count_newlines
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 FRAME_BYTES = 1024 * 1024
 RECEIVE_BYTES = 256 * 1024
 UNLIMITED = 2**31
-FORGET_SECONDS = 30 * 24 * 3600
 GREETING = b"\0network_lines "  # begins the first line of a sender that has a name
 
 _NEWLINE = b"\n"
