@@ -131,10 +131,16 @@ def changes_with_spark(spark: SparkSession, url: str, rows: int) -> float:
 def slot(database: psycopg.Connection, name: str) -> Iterator[None]:
     """Drop slot and publication of this name afterwards."""
     yield
-    free = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
-    wait_until(lambda: database.execute(free, [name]).rowcount, 60, "a slot that nobody uses")
-    database.execute("SELECT pg_drop_replication_slot(%s)", [name])
+    wait_until(lambda: dropped(database, name), 60, "a slot that nobody uses")
     database.execute(f"DROP PUBLICATION {name}".encode())
+
+
+def dropped(database: psycopg.Connection, slot: str) -> bool:
+    try:
+        database.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+    except psycopg.errors.ObjectInUse:
+        return False
+    return True
 
 
 def insert(database: psycopg.Connection, rows: int) -> None:
