@@ -13,7 +13,7 @@ import pyarrow.csv as pacsv
 import pyarrow.types as kinds
 
 # Texts are quoted, so that the empty one is not null.
-FORM = pacsv.WriteOptions(include_header=False, quoting_style="needed")
+FORM = pacsv.WriteOptions(include_header=False, batch_size=10_000, quoting_style="needed")
 
 
 def csv_of(batch: pa.RecordBatch, json_columns: Collection[str] = ()) -> memoryview:
