@@ -30,7 +30,7 @@ from tutorial_pkg.processes.query_process import wait_until
 
 RECEIVE_BYTES = 256 * 1024
 TASKS = 2
-WARM_UP_ROUNDS = 3
+WARM_UP_ROUNDS = 12  # the JVM's compiler needs some 30 million lines
 
 
 class ReadyBatches(DataSource):

@@ -23,11 +23,22 @@ CONFIRMED_BEFORE = (
     "1.05 ms before, 1.24 and 0.70 now. A burst of 3 million, which nobody confirms line by line: "
     "3.1 and 2.9 s before, 3.2 and 1.7 s now."
 )
+OF_A_LINE = (
+    "CPU time of a line in bursts of ten million, when the JVM's compiler is done (2026-11-23, "
+    "beside much other work): JVM 165 ns, Python tasks 73 (20 of them to cut lines), listener 75, "
+    "sender 10. With these 323 ns two cores pass at most 6.2 million lines/s, less the batches' "
+    "fixed costs. Tried in turns, without a difference: no bounds checks in the JVM's Arrow (130 "
+    "and 130 ns for ready batches), and a log that is synced before the query asks, which waits "
+    "for the disk for some 130 ms of such a burst."
+)
 BUSY = 0.05  # the share of CPU time of other programs from which a run is called disturbed
 SLOW = 1.15  # times the best time of the same work
 PERCENTILES = (50, 95, 99)
 # Sections that have a place of their own on the page; any other comes as its table.
-TOLD = ("startup", "latency", "network_lines", "file_lines", "cpu_log", "limits", "peers")
+TOLD = (
+    *("startup", "latency", "network_lines", "file_lines", "cpu_log", "limits", "peers"),
+    "scaling",  # on a page of its own
+)
 UNLIMITED_SINK = "cpu_log, no byte limit"
 OUR_NAMES = ("file_lines", "cpu_log")
 OURS, THEIRS = "tab:blue", "tab:gray"
@@ -62,7 +73,8 @@ def heading(results: Results) -> list[str]:
         "# Measured, side by side",
         "",
         "Written by `make bench` from `results/`. Each part can be measured again by itself, with "
-        "`python benchmarks/run.py PART`, so each has its date:",
+        "`python benchmarks/run.py PART`, so each has its date. A model that predicts how "
+        "`network_lines` scales is in [docs/scaling.md](../docs/scaling.md).",
         "",
         *_when_and_where(results),
         "",
@@ -351,11 +363,10 @@ def _time_of_sources(results: Results) -> list[str]:
     return [
         f"- **`network_lines`**: {_nanos(burst)} in a burst of {burst.lines:,}. The same bytes "
         f"cross the loopback in {_nanos(ways['loopback'])} and are on disk in "
-        f"{_nanos(ways['disk'])}; ready Arrow batches become Spark's rows in {crossing}. Of the "
-        "CPU time of a burst, the JVM takes three fifths, the Python tasks a fifth (checksums, "
-        "cutting lines, sending Arrow), the listener a sixth. A micro-batch costs 60 to 90 ms "
-        "besides: planning, and files of the checkpoint, for each of which Hadoop's local file "
-        "system starts a `chmod`; a burst of this size takes three.",
+        f"{_nanos(ways['disk'])}; ready Arrow batches become Spark's rows in {crossing}. "
+        f"{OF_A_LINE} A micro-batch costs 60 to 90 ms besides: planning, and files of the "
+        "checkpoint, for each of which Hadoop's local file system starts a `chmod`; a burst of "
+        "this size takes three.",
         f"- **`file_lines`**: {_nanos(read)}, and `text` {_nanos(text)}. Ready Arrow batches "
         f"alone take {crossing}: `text` never leaves the JVM, and that crossing is what a source "
         "in Python pays. In the JVM, two fifths of a task go into copying each line into a row, "
@@ -413,7 +424,7 @@ def memory(results: Results) -> list[str]:
     rows = [
         f"| {phase} | " + " | ".join(f"{kinds.get(kind, 0):.0f}" for kind in KINDS) + " |"
         for name, result in results.items()
-        if name not in ("startup", "limits")
+        if name not in ("startup", "limits", "scaling")
         for phase, kinds in result.memory.items()
     ]
     head = ["| peak, MiB | " + " | ".join(KINDS) + " |", "|---|" + "--:|" * len(KINDS)]

@@ -1,4 +1,5 @@
-"""All benchmarks, one after the other, twice; writes `RESULTS.md` and plots beside this file.
+"""All benchmarks, one after the other, twice; writes `RESULTS.md` and plots beside this file, and
+the tables of `docs/scaling.md`.
 
     python benchmarks/run.py [SECTION ...] [--peers] [--once] [--smoke] [--report]
 
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from measure import Result
 from report import write_report
+from scaling import PAGE, write_scaling
 
 from tutorial_pkg.core.places import work_dir
 
@@ -42,12 +44,17 @@ SECTIONS = (
     "brokers",
     "lake",
     "limits",
+    "scaling",
 )
 PEERS = "peers"
 Passes = tuple[int, ...]
 PASSES: Passes = (1, 2)
 SMOKE = {"lines": 60_000, "rounds": 1}
-SMOKE_OF = {"startup": {"rounds": 1}, "latency": {"lines": 10, "rounds": 1}}  # where it differs
+SMOKE_OF = {  # where it differs
+    "startup": {"rounds": 1},
+    "latency": {"lines": 10, "rounds": 1},
+    "scaling": {"lines": 1_000_000, "rounds": 1},
+}
 
 
 def measure(sections: Sequence[str], passes: Passes, smoke: bool, folder: Path) -> None:
@@ -79,13 +86,14 @@ def result_of(section: str, folder: Path) -> Result | None:
     return reduce(Result.joined, passes) if passes else None
 
 
-def report(folder: Path, target: Path) -> None:
+def report(folder: Path, target: Path, docs: Path) -> None:
     results = {name: result_of(name, folder) for name in (*SECTIONS, PEERS)}
     measured = {name: result for name, result in results.items() if result}
     missing = [name for name in SECTIONS if name not in measured]
     if missing:
         sys.exit(f"not measured yet, so there is no page: run.py {' '.join(missing)}")
     write_report(measured, target)
+    write_scaling(measured["scaling"], docs)
     print(f"\nwritten: {target / 'RESULTS.md'}")
 
 
@@ -104,7 +112,10 @@ def main() -> None:
     if not given.report:
         sections = given.sections or ((*SECTIONS, PEERS) if given.peers else SECTIONS)
         measure(sections, PASSES[:1] if given.once else PASSES, given.smoke, folder)
-    report(folder, work_dir("bench") if given.smoke else HERE)
+    if given.smoke:
+        report(folder, work_dir("bench"), work_dir("bench", "docs"))
+    else:
+        report(folder, HERE, PAGE.parent)
 
 
 if __name__ == "__main__":
