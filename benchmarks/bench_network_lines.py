@@ -44,10 +44,10 @@ RUN_SECONDS = 1.0
 MOST_DELAY = 0.1
 MEANS = (
     f"A run is as many bursts as take {RUN_SECONDS:.0f} second, and counts as their mean: chance "
-    "decides whether a burst meets one micro-batch or two. The JVM's compiler needs some 40 "
-    "million lines: with as many, the JVM's CPU time for a line fell from 266 to 165 ns in one run "
-    "and from 246 to 182 ns in another (2026-11-23, beside much other work). So the first bursts "
-    "are shown by themselves, and all others follow."
+    "decides whether a burst meets one micro-batch or two. The JVM's compiler needs some 60 "
+    "million lines: from 20 to 60 million after its start, the JVM's CPU time for a line fell from "
+    "266 to 165 ns, in three other runs from 246, 287 and 298 to 205, 184 and 207 (2026-11-23, "
+    "beside much other work). So the first bursts are shown by themselves, and all others follow."
 )
 FIRST_BURSTS = 4
 COMPARED_MOST, SOCKET_MOST = 30_000, 100_000  # three times as much takes `socket` minutes

@@ -24,12 +24,13 @@ CONFIRMED_BEFORE = (
     "3.1 and 2.9 s before, 3.2 and 1.7 s now."
 )
 OF_A_LINE = (
-    "CPU time of a line in bursts of ten million, when the JVM's compiler is done (2026-11-23, "
-    "beside much other work): JVM 165 ns, Python tasks 73 (20 of them to cut lines), listener 75, "
-    "sender 10. With these 323 ns two cores pass at most 6.2 million lines/s, less the batches' "
-    "fixed costs. Tried in turns, without a difference: no bounds checks in the JVM's Arrow (130 "
-    "and 130 ns for ready batches), and a log that is synced before the query asks, which waits "
-    "for the disk for some 130 ms of such a burst."
+    "CPU time of a line in bursts of ten million, medians of twelve that came after 40 million "
+    "lines (2026-11-23, beside much other work): JVM 183 ns (157 to 232), Python tasks 74 (cutting "
+    "lines is 20), listener 78, sender 10. With these 345 ns two cores pass at most 5.8 million "
+    "lines/s, less the batches' fixed costs. Tried in turns, without a difference: the JVM's Arrow "
+    "without bounds checks (130 and 130 ns for ready batches), the JVM's own thresholds for its "
+    "second compiler, and a log that is synced before the query asks for its end (it waits 125 ms "
+    "for that in such a burst, 169 when synced before)."
 )
 BUSY = 0.05  # the share of CPU time of other programs from which a run is called disturbed
 SLOW = 1.15  # times the best time of the same work
