@@ -110,14 +110,19 @@ def checked(name: str, function: Function, *parameters: str, may_yield: bool = F
 
 def ran(name: str, result: Any) -> Any:
     """What a function has returned. Raises `TypeError` if that shows that nothing has run yet."""
-    if isinstance(result, types.CoroutineType | types.AsyncGeneratorType):
-        raise TypeError(f"it returned a {type(result).__name__}: {_ASYNC}")
-    if isinstance(result, types.GeneratorType) and name not in _MAY_MAKE_GENERATORS:
-        raise TypeError(f"it returned a generator: {_YIELDS}")
+    kind = type(result)
+    is_state = name in ("create", "connect", "splits")  # or names; may be anything that has run
+    if isinstance(result, types.CoroutineType | types.AsyncGeneratorType) or (
+        inspect.isawaitable(result) and not is_state
+    ):
+        raise TypeError(f"it returned a {kind.__name__}: {_ASYNC}")
+    # As `map(buffer.add, rows)` is one; a database's cursor has run, and is an iterator, too.
+    is_lazy = isinstance(result, Iterator) and kind.__module__ in ("builtins", "itertools")
+    if is_lazy and not is_state:
+        raise TypeError(f"it returned a {kind.__name__}: {_YIELDS}")
     return result
 
 
-_MAY_MAKE_GENERATORS = {"create", "connect", "splits"}
 _ASYNC = (
     "nobody would await it; call `asyncio.run(...)` in it, or `run_until_complete` of a loop that "
     "the state keeps"

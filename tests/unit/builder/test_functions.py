@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -164,6 +167,9 @@ def test_only_rows_and_splits_may_be_yielded(given: tuple[str, str], form: Any) 
             "TypeError: it returned a generator: nobody would run it",
         ),
         ("commit", lambda: async_generator(), "TypeError: it returned a async_generator: nobody"),
+        ("fill", lambda: map(print, "ab"), "TypeError: it returned a map: nobody would run it"),
+        ("flush", lambda: chain("a"), "TypeError: it returned a chain: nobody would run it"),
+        ("receive", lambda: future(), "TypeError: it returned a Future: nobody would"),
         ("fill", lambda: asyncio.run(cancelled()), "`fill` of me failed: CancelledError"),
         ("fill", lambda: exit(3), "`fill` of me failed: SystemExit: 3"),
     ],
@@ -176,8 +182,22 @@ def test_what_only_a_call_shows_is_an_error(
         Functions("format", {name: function}).call(name, "me")
 
 
+def future() -> asyncio.Future[None]:
+    with closing(asyncio.new_event_loop()) as loop:
+        return loop.create_future()
+
+
 async def cancelled() -> None:
     raise asyncio.CancelledError
+
+
+def test_what_a_database_returns_has_run() -> None:
+    """A cursor is an iterator, too."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        returned = Functions("format", {"receive": database.execute}).call(
+            "receive", "me", "SELECT 1"
+        )
+        assert list(returned) == [(1,)]
 
 
 def test_a_state_may_be_a_generator() -> None:
