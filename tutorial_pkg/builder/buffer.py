@@ -28,6 +28,10 @@ class Buffer:
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; or the value, if there is one column.
 
+        Whatever has names goes by them, also a named tuple with the columns' names. A dict may be
+        filled anew for the next row; lists, dicts and bytearrays in a row must stay as they are
+        until `fill` returns, and so must the memory of a record batch.
+
         Values are what the column holds, nothing is guessed: an `int` for LONG or DOUBLE, a `str`
         for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's local
         time). Texts are not parsed, numbers are not taken for times, bytes not for texts. Nothing
@@ -40,6 +44,9 @@ class Buffer:
         """
         if self._wrong:
             self._raise_again()
+        if type(row) is not tuple:
+            with self._remembered():
+                row = self._packer.values(row)  # now: it may be another one when it is packed
         self._rows.append(row)
         if token is not None:
             self._tokens.append(token)

@@ -73,6 +73,8 @@ class RowPacker:
         if not isinstance(batch, pa.RecordBatch):
             raise ValueError(f"`add_batch` takes a pyarrow.RecordBatch, got {type(batch).__name__}")
         if batch.schema.equals(self.arrow_schema):
+            for index, array in enumerate(batch.columns):
+                self._complete(array, index)
             return batch
         if sorted(batch.schema.names) != sorted(self._names):
             raise ValueError(
@@ -87,10 +89,11 @@ class RowPacker:
         """Without a Python loop when all rows are plain tuples of the right length."""
         width = len(self._names)
         if set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:
-            rows = [self._values(row) for row in rows]
+            rows = [self.values(row) for row in rows]
         return zip(*rows, strict=True)
 
-    def _values(self, row: Any) -> tuple[Any, ...]:
+    def values(self, row: Any) -> tuple[Any, ...]:
+        """A row's values in the order of the columns. Raises `ValueError` for what is no row."""
         if isinstance(row, dict):
             return self._by_name(row)
         if isinstance(row, Row) and hasattr(row, "__fields__"):
@@ -98,6 +101,9 @@ class RowPacker:
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
             fields = dataclasses.fields(row)
             return self._by_name({field.name: getattr(row, field.name) for field in fields})
+        names = getattr(row, "_fields", ())  # of a named tuple
+        if names and self._known.issuperset(names):
+            return self._by_name(row._asdict())
         if not isinstance(row, tuple) and len(self._names) == 1:
             row = (row,)
         if not isinstance(row, tuple) or len(row) != len(self._names):
@@ -138,8 +144,11 @@ class RowPacker:
         return self._complete(cast, index)
 
     def _complete(self, array: pa.Array, index: int) -> pa.Array:
-        if array.null_count and not self.schema[index].nullable:
+        field = self.schema[index]
+        if array.null_count and not field.nullable:
             raise ValueError(f"column {self._name(index)} must not be null")
+        if _has_null_inside(array, field.dataType):
+            raise ValueError(f"column {self._name(index)} has a null inside that must not be one")
         return array
 
     def _wrong_text(self, index: int, values: Sequence[Any], error: Exception) -> str:
@@ -156,6 +165,23 @@ def _to_arrow(values: Sequence[Any], kind: pa.DataType, convert: Convert | None)
     if convert and not set(map(type, values)) <= _AS_THEY_ARE.get(convert, set()):
         values = [None if value is None else convert(value) for value in values]
     return pa.array(values, type=kind)
+
+
+def _has_null_inside(array: pa.Array, kind: DataType) -> bool:
+    """Whether a list, map or struct has a null where its type has none; Arrow does not look."""
+    inside: Iterable[tuple[pa.Array, DataType, bool]] = []
+    if isinstance(kind, ArrayType):
+        inside = [(array.flatten(), kind.elementType, kind.containsNull)]
+    elif isinstance(kind, MapType):
+        first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        inside = [(array.items[first:end], kind.valueType, kind.valueContainsNull)]
+    elif isinstance(kind, StructType):
+        parts = zip(array.drop_null().flatten(), kind, strict=True)
+        inside = [(part, field.dataType, field.nullable) for part, field in parts]
+    return any(
+        (part.null_count and not may_be_null) or _has_null_inside(part, of)
+        for part, of, may_be_null in inside
+    )
 
 
 def _fits(value: Any, kind: pa.DataType, convert: Convert | None) -> bool:
@@ -192,7 +218,7 @@ def _convert_of(kind: DataType) -> Convert | None:
     if isinstance(kind, DateType):
         return _date
     if isinstance(kind, TIME_TYPES):
-        return _time
+        return _clock
     if isinstance(kind, DayTimeIntervalType):
         return _span
     if isinstance(kind, VariantType):
@@ -280,6 +306,13 @@ def _date(value: Any) -> Any:
     return _time(value)
 
 
+def _clock(value: Any) -> Any:
+    """Arrow would leave out the zone."""
+    if getattr(value, "tzinfo", None) is not None:
+        raise ValueError("it has a zone, and the column none; say `.replace(tzinfo=None)`")
+    return _time(value)
+
+
 def _time(value: Any) -> Any:
     """Arrow would take seconds since 1970 for microseconds, and a text for a number."""
     if isinstance(value, Number):
@@ -321,7 +354,7 @@ def _struct_convert(kind: StructType) -> Convert:
     converts = [_or_null(_convert_of(field.dataType)) for field in kind]
 
     def convert(value: Any) -> dict[str, Any]:
-        values = packer_of_values._values(value)
+        values = packer_of_values.values(value)
         pairs: Iterable[tuple[StructField, Convert, Any]] = zip(kind, converts, values, strict=True)
         return {field.name: each(part) for field, each, part in pairs}
 

@@ -199,7 +199,9 @@ class SourceBuilder:
         """A stream of what can be asked again: three functions, and the builder keeps the offsets.
 
         A *split* is a part with positions that grow: a table, a topic's partition, a file. A
-        position is the place of the next unread row: a whole number or a text. A table's inserts:
+        position is the place of the next unread row: a whole number or a text. Texts are compared
+        letter by letter: "10" is before "9", so numbers in texts want leading zeros. A table's
+        inserts:
 
             def latest(context, split, start):
                 [last] = context.connection.execute("SELECT max(id) FROM orders").fetchone()

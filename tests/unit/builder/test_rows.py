@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -43,6 +43,7 @@ from tutorial_pkg.builder.rows import RowPacker
 
 PAIR = StructType().add("number", LongType()).add("text", StringType())
 NUMBER = StructType().add("number", LongType())
+NOON_IN_UTC = time(12, tzinfo=UTC)
 
 
 @dataclass
@@ -51,13 +52,30 @@ class Pair:
     text: str | None
 
 
+class Turned(NamedTuple):
+    """Goes by its names, as all that has some."""
+
+    text: str
+    number: int
+
+
+class Unlike(NamedTuple):
+    """Of names that no column has: so it goes by places."""
+
+    n: int
+    name: str
+
+
 def packed(schema: StructType, *rows: Any) -> list[dict[str, Any]]:
     return RowPacker(schema).pack(rows).to_pylist()
 
 
 @pytest.mark.parametrize(
     "row",
-    [(1, "a"), Row(1, "a"), Row(text="a", number=1), {"text": "a", "number": 1}, Pair(1, "a")],
+    [
+        *((1, "a"), Row(1, "a"), Row(text="a", number=1), {"text": "a", "number": 1}),
+        *(Pair(1, "a"), Turned("a", 1), Unlike(1, "a")),
+    ],
 )
 def test_a_row_is_a_tuple_a_row_a_dict_or_a_dataclass(row: Any) -> None:
     assert packed(PAIR, row, (2, None)) == [
@@ -134,6 +152,7 @@ def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
         (DoubleType(), True, "a truth value is not a number; say `int(...)`"),
         (StringType(), b"a", "bytes are not text; say `.decode()`"),
         (BinaryType(), "a", "a text is not bytes; say `.encode()`"),
+        (TimeType(), NOON_IN_UTC, "it has a zone, and the column none; say `.replace(tzinfo=None"),
         (DayTimeIntervalType(), 5, "a number is not an interval; say `timedelta(seconds=...)`"),
         (DayTimeIntervalType(), pd.Timedelta(1, "ns"), "it has nanoseconds, and the column none"),
         (ArrayType(StringType()), "ab", "a str is not a list"),
@@ -152,6 +171,41 @@ def test_null_in_a_column_that_has_none() -> None:
     schema = StructType().add("number", LongType(), nullable=False)
     with pytest.raises(ValueError, match=r"^column `number` BIGINT must not be null$"):
         packed(schema, 1, None)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([None], pa.int64())], schema=RowPacker(schema).arrow_schema
+    )
+    with pytest.raises(ValueError, match=r"^column `number` BIGINT must not be null$"):
+        RowPacker(schema).fit(batch)
+
+
+def test_null_inside_of_what_must_have_none() -> None:
+    """Spark does not look whether there is one, and Arrow does not mind."""
+    inner = StructType().add("n", LongType(), nullable=False)
+    for kind, right, wrong in (
+        (ArrayType(LongType(), containsNull=False), [[], [1]], [1, None]),
+        (MapType(StringType(), LongType(), False), [{}, {"a": 1}], {"a": None}),
+        (inner, [(1,), {"n": 2}], (None,)),
+        (ArrayType(inner), [[None], [(1,)]], [(1,), (None,)]),
+        (MapType(StringType(), inner), [{"a": None}], {"a": (None,)}),
+    ):
+        packer = RowPacker(StructType().add("in", kind))
+        rows = [(value,) for value in [*right, None]]
+        assert packer.fit(packer.pack(rows).slice(1)).num_rows == len(right)
+        with pytest.raises(ValueError, match=r"column `in` .* has a null inside that must not be"):
+            packer.pack([*rows, (wrong,)])
+
+
+@pytest.mark.parametrize("row", [{"number": 0, "text": "a"}, Pair(0, "a")])
+def test_a_row_may_be_filled_anew_for_the_next_one(row: Any) -> None:
+    buffer = Buffer(RowPacker(PAIR))
+    for number in range(3):
+        if isinstance(row, Pair):
+            row.number = number
+        else:
+            row["number"] = number
+        buffer.add(row)
+    [batch] = buffer.take()[0]
+    assert batch.column("number").to_pylist() == [0, 1, 2]
 
 
 def test_missing_keys_of_a_dict_are_null() -> None:
