@@ -153,6 +153,39 @@ def test_a_repeated_batch_is_known_however_its_table_is_called(
     assert rows(database, "SELECT * FROM t ORDER BY 1") == [(0,), (1,), (2,)]
 
 
+def test_a_repeated_batch_of_a_table_that_was_renamed(url: str, database: Database) -> None:
+    """Its note names it as it was called; a later batch cannot be there twice."""
+    database.execute("CREATE TABLE t (n int); CREATE SCHEMA other")
+    write(options(url), 0, {"n": [0]})
+    database.execute("ALTER TABLE t SET SCHEMA other")
+    for _ in range(2):
+        with pytest.raises(
+            RuntimeError, match=r"batch 0 .* is in the table `public\.t`.*UPDATE sp"
+        ):
+            write(options(url, table="other.t"), 0, {"n": [0]})
+    for _ in range(2):
+        write(options(url, table="other.t"), 1, {"n": [1]})
+    assert rows(database, "SELECT * FROM other.t ORDER BY 1") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    "leaves_out",
+    [
+        "CREATE RULE odd AS ON INSERT TO t WHERE NEW.n = 1 DO INSTEAD NOTHING",
+        """CREATE FUNCTION odd() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN IF NEW.n = 1 THEN RETURN NULL; END IF; RETURN NEW; END';
+        CREATE TRIGGER odd BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION odd()""",
+    ],
+)
+def test_rows_that_the_table_leaves_out_are_reported(
+    url: str, database: Database, caplog: pytest.LogCaptureFixture, leaves_out: str
+) -> None:
+    database.execute(f"CREATE TABLE t (n int); {leaves_out}".encode())
+    write(options(url), 0, {"n": [1, 2]}, {"n": [3]})
+    assert rows(database, "SELECT n FROM t ORDER BY 1") == [(2,), (3,)]
+    assert "table `t` has taken 2 of 3 rows; see its triggers and rules" in caplog.messages
+
+
 def test_more_stages_are_left_over_than_the_server_can_lock(url: str, database: Database) -> None:
     database.execute("CREATE TABLE t (n int)")
     for first in range(0, LEFT_OVER, 500):
@@ -192,6 +225,15 @@ def test_upsert_of_nothing_but_the_key(url: str, database: Database) -> None:
     for batch in (0, 1):
         write(options(url, mode="upsert", key="n"), batch, {"n": [1]})
     assert rows(database, "SELECT * FROM t") == [(1,)]
+
+
+def test_a_table_that_others_inherit_from_has_not_all_keys(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (n int PRIMARY KEY); CREATE TABLE heir () INHERITS (t)")
+    database.execute("INSERT INTO heir VALUES (1)")
+    with pytest.raises(ValueError, match="other tables inherit from `t`, and no unique index has"):
+        write(options(url, mode="upsert", key="n"), 0, {"n": [1]})
+    write(options(url), 0, {"n": [2]})
+    assert rows(database, "SELECT n FROM t ORDER BY 1") == [(1,), (2,)]
 
 
 def test_a_key_with_nulls_replaces_rows_or_is_refused(url: str, database: Database) -> None:

@@ -32,8 +32,8 @@ class PostgresDataSource(Format):
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot` first the rows that are there, exactly those that the
-    changes do not have. The slot and a publication of its name are made by the first batch. The
-    server keeps its log until Spark has committed; a query that never runs again must be told:
+    changes do not have. The slot and a publication of its name are made by the first batch. Leave
+    both alone: what the publication leaves out for a while is lost. The server keeps its log until Spark has committed; a query that never runs again must be told:
     `SELECT pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It wants `wal_level=logical`, a
     role with REPLICATION that owns the table, and a primary key. `before` has what the table's
     REPLICA IDENTITY tells: by default only a key, and only where it is gone. A transaction is never
@@ -55,7 +55,8 @@ class PostgresDataSource(Format):
     else it is refused. Columns are found by name; structs and maps become JSON, and so do lists for
     a column of JSON; the database converts, and refuses what does not fit. As with any INSERT it
     rounds to a column's scale, and cuts what its type has no room for: the time for a `date`, the
-    zone for a `timestamp`, blanks for a `varchar`. The role must be allowed to create tables in the
+    zone for a `timestamp`, blanks for a `varchar`. Its triggers and rules do their work; where they
+    leave out rows, Spark's log has a warning. The role must be allowed to create tables in the
     target's schema. A table that is made again takes the batches that follow. One that was restored
     from a backup lacks batches that Spark does not repeat: `spark_batches` has the last one.
 

@@ -134,13 +134,15 @@ class Look:
 
 
 def _writers(database: Connection, options: OptionValues) -> set[str]:
-    """The transactions that write to the table, or to a partition of it."""
-    text = """SELECT virtualtransaction FROM pg_locks WHERE granted AND (relation = %s::regclass
-            OR relation IN (SELECT relid FROM pg_partition_tree(%s::regclass)))
+    """The transactions that write to the table, a partition of it, or what inherits from it."""
+    text = """WITH RECURSIVE tables AS (SELECT %s::regclass::oid AS oid
+            UNION SELECT inhrelid FROM pg_inherits JOIN tables ON inhparent = tables.oid)
+        SELECT virtualtransaction FROM pg_locks WHERE granted
+        AND relation IN (SELECT oid FROM tables)
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
         AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid()"""
-    name = options.table.quoted
-    return {transaction for (transaction,) in database.execute(text, [name, name])}
+    found = database.execute(text, [options.table.quoted])
+    return {transaction for (transaction,) in found}
 
 
 def _check_writers_are_seen(database: Connection, options: OptionValues) -> None:

@@ -7,6 +7,7 @@ the note that this batch is done) → readers; then the stages are dropped.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +34,8 @@ from tutorial_pkg.connectors.postgres.connection import (
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
 from tutorial_pkg.connectors.postgres.identity import identified
 from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table, table
+
+_log = logging.getLogger(__name__)
 
 NOTES = "spark_batches"
 JSON = (psycopg.adapters.types["json"].oid, psycopg.adapters.types["jsonb"].oid)
@@ -185,16 +188,29 @@ def _note_of(connection: Connection, context: BatchContext) -> Note:
         AND ARRAY['query', 'batch', 'target']::name[] <@ ARRAY(
             SELECT attname FROM pg_attribute WHERE attrelid = pg_class.oid)
         ORDER BY (pg_class.oid = to_regclass(%s)) IS TRUE DESC"""
-    usual = target.beside(NOTES)
+    usual, gone = target.beside(NOTES), list[str]()
     for (schema,) in connection.execute(look, [NOTES, usual.quoted]):
         notes = Table(NOTES, (schema, NOTES))
-        known = sql.SQL("SELECT target FROM {} WHERE query = {} ORDER BY batch DESC")
-        for (noted,) in connection.execute(known.format(notes.sql, context.query)):
-            same = "SELECT to_regclass(%s)::oid = %s"
-            if connection.execute(same, [table(noted).quoted, oid]).fetchone() == (True,):
+        known = sql.SQL("SELECT target, batch FROM {} WHERE query = {} ORDER BY batch DESC")
+        for noted, batch in connection.execute(known.format(notes.sql, context.query)):
+            now = "SELECT to_regclass(%s)::oid"
+            [found] = connection.execute(now, [table(noted).quoted]).fetchone() or [None]
+            if found == oid:
                 return Note(notes, noted)
+            if found is None and batch >= context.batch:
+                gone.append(noted)
+    if gone:
+        raise RuntimeError(_RENAMED.format(gone=gone[0], name=name, context=context))
     _make_notes(connection, usual)
     return Note(usual, name)
+
+
+_RENAMED = (
+    "batch {context.batch} of this query is in the table `{gone}`, which is not there any more, "
+    "and now it comes for {name}. If that is the same table, renamed: UPDATE spark_batches SET "
+    "target = '{name}' WHERE query = '{context.query}' AND target = '{gone}'; if it is another "
+    "one, DELETE that row, and the batch is written"
+)
 
 
 def _make_notes(connection: Connection, notes: Table) -> None:
@@ -264,16 +280,32 @@ def _check_nulls(connection: Connection, options: OptionValues, stages: list[Sta
         )
 
 
+def _check_heirs(connection: Connection, options: OptionValues) -> None:
+    """What inherits has keys that are not in the table's index: they would be there twice."""
+    look = """SELECT FROM pg_inherits JOIN pg_class ON pg_class.oid = inhparent AND relkind = 'r'
+        WHERE inhparent = %s::regclass"""
+    if options.key and connection.execute(look, [options.table.quoted]).rowcount:
+        raise ValueError(
+            f"other tables inherit from `{options.table}`, and no unique index has their keys: "
+            f"mode={options.mode} would add what it should replace; write to one of those tables"
+        )
+
+
 def _insert(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
     _check_stages(connection, options.table, stages)
     _check_nulls(connection, options, stages)
+    _check_heirs(connection, options)
     try:
-        connection.execute(insert_statement(options, stages))
+        taken = connection.execute(insert_statement(options, stages)).rowcount
     except psycopg.errors.CardinalityViolation:
         raise ValueError(
             f"a batch has several rows with the same key ({', '.join(options.key)}), and nothing "
             "says which of them comes last; leave one for each: aggregate, or dropDuplicates"
         ) from None
+    rows = sum(stage.rows for stage in stages)
+    if taken != rows and options.mode != "merge":  # whose SET may have a WHERE
+        text = "table `%s` has taken %d of %d rows; see its triggers and rules"
+        _log.warning(text, options.table, taken, rows)
 
 
 def insert_statement(options: OptionValues, stages: list[Staged]) -> sql.Composed:

@@ -147,7 +147,8 @@ def published(database: Connection, options: OptionValues) -> int:
     and put in again: rows that were written meanwhile are not in the log's changes.
     """
     look = """SELECT places.oid, prrelid = to_regclass(%s), prrelid::regclass::text,
-            pubinsert AND pubupdate AND pubdelete AND pubtruncate, EXISTS (SELECT FROM pg_inherits
+            pubinsert AND pubupdate AND pubdelete AND pubtruncate
+                AND to_jsonb(places) ->> 'prqual' IS NULL, EXISTS (SELECT FROM pg_inherits
                 JOIN pg_class ON pg_class.oid = inhparent AND relkind = 'r'
                 WHERE inhparent = to_regclass(%s))
         FROM pg_publication AS publications
@@ -162,7 +163,7 @@ def published(database: Connection, options: OptionValues) -> int:
     elif len(found) > len(others) > 0:
         trouble = f"is for other tables, too: {others}"
     elif len(found) > len(others):
-        trouble = "does not publish insert, update, delete and truncate"
+        trouble = "does not publish insert, update, delete and truncate of all rows"
     else:
         trouble = f"does not have table `{options.table}`: one of them was dropped, or made again"
     raise RuntimeError(
