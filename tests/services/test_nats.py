@@ -255,6 +255,25 @@ def test_messages_deleted_after_a_batch_was_planned(
     assert text in caplog.text
 
 
+def test_messages_deleted_while_a_batch_is_read(streams: Streams, name: str, caplog: Any) -> None:
+    """The task has its consumer already, and some of the messages."""
+    streams.send(f"{name}.a", range(300))
+    planning = reader(streams, name)
+    start = planning.initialOffset()
+    [part] = planning.partitions(start, planning.latestOffset(start, ALL))
+    text = f"stream `{name}`: it begins at 200, and 51 was next: rows may be lost"
+    failing, going_on = (reader(streams, name, failOnDataLoss=fails) for fails in ("true", "false"))
+    reading = [each.read(part) for each in (failing, going_on)]
+    found = [column([next(each)], "data") for each in reading]
+    assert found[0] == found[1] == [b"%d" % number for number in range(50)]
+    streams.forget(name, below=200)
+    with pytest.raises(Exception, match=re.escape(text)):
+        list(reading[0])
+    rest = column(list(reading[1]), "data")
+    assert rest == [b"%d" % number for number in range(199, 300)]
+    assert text in caplog.text
+
+
 def test_a_stream_made_again_after_a_batch_was_planned(streams: Streams, name: str) -> None:
     """The rows of the new one are not the old batch's."""
     streams.send(f"{name}.a", range(3))
@@ -427,10 +446,19 @@ def add_consumer(streams: Streams, name: str, **config: Any) -> None:
     streams.ask(lambda broker: broker.add_consumer(name, given))
 
 
-def test_a_work_queue_is_no_stream(streams: Streams) -> None:
+@pytest.mark.parametrize(
+    ("retention", "text"),
+    [
+        ("workqueue", "is a work queue, whose"),
+        ("interest", "has its messages only until its consu"),
+    ],
+)
+def test_what_is_deleted_when_it_is_acknowledged_is_no_stream(
+    streams: Streams, retention: str, text: str
+) -> None:
     name = next(NAMES)
-    streams.make(name, queue=True)
-    with pytest.raises(Exception, match=f"stream `{name}` is a work queue, .* option `mode` queu"):
+    streams.ask(lambda broker: broker.add_stream(name=name, retention=retention))
+    with pytest.raises(Exception, match=f"stream `{name}` {text}.* option `mode` queue"):
         reader(streams, name).initialOffset()
 
 

@@ -22,7 +22,8 @@ class NatsDataSource(Format):
         sink. Where messages are gone before they were read (deleted by age or size, stream deleted,
         or made again), the query ends, or with `failOnDataLoss` false warns in Spark's log, and
         goes on with what there is. A message deleted in the middle is not missed: nobody can tell
-        it from one of another subject.
+        it from one of another subject. Nor is a server noticed that has lost its last messages in a
+        crash, if it has given all of their numbers again before the query looks.
 
     Options:
     {options}
@@ -64,6 +65,8 @@ class NatsDataSource(Format):
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
     message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused.
     A stream with the retention `interest` acknowledges what no consumer wants, and keeps none.
+    Headers that tell a stream what to do are obeyed if it allows them: `Nats-Rollup` deletes what
+    it has, `Nats-TTL` this message after a while.
 
     Columns: data STRING or BINARY; if they are there, subject STRING, headers MAP<STRING, STRING>,
     in which `Nats-Msg-Id` takes the place of the id. A null in

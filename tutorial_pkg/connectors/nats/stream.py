@@ -16,6 +16,10 @@ from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_
 from tutorial_pkg.connectors.nats.pull import Pull
 
 MADE_AGAIN = "it was deleted and made again"
+DELETES = {
+    "workqueue": "is a work queue, whose messages go to one reader",
+    "interest": "has its messages only until its consumers have acknowledged them",
+}
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_MESSAGES, MOST_MESSAGES = 50, 5_000
 IDLE_SECONDS = 60.0  # then the server forgets a task's consumer
@@ -30,10 +34,10 @@ class Stream(Connection):
     def look(self, name: str) -> None:
         """See what the stream holds now. Raises `LookupError` if it is not there."""
         info = self.ask(lambda broker: stream_info(broker, name))
-        if info.config.retention == "workqueue":
+        if info.config.retention in DELETES:
             raise ValueError(
-                f"stream `{name}` is a work queue, whose messages go to one reader: read it with "
-                "the option `mode` queue"
+                f"stream `{name}` {DELETES[info.config.retention]}: read it with the option `mode` "
+                "queue"
             )
         self.note(info)
 
@@ -106,8 +110,10 @@ class Reading:
         if self._broker is not broker:
             await self._begin(broker)
             await self._check_there(broker)
-        count = min(self._count, self._pending, self._end - self.position)
-        return await self._pull.fetch(count) if count else []
+        most = min(self._count, self._pending, self._end - self.position)
+        found = await self._pull.fetch(most) if most else []
+        await self._check_gap(broker, found)
+        return found
 
     async def _begin(self, broker: Any) -> None:
         config = api.ConsumerConfig(
@@ -134,6 +140,14 @@ class Reading:
         else:
             _lost(self._context, MADE_AGAIN)
             self.position, self._pending = self._end, 0
+
+    async def _check_gap(self, broker: Any, found: list[Any]) -> None:
+        """What is deleted when the consumer is there is left out by the server without a word."""
+        wanted = enumerate(found, self.position)
+        missing = next((n for n, each in wanted if place_of(each).sequence != n), None)
+        if missing is not None:
+            self._stream.note(await stream_info(broker, self._name))
+            _check_first(self._context, missing)
 
     async def done(self, broker: Any) -> None:
         """Have the server forget the consumer; an idle or disconnected one it forgets by itself."""

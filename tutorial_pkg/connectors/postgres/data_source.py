@@ -33,14 +33,15 @@ class PostgresDataSource(Format):
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot` first the rows that are there, exactly those that the
     changes do not have. The slot and a publication of its name are made by the first batch. Leave
-    both alone: what the publication leaves out for a while is lost. The server keeps its log until Spark has committed; a query that never runs again must be told:
-    `SELECT pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It wants `wal_level=logical`, a
-    role with REPLICATION that owns the table, and a primary key. `before` has what the table's
-    REPLICA IDENTITY tells: by default only a key, and only where it is gone. A transaction is never
-    cut, so a large one makes a large batch. A column that is added while the query runs is read
-    after its next start. The snapshot is a copy of the table beside it until it has been read. The
-    log has no generated columns, no TRUNCATE of a single partition, and none of the rows that come
-    or go when a partition is attached or detached. A table that others inherit from is refused.
+    both alone: what the publication leaves out for a while is lost. The server keeps its log until
+    Spark has committed; a query that never runs again must be told: `SELECT
+    pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It wants `wal_level=logical`, a role with
+    REPLICATION that owns the table, and a primary key. `before` has what the table's REPLICA
+    IDENTITY tells: by default only a key, and only where it is gone. A transaction is never cut, so
+    a large one makes a large batch. A column that is added while the query runs is read after its
+    next start. The snapshot is a copy of the table beside it until it has been read. The log has no
+    generated columns, no TRUNCATE of a single partition, and none of the rows that come or go when
+    a partition is attached or detached. A table that others inherit from is refused.
 
     Streams know the table by its oid, and changes also its place in the publication. One that was
     made again, or has its name from another one, ends the query, and so does a change that was
