@@ -24,6 +24,8 @@ class NatsDataSource(Format):
         goes on with what there is. A message deleted in the middle is not missed: nobody can tell
         it from one of another subject. Nor is a server noticed that has lost its last messages in a
         crash, if it has given all of their numbers again before the query looks.
+        In a cluster, where servers lag behind, a task asks the stream's leader whether it has all:
+        its login must be allowed to (`$JS.API.STREAM.MSG.GET`).
 
     Options:
     {options}

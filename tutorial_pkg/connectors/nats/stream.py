@@ -28,7 +28,7 @@ IDLE_SECONDS = 60.0  # then the server forgets a task's consumer
 class Stream(Connection):
     """The connection of the driver, with what it has seen of the stream; and that of a task."""
 
-    first = end = 1
+    first = end = replicas = 1
     split = ""
 
     def look(self, name: str) -> None:
@@ -43,6 +43,7 @@ class Stream(Connection):
 
     def note(self, info: Any) -> None:
         self.first, self.end = max(1, info.state.first_seq), info.state.last_seq + 1
+        self.replicas = info.config.num_replicas
         self.split = f"{info.config.name}@{info.created.isoformat()}"  # made again: another one
 
 
@@ -113,6 +114,7 @@ class Reading:
         most = min(self._count, self._pending, self._end - self.position)
         found = await self._pull.fetch(most) if most else []
         await self._check_gap(broker, found)
+        await self._check_end(broker, found)
         return found
 
     async def _begin(self, broker: Any) -> None:
@@ -148,6 +150,22 @@ class Reading:
         if missing is not None:
             self._stream.note(await stream_info(broker, self._name))
             _check_first(self._context, missing)
+
+    async def _check_end(self, broker: Any, found: list[Any]) -> None:
+        """In a cluster the consumer may be on a server that has not all messages yet.
+
+        Raises `TimeoutError`, so that it is asked again, with another consumer, if there are more.
+        """
+        place = place_of(found[-1]) if found else None
+        following = place.sequence + 1 if place else self.position
+        pending = place.pending if place else self._pending
+        if pending or following >= self._end or self._stream.replicas == 1:
+            return
+        subject = self._context.options.subject or ">"
+        with contextlib.suppress(errors.NotFoundError):
+            more = await broker.get_msg(self._name, following, subject, next=True)
+            if more.seq < self._end:
+                raise TimeoutError("a server of its cluster lacks messages of the stream")
 
     async def done(self, broker: Any) -> None:
         """Have the server forget the consumer; an idle or disconnected one it forgets by itself."""
