@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -178,6 +179,49 @@ def test_rules_of_a_table_are_kept_or_refused(tmp_path: Path) -> None:
     DeltaTable(tmp_path / "b").alter.add_constraint({"positive": "id > 0"})
     with pytest.raises(ValueError, match="table with rules for its rows"):
         Query(tmp_path / "b", StructType().add("id", LongType()))
+
+
+OTHER = pa.table({"id": pa.array([9], pa.int64()), "other": ["x"]})
+ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "columns": (lambda folder: overwrite(folder, OTHER), "has no column `item`; choose"),
+    "types": (
+        lambda folder: overwrite(folder, table(9, item=[1])),
+        "`item` is string, and in the t",
+    ),
+    "parts": (
+        lambda folder: overwrite(folder, table(9, item=["x"]), partition_by="item"),
+        "or is cut by others: start the query again",
+    ),
+    "rules": (
+        lambda folder: DeltaTable(folder).alter.add_constraint({"few": "id < 5"}),
+        "cannot write to a table with rules",
+    ),
+}
+
+
+def overwrite(folder: Path, rows: pa.Table, **more: Any) -> None:
+    write_deltalake(folder, rows, mode="overwrite", schema_mode="overwrite", **more)
+
+
+@pytest.mark.parametrize("what", ALTERED)
+@pytest.mark.parametrize("mode", [{}, {"mode": "upsert", "key": "id"}])
+def test_a_table_that_was_altered_meanwhile_takes_no_batch(
+    tmp_path: Path, what: str, mode: dict[str, str]
+) -> None:
+    """Its rows would come out with nulls, or break a rule."""
+    alter, text = ALTERED[what]
+    query = Query(tmp_path, **mode)
+    query.write(0, [(1, "a")])
+    written = query.upload(1, 0, [(20, "b")])
+    alter(tmp_path)
+    version = DeltaTable(tmp_path).version()
+    if mode and what == "parts":  # there the client cuts the rows
+        query.commit(1, [written])
+        assert (20, "b") in content(tmp_path)
+        return
+    with pytest.raises((ValueError, RuntimeError), match=text):
+        query.commit(1, [written])
+    assert DeltaTable(tmp_path).version() == version
 
 
 def test_all_sums_of_an_aggregation_may_be_upserted_and_not_appended(tmp_path: Path) -> None:

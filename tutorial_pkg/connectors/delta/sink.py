@@ -31,7 +31,7 @@ from tutorial_pkg.builder import (
     SinkContext,
     TargetContext,
 )
-from tutorial_pkg.connectors.arrow_columns import by_values, has_required, in_utc
+from tutorial_pkg.connectors.arrow_columns import by_values, has_required, in_utc, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
     NoTableError,
@@ -61,6 +61,7 @@ class Written:
     rows: int
     values: dict[str, str | None]
     nulls: dict[str, int]
+    columns: StructType
 
 
 class Draft:
@@ -68,7 +69,7 @@ class Draft:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile()
-        self._groups = RowGroups(self.file, schema)
+        self._groups, self._columns = RowGroups(self.file, schema), spark_schema(schema)
         self.rows, self.nulls = 0, Counter[str]()
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -79,7 +80,7 @@ class Draft:
     def upload(self, store: Store, key: str, values: dict[str, str | None]) -> Written:
         self._groups.close()
         size = store.write(key, self.file).size
-        return Written(key, size, self.rows, values, dict(self.nulls))
+        return Written(key, size, self.rows, values, dict(self.nulls), self._columns)
 
 
 class Upload:
@@ -155,6 +156,7 @@ def _publish(context: BatchContext, files: list[Written]) -> None:
     table = open_table(options)
     store = Store(options, options.path)
     if files and not (context.streaming and _is_in(table, context)):
+        _check_table(table, options, files)
         _check_nulls(table, files)
         done = [Transaction(context.query, context.batch)] if context.streaming else None
         work = _append if options.mode == "append" else _upsert
@@ -172,6 +174,22 @@ def _is_in(table: DeltaTable, context: BatchContext) -> bool:
             "checkpoint"
         )
     return last == context.batch
+
+
+def _check_table(table: DeltaTable, options: OptionValues, files: list[Written]) -> None:
+    """Somebody may have altered it since the query was started, or since its files were written.
+
+    Raises `ValueError` or `RuntimeError`.
+    """
+    check_columns(table)
+    _check_rules(table)
+    cut = set(table.metadata().partition_columns) if options.mode == "append" else set()
+    new = _check_columns(table, files[0].columns, options)
+    if new or any(set(file.values) != cut for file in files):
+        raise RuntimeError(
+            f"the table at {options.path} has other columns now than when this batch was written, "
+            "or is cut by others: start the query again, and the batch is repeated"
+        )
 
 
 def _check_nulls(table: DeltaTable, files: list[Written]) -> None:
