@@ -36,6 +36,19 @@ _WIDER: dict[pa.DataType, pa.DataType] = {
     pa.float16(): pa.float32(),
 }
 
+_Is = Callable[[pa.DataType], bool]
+_LESS: list[tuple[_Is, _Is]] = [
+    (pa.types.is_float64, pa.types.is_float32),
+    (pa.types.is_timestamp, pa.types.is_date),
+    (pa.types.is_floating, pa.types.is_decimal),
+    (pa.types.is_decimal, pa.types.is_floating),
+]
+_UNLIKE: list[tuple[_Is, _Is]] = [
+    (pa.types.is_integer, pa.types.is_boolean),
+    (pa.types.is_integer, pa.types.is_temporal),
+    (pa.types.is_temporal, pa.types.is_integer),
+]
+
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """That of Spark for a file. Raises `ValueError` with the column that none can hold."""
@@ -83,23 +96,35 @@ def _fitted(array: pa.Array, field: pa.Field) -> pa.Array:
     kind = array.type
     if kind == field.type:
         return array
-    if (kind, field.type) == (pa.float64(), pa.float32()) or (
-        pa.types.is_timestamp(kind) and pa.types.is_date(field.type)
-    ):
-        raise ValueError(
-            f"column `{field.name}` is {kind}, of which {field.type} is only a part; read it as it "
-            "is, and cast"
-        )
-    if pa.types.is_timestamp(kind) and bool(kind.tz) != bool(getattr(field.type, "tz", None)):
-        raise ValueError(
-            f"column `{field.name}` is {kind}, and {field.type} is wanted: one is a moment, the "
-            "other what a clock shows somewhere; read it as it is, and cast"
-        )
+    _check_kind(kind, field.type, field.name)
     safe = not (pa.types.is_timestamp(kind) and kind.unit == "ns")
     try:
         return array.cast(field.type, safe=safe)
     except pa.ArrowException as error:
         raise ValueError(f"column `{field.name}`: {error}") from None
+
+
+def _check_kind(kind: pa.DataType, wanted: pa.DataType, name: str) -> None:
+    """Raises `ValueError` where Arrow would make another value, or a null, of one."""
+    if pa.types.is_struct(kind) and pa.types.is_struct(wanted):
+        found = {each.name: each.type for each in kind}
+        check_names([each.name for each in wanted], list(found))
+        for each in wanted:
+            _check_kind(found.get(each.name, each.type), each.type, f"{name}.{each.name}")
+    elif pa.types.is_list(kind) and pa.types.is_list(wanted):
+        _check_kind(kind.value_type, wanted.value_type, f"{name}[]")
+    elif any(holds(kind) and less(wanted) for holds, less in _LESS):
+        raise ValueError(
+            f"column `{name}` is {kind}, of which {wanted} is only a part; read it as it is, and "
+            "cast"
+        )
+    elif any(one(kind) and other(wanted) for one, other in _UNLIKE) or (
+        pa.types.is_timestamp(kind) and bool(kind.tz) != bool(getattr(wanted, "tz", None))
+    ):
+        raise ValueError(
+            f"column `{name}` is {kind}, and {wanted} is wanted, which is something else; read it "
+            "as it is, and cast"
+        )
 
 
 def check_flat(form: str, schema: StructType) -> None:

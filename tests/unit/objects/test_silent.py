@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,18 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import DateType, FloatType, LongType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+)
 
 from tests.properties import IN_FOLDERS
 from tests.unit.objects.stores import rows, store_at, stream, values
@@ -74,18 +86,57 @@ def test_headers_of_csv(tmp_path: Path) -> None:
             rows(tmp_path, ROW, format="csv")
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"id,item\r7,x\r", "its lines end in CR alone; they must end in LF, or CR and LF"),
+        (b"id;item\n7;x\n", r"its header has \['id;item'\], and none of the columns \['id', "),
+    ],
+)
+def test_csv_of_another_kind_has_neither_no_rows_nor_nulls(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(Exception, match=f"`a` is not csv as wanted: {reason}"):
+        rows(tmp_path, ROW, format="csv")
+
+
+@pytest.mark.parametrize("before", ["", " ", '{"id":1}\n'])
+def test_a_line_of_json_that_is_null_is_told(tmp_path: Path, before: str) -> None:
+    """Where it is the first, Arrow dies of it, and the worker with it."""
+    (tmp_path / "a").write_text(f"{before}null\n")
+    with pytest.raises(Exception, match="`a` is not jsonl as wanted: a line is `null`, and no obj"):
+        rows(tmp_path, ROW, format="jsonl")
+
+
 def test_text_of_json_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b'{"id":1,"item":"\xe4"}\n')
     with pytest.raises(Exception, match="`a` is not jsonl as wanted: 'utf-8' codec can't decode"):
         rows(tmp_path, ROW, format="jsonl")
 
 
+MOMENT = pa.scalar(1, pa.timestamp("us"))
+
+
 @pytest.mark.parametrize(
-    ("value", "kind"), [(0.1, FloatType()), (pa.scalar(1, pa.timestamp("us")), DateType())]
+    ("value", "kind", "reason"),
+    [
+        (0.1, FloatType(), "column `v` is double, of which float is only a part; read it as it is"),
+        (MOMENT, DateType(), "column `v` is .* only a part"),
+        (1.239, DecimalType(9, 2), "column `v` is double, .* only a part"),
+        (Decimal("0.1"), DoubleType(), "column `v` is decimal.* only a part"),
+        ([0.1], ArrayType(FloatType()), r"column `v\[\]` is double, .* only a part"),
+        (5, BooleanType(), "column `v` is int64, and bool is wanted, which is something else"),
+        (5, TimestampNTZType(), "column `v` is int64, and timestamp.* something else"),
+        (MOMENT, LongType(), "column `v` is timestamp.* something else"),
+        ({"ID": 1}, StructType().add("id", LongType()), r"`id` is wanted, and there is \['ID'\]"),
+    ],
 )
-def test_a_type_that_holds_less_is_refused(tmp_path: Path, value: Any, kind: Any) -> None:
+def test_what_would_become_another_value_is_refused(
+    tmp_path: Path, value: Any, kind: Any, reason: str
+) -> None:
     pq.write_table(pa.table({"v": [value]}), tmp_path / "a")
-    with pytest.raises(Exception, match=r"column `v` is .* is only a part; read it as it is"):
+    with pytest.raises(Exception, match=reason):
         rows(tmp_path, StructType().add("v", kind), format="parquet")
 
 

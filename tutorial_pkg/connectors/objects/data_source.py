@@ -55,7 +55,8 @@ class ObjectsDataSource(Format):
     Schema: of `lines` it is `value STRING`. Parquet and Avro: that of the first object, or of
     `.schema(…)`; columns that an object lacks are null, and those that are not asked for are left
     out. JSON lines and CSV need `.schema(…)`. A column whose name differs in upper and lower case
-    only is an error, but in JSON lines. What folders' names say (`day=1/`) is no column.
+    only is an error, but in JSON lines, and so is a header of CSV with none of the columns. What
+    folders' names say (`day=1/`) is no column.
 
     Compressed objects are those that end with `.gz` or `.bz2`; others that tell by their name that
     they are compressed are an error. Parquet files are written with checksums, and a damaged one is
@@ -66,7 +67,9 @@ class ObjectsDataSource(Format):
     what has no zone is TIMESTAMP_NTZ. Nanoseconds are cut to microseconds. Decimals are texts in
     JSON lines, so that no digit is lost. Unsigned numbers become wider ones. Nested columns are in
     Parquet, Avro and JSON lines, maps and BINARY in the first two only. Avro's enums and UUIDs are
-    texts; a union of null and one type is that type. Texts that are not UTF-8: see `file_lines`.
+    texts; a union of null and one type is that type. In CSV a quote that is never closed takes all
+    that follows, and a number beyond a DOUBLE is infinity, as one beyond a FLOAT is in CSV and JSON
+    lines. Texts that are not UTF-8: see `file_lines`.
 
     Errors: `ValueError` for options, and for rows that do not fit, with the object's name;
     `RuntimeError` where going on would lose or repeat rows: notes that are gone, an object that

@@ -10,6 +10,7 @@ import bz2
 import csv
 import gzip
 import io
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -122,6 +123,8 @@ def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) 
     )
     for chunk in _line_chunks(store, part):
         chunk.decode()  # what is not UTF-8 would get to Spark as it is
+        if b"\nnull" in chunk or re.match(rb"\s*null", chunk):  # of the first, Arrow dies
+            raise ValueError("a line is `null`, and no object")
         read = pa.json.ReadOptions(block_size=max(1 << 20, len(chunk)))
         table = pa.json.read_json(io.BytesIO(chunk), read, parse)
         yield from (fitted(batch, wanted) for batch in table.to_batches())
@@ -135,6 +138,11 @@ def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) ->
     file = _opened(store, part.found)
     names = _header(file, options.delimiter) if options.header else schema.names
     check_names(schema.names, names)
+    if names and not set(names) & set(schema.names):
+        raise ValueError(
+            f"its header has {names}, and none of the columns {schema.names}; see the options "
+            "`delimiter` and `header`"
+        )
     if not file.peek(1):
         return
     reader = pa.csv.open_csv(
@@ -158,7 +166,11 @@ def _header(file: Any, delimiter: str) -> list[str]:
     line = next(filter(bytes.strip, file), b"")
     while line.count(b'"') % 2 and (more := file.readline()):
         line += more
-    return next(csv.reader(io.StringIO(line.decode("utf-8-sig"), ""), delimiter=delimiter), [])
+    rows = csv.reader(io.StringIO(line.decode("utf-8-sig"), ""), delimiter=delimiter)
+    names = next(rows, [])
+    if next(rows, None) is not None:
+        raise ValueError("its lines end in CR alone; they must end in LF, or CR and LF")
+    return names
 
 
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
