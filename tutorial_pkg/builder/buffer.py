@@ -37,6 +37,9 @@ class Buffer:
         time). Texts are not parsed, numbers are not taken for times, bytes not for texts. Nothing
         is cut: no `datetime` in a DATE, no zone in a TIMESTAMP_NTZ, no 1e300 in a FLOAT.
 
+        Call it in `fill`, in its thread: a callback of a client's own thread puts what it gets into
+        a `queue.Queue`, which `fill` empties.
+
         `token` is handed to `acknowledge` when the row is on disk: what the source needs to
         confirm it. Raises `ValueError` for a row that does not fit the schema, perhaps some rows
         later, or when `fill` has returned: so that row cannot be skipped, and a `fill` that catches
@@ -88,10 +91,10 @@ class Buffer:
     def _pack(self) -> None:
         if self._wrong:
             self._raise_again()
-        if self._rows:
+        rows, self._rows = self._rows, []
+        if rows:
             with self._remembered():
-                self._batches.append(self._packer.pack(self._rows))
-            self._rows = []
+                self._batches.append(self._packer.pack(rows))
 
     @contextmanager
     def _remembered(self) -> Iterator[None]:

@@ -161,7 +161,12 @@ def log_options(rows: str, log: str) -> tuple[Option, ...]:
     """
     each = f"in whole frames, at least one of each {log}"
     return (
-        Option("path", local_directory, REQUIRED, "where the durable log is kept"),
+        Option(
+            "path",
+            local_directory,
+            REQUIRED,
+            "where the durable log is kept, of one source alone: what is in it is read",
+        ),
         Option(
             "maxBacklogBytes",
             integer(1, unit="bytes"),

@@ -179,7 +179,7 @@ def test_null_in_a_column_that_has_none() -> None:
 
 
 def test_null_inside_of_what_must_have_none() -> None:
-    """Spark does not look whether there is one, and Arrow does not mind."""
+    """Arrow does not look whether there is one."""
     inner = StructType().add("n", LongType(), nullable=False)
     for kind, right, wrong in (
         (ArrayType(LongType(), containsNull=False), [[], [1]], [1, None]),

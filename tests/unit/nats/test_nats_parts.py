@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from types import SimpleNamespace
@@ -13,7 +14,12 @@ import pytest
 from tutorial_pkg import NatsDataSource
 from tutorial_pkg.builder import Secret, SinkContext, SourceContext
 from tutorial_pkg.connectors.nats.messages import Place, place_of
-from tutorial_pkg.connectors.nats.publishing import error_in, is_acknowledgement
+from tutorial_pkg.connectors.nats.publishing import (
+    Message,
+    Publishing,
+    error_in,
+    is_acknowledgement,
+)
 from tutorial_pkg.connectors.nats.queue import Queue
 from tutorial_pkg.connectors.nats.sink import CHUNK_MESSAGES, ID, Publisher, _chunks
 
@@ -93,6 +99,36 @@ def test_a_row_may_bring_its_own_id() -> None:
 )
 def test_what_is_an_acknowledgement(answer: bytes, is_one: bool, refusal: str | None) -> None:
     assert (is_acknowledgement(answer), error_in(answer)) == (is_one, refusal)
+
+
+ACKNOWLEDGED, REFUSED = b'{"stream": "S", "seq": 1}', b'{"error": {"description": "full"}}'
+
+
+class Answering:
+    """A client whose broker acknowledges the first message once more when the second has come."""
+
+    def new_inbox(self) -> str:
+        return "inbox"
+
+    async def subscribe(self, subject: str, cb: Any, **limits: int) -> None:
+        self._answer = cb
+
+    async def publish(self, subject: str, data: bytes, reply: str, headers: Any) -> None:
+        await self._answer(SimpleNamespace(subject="inbox.0", data=ACKNOWLEDGED))
+        if subject == "second":
+            refusal = self._answer(SimpleNamespace(subject=reply, data=REFUSED))
+            self.later = asyncio.get_running_loop().call_later(0.01, asyncio.ensure_future, refusal)
+
+
+def test_a_late_answer_is_of_no_other_message() -> None:
+    async def send() -> None:
+        publishing = Publishing(Answering(), None)
+        await publishing.start()
+        for subject in ("first", "second"):
+            await publishing.send([Message(subject, b"", {})])
+
+    with pytest.raises(RuntimeError, match="subject `second`: full"):
+        asyncio.run(send())
 
 
 def test_numbers_that_are_given_again_are_new_messages(caplog: pytest.LogCaptureFixture) -> None:

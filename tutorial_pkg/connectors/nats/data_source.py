@@ -43,7 +43,8 @@ class NatsDataSource(Format):
         one that comes again, after a crash on either side, is known by its sequence number.
 
     A consumer of your own must be one to pull from, with explicit acknowledgements, whole messages
-    and `subject` as its only one; what its `max_deliver` gives up is not read. A stream that was
+    and `subject` as its only one; what its `max_deliver` gives up is not read, nor what it leaves
+    out when somebody alters it. A stream that was
     made again is read from its beginning, with a warning in Spark's log.
 
     Options as above, and `consumer` (required; the name of the durable consumer, which is made if

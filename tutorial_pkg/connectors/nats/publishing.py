@@ -27,11 +27,15 @@ class Message(NamedTuple):
 
 
 class Publishing:
-    """For one connection. A message's answer comes to the inbox with its number."""
+    """For one connection. A message's answer comes to the inbox with its number.
+
+    No number comes twice: an answer may be late, and there may be several to one message.
+    """
 
     def __init__(self, client: Any, broker: Any) -> None:
         self._client, self._broker, self._inbox = client, broker, client.new_inbox()
         self._answers: list[Any] = []
+        self._sent = 0
         self._heard = asyncio.Event()
 
     async def start(self) -> None:
@@ -43,8 +47,9 @@ class Publishing:
 
         Whoever listens to a subject may answer, too; only a stream's acknowledgement counts.
         """
-        missing = set(range(len(chunk)))
-        for number, (subject, data, headers) in enumerate(chunk):
+        missing, first = set(range(len(chunk))), self._sent
+        self._sent += len(chunk)
+        for number, (subject, data, headers) in enumerate(chunk, first):
             reply = f"{self._inbox}.{number}"
             try:
                 await self._client.publish(subject, data, reply=reply, headers=headers)
@@ -54,7 +59,9 @@ class Publishing:
             await self._hear(chunk[min(missing)].subject)
             answers, self._answers = self._answers, []
             for answer in answers:
-                number = int(answer.subject.rpartition(".")[2])
+                number = int(answer.subject.rpartition(".")[2]) - first
+                if number < 0:  # late
+                    continue
                 if is_acknowledgement(answer.data):
                     missing.discard(number)
                 else:
