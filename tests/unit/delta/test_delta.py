@@ -121,6 +121,16 @@ def test_of_two_drivers_one_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert content(tmp_path) == [(1, "a")]
 
 
+def test_a_job_whose_commit_is_tried_again_counts_once(tmp_path: Path) -> None:
+    """No answer came back to the first try. A stream of appended rows would see both versions."""
+    query = Query(tmp_path)
+    job = BatchContext("job", 0, query.options, streaming=False)
+    handles = [query.upload(0, 0, [(1, "a")])]
+    for _ in range(2):
+        publish(job, handles)
+    assert stream(tmp_path, startingVersion=0).rows() == [1]
+
+
 def test_another_writer_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tutorial_pkg.connectors.delta import sink
 
@@ -222,6 +232,22 @@ def test_a_table_that_was_altered_meanwhile_takes_no_batch(
     with pytest.raises((ValueError, RuntimeError), match=text):
         query.commit(1, [written])
     assert DeltaTable(tmp_path).version() == version
+
+
+def test_a_table_that_only_grows_is_not_upserted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is said at once, and not after other writers were waited for."""
+    from tutorial_pkg.connectors.delta import sink
+
+    only = {"delta.appendOnly": "true"}
+    write_deltalake(tmp_path, table(1, item=["a"]), configuration=only)
+    Query(tmp_path).write(0, [(2, "b")])
+    query, tries = Query(tmp_path, mode="upsert", key="id"), list[Any]()
+    monkeypatch.setattr(sink, "open_table", lambda options: tries.append(1) or open_table(options))
+    with pytest.raises(CommitFailedError, match="append-only"):
+        query.write(1, [(2, "c")])
+    assert tries == [1]
 
 
 def test_all_sums_of_an_aggregation_may_be_upserted_and_not_appended(tmp_path: Path) -> None:

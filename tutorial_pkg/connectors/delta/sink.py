@@ -148,19 +148,20 @@ def publish(context: BatchContext, handles: Sequence[list[Written]]) -> None:
 
 def _came_second(error: Exception) -> bool:
     """Behind another writer's commit, or behind our own, of which no answer came back."""
-    return isinstance(error, CommitFailedError) and "Unsupported" not in str(error)
+    final = any(text in str(error) for text in ("Unsupported", "append-only"))
+    return isinstance(error, CommitFailedError) and not final
 
 
 def _publish(context: BatchContext, files: list[Written]) -> None:
     options = context.options
     table = open_table(options)
     store = Store(options, options.path)
-    if files and not (context.streaming and _is_in(table, context)):
+    if files and not _is_in(table, context):
         _check_table(table, options, files)
         _check_nulls(table, files)
-        done = [Transaction(context.query, context.batch)] if context.streaming else None
+        done = CommitProperties(app_transactions=[Transaction(context.query, context.batch)])
         work = _append if options.mode == "append" else _upsert
-        work(table, options, store, files, CommitProperties(app_transactions=done))
+        work(table, options, store, files, done)
 
 
 def _is_in(table: DeltaTable, context: BatchContext) -> bool:
