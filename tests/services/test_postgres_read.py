@@ -290,6 +290,13 @@ def test_a_limit_counts_rows_whatever_the_gaps(url: str, database: Database) -> 
     assert [len(stream.rows()) for _ in range(4)] == [5, 5, 3, 0]
 
 
+def test_a_limit_does_not_hold_back_rows_with_the_same_key(url: str, database: Database) -> None:
+    """Of each key there are more than a batch may have."""
+    database.execute("CREATE TABLE t AS SELECT n / 4 AS id FROM generate_series(0, 10) AS n")
+    stream = Stream(url, key="id", maxRowsPerTrigger=3)
+    assert [len(stream.rows()) for _ in range(4)] == [4, 4, 3, 0]
+
+
 def test_the_largest_key_of_all(url: str, database: Database) -> None:
     database.execute("CREATE TABLE t (id bigint PRIMARY KEY)")
     database.execute("INSERT INTO t VALUES (-9223372036854775808), (1), (9223372036854775807)")

@@ -18,7 +18,8 @@ class PostgresDataSource(Format):
 
     Batch: `table` or `query`, as Arrow. With a `key`, in ranges of equal numbers of rows, read in
     parallel, however the keys are spread; rows with one and the same key are one task's. Each range
-    is a statement of its own, so rows that are written meanwhile may be in one and not in another.
+    is a statement of its own, so rows that are written meanwhile may be in one and not in another,
+    and a key that is computed must come out the same each time.
 
     Stream of inserted rows (`table`, `key`): what has a larger key than all before. It sees neither
     updates nor deletes. Numbers are given out when a row is written, but seen when its transaction
@@ -27,8 +28,8 @@ class PostgresDataSource(Format):
     that were writing to the table have ended. It costs as much delay as the longest of them, and
     holds up no writer. It wants a table, no view, on the primary server, and keys from a sequence
     (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The key needs an index. Rows
-    whose keys were read before are never read, so start with a new checkpoint after `TRUNCATE …
-    RESTART IDENTITY`, or when the database was restored from a backup.
+    without a key are never read, nor are those whose keys were read before: so start with a new
+    checkpoint after `TRUNCATE … RESTART IDENTITY`, or when the database was restored from a backup.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot` first the rows that are there, exactly those that the

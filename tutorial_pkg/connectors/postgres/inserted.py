@@ -50,15 +50,17 @@ def latest(context: SplitContext, split: str, start: int) -> int:
 
 
 def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
-    """The key of the first row that is one too many for this batch."""
+    """The key of the first row that is one too many; rows with the same key are one batch's."""
     if rows is None:
         return end
     key, table = _key_and_table(context.options)
-    text = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} OFFSET {} LIMIT 1").format(
-        key, table, _between(context.options, start, end), key, sql.Literal(rows)
+    text = sql.SQL("""SELECT min({0}), max({0}), count(*) FROM (
+        SELECT {0} FROM {1} WHERE {2} ORDER BY {0} LIMIT {3}) AS first""")
+    first = text.format(key, table, _between(context.options, start, end), sql.Literal(rows + 1))
+    [least, largest, count] = persistent(
+        context.options, lambda database: next(database.execute(first))
     )
-    found = persistent(context.options, lambda database: database.execute(text).fetchone())
-    return int(found[0]) if found else end
+    return max(int(largest), int(least) + 1) if count > rows else end
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
