@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from pyspark.sql.types import (
     StringType,
     StructType,
     TimestampNTZType,
+    TimestampType,
 )
 
 from tests.properties import IN_FOLDERS
@@ -138,6 +141,18 @@ def test_what_would_become_another_value_is_refused(
     pq.write_table(pa.table({"v": [value]}), tmp_path / "a")
     with pytest.raises(Exception, match=reason):
         rows(tmp_path, StructType().add("v", kind), format="parquet")
+
+
+def test_a_time_without_a_zone_is_no_moment_in_avro(tmp_path: Path) -> None:
+    kind = {"type": "long", "logicalType": "local-timestamp-micros"}
+    schema = {"type": "record", "name": "row", "fields": [{"name": "at", "type": kind}]}
+    with (tmp_path / "a").open("wb") as file:
+        fastavro.writer(file, schema, [{"at": datetime(2026, 11, 23)}])
+    naive = StructType().add("at", TimestampNTZType())
+    assert rows(tmp_path, naive, format="avro") == [{"at": datetime(2026, 11, 23)}]
+    for more in ({}, {"avroSchema": json.dumps(schema)}):
+        with pytest.raises(Exception, match="column `at` has times without a zone, and TIMESTAMP"):
+            rows(tmp_path, StructType().add("at", TimestampType()), format="avro", **more)
 
 
 @pytest.mark.parametrize("url", ["s3://lake/*.txt", "s3://lake/a#b", "gs://b/c?d", "az://b/c%20d"])

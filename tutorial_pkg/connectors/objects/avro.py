@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import fastavro
@@ -74,17 +74,31 @@ def schema_text(file: Any) -> str:
     return json.dumps(fastavro.reader(file).writer_schema)
 
 
-def rows(file: Any, names: Sequence[str], schema: str | None) -> Iterator[tuple[Any, ...]]:
+def rows(file: Any, columns: StructType, schema: str | None) -> Iterator[tuple[Any, ...]]:
     """Records of an object, with the columns that are wanted; null for those that it lacks.
 
     With a `schema`, as Avro resolves the one that the object was written with: defaults, aliases.
     """
     wanted = None if schema is None else json.loads(schema)
     records: Any = fastavro.reader(file, wanted)
+    fields = (wanted or records.writer_schema)["fields"]
     if wanted is None:
-        check_names(names, [field["name"] for field in records.writer_schema["fields"]])
+        check_names(columns.names, [field["name"] for field in fields])
+    for field in fields:
+        _check_time(field, columns)
     for record in records:
-        yield tuple(_value(record.get(name)) for name in names)
+        yield tuple(_value(record.get(name)) for name in columns.names)
+
+
+def _check_time(field: Any, columns: StructType) -> None:
+    """What a clock showed somewhere would be taken for this host's local time."""
+    wanted = [each for each in columns if each.name == field["name"]]
+    is_local = "local-timestamp" in json.dumps(field["type"])
+    if is_local and any(isinstance(each.dataType, TimestampType) for each in wanted):
+        raise ValueError(
+            f"column `{field['name']}` has times without a zone, and TIMESTAMP is wanted; read "
+            "them as TIMESTAMP_NTZ, and cast"
+        )
 
 
 def _value(value: Any) -> Any:

@@ -176,7 +176,7 @@ def _header(file: Any, delimiter: str) -> list[str]:
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
     if part.begin == 0:
         with _opened(store, part.found) as file:
-            yield from avro.rows(file, schema.names, options.avroSchema)
+            yield from avro.rows(file, schema, options.avroSchema)
 
 
 def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
