@@ -11,6 +11,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.soak import part_of
 from tests.warm_jvm import WarmJvm
 from tutorial_pkg import register, start_spark
 from tutorial_pkg.core.ports import is_free
@@ -27,10 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", help="I/N: every Nth test, from the Ith on; I may be a day's number")
 
 
+@pytest.hookimpl(trylast=True)  # of those that other options have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.part:
-        number, parts = map(int, config.option.part.split("/"))
-        kept = items[number % parts :: parts]
+        kept = part_of(items, config.option.part)
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
 
