@@ -225,7 +225,7 @@ class same_rows_again(Numbers):
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
             run = TaskContext.get().getLocalProperty("spark.jobGroup.id")
-            used = Path(f"{self.path}/used-{run}-{partition.start}")
+            used = Path(f"{self.path}/used-{run}-{partition.start}-{partition.end}")
             if not used.exists():
                 yield from super().read(partition)
                 used.touch()
