@@ -12,6 +12,7 @@ from tutorial_pkg.builder.rows import RowPacker
 
 # Rows are packed into Arrow now and then, so that a long `fill` needs little memory.
 _PACK_ROWS = 65_536
+_LASTING = (tuple, str, int, float, bytes)  # others may be another row when they are packed
 
 
 class Buffer:
@@ -47,9 +48,9 @@ class Buffer:
         """
         if self._wrong:
             self._raise_again()
-        if type(row) is not tuple:
+        if type(row) not in _LASTING:
             with self._remembered():
-                row = self._packer.values(row)  # now: it may be another one when it is packed
+                row = self._packer.values(row)
         self._rows.append(row)
         if token is not None:
             self._tokens.append(token)
