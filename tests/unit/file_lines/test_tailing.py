@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -64,7 +65,8 @@ def test_deleted_files_leave_the_offset(tmp_path):
         (tmp_path / f"{i:02}").unlink()
     append(tmp_path / "new", "one more")
     assert tailing.batch() == ["one more"]
-    assert sorted(tailing.offset["files"], key=int) == ["19", "20"]
+    left = {Path(file["path"]).name for file in tailing.offset["files"].values()}
+    assert left == {"19", "new"}  # their numbers depend on where the files lie on the disk
 
 
 def test_from_latest_a_repeated_first_batch_has_nothing_of_before(tmp_path):
