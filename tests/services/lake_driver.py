@@ -43,7 +43,8 @@ def start(
 
 
 def main(ready: str, go: str, folder: str, bucket: str, endpoint: str) -> None:
-    spark = start_spark("drill", **{"spark.ui.enabled": "false"})
+    attempts = {"spark.master": "local[2,4]"}  # of a task whose worker was killed
+    spark = start_spark("drill", **{"spark.ui.enabled": "false", **attempts})
     wait_for_go(ready, go)
     run_queries(spark, folder, bucket, endpoint)
 

@@ -6,10 +6,9 @@ import random
 import threading
 import uuid
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import LongType, StructType
@@ -20,6 +19,7 @@ from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import S3Server
+from tutorial_pkg.workbook.commands import kill_a_worker
 
 DRIVER = Path(__file__).with_name("lake_driver.py")
 NUMBER = StructType().add("number", LongType())
@@ -78,16 +78,6 @@ class Lake:
 
         result: dict[str, Counter[int]] = wait_until(have, SECONDS, f"{count} numbers everywhere")
         return result
-
-
-def kill_a_worker(driver: SpareDriver) -> None:
-    """One of the Python processes that run tasks, if there is one now."""
-    family = psutil.Process(driver.pid).children(recursive=True)
-    for process in family:
-        with suppress(psutil.NoSuchProcess):
-            if "pyspark.daemon" in " ".join(process.cmdline()) and not process.children():
-                process.kill()
-                return
 
 
 @pytest.mark.soak

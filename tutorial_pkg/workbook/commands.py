@@ -13,6 +13,7 @@ from tutorial_pkg.processes.query_process import QueryProcess
 from tutorial_pkg.processes.services import Guard
 
 SCRIPT = Path(tutorial_pkg.__file__).with_name("__main__.py")
+TASKS = ["pyspark.daemon", "pyspark.worker"]
 
 
 class Command(QueryProcess):
@@ -36,9 +37,12 @@ class Command(QueryProcess):
 
 
 def kill_a_worker(driver: QueryProcess) -> None:
-    """`kill -9` a Python worker of the query that `driver` runs, if there is one now."""
+    """`kill -9` a Python worker that runs tasks of `driver`'s queries, if there is one now.
+
+    The other daemons of Spark fork what plans and commits, which no retry of a task replaces.
+    """
     for process in psutil.Process(driver.pid).children(recursive=True):
         with suppress(psutil.Error):  # it has ended
-            if "pyspark.daemon" in process.cmdline() and not process.children():
+            if process.cmdline()[-2:] == TASKS and not process.children():
                 process.kill()
                 return

@@ -14,12 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.processes.query_process import wait_until
+from tutorial_pkg import start_spark
+from tutorial_pkg.core.waiting import wait_for
 from tutorial_pkg.testing.driver import Driver, Drivers
 from tutorial_pkg.workbook.commands import kill_a_worker
 from tutorial_pkg.workbook.ledger import Ledger, asked, booked, entries
@@ -29,6 +31,7 @@ BLOCK = 20  # orders at once
 PAUSE = 0.02  # seconds between two blocks
 MOST_AHEAD = 400  # orders that are not copied yet
 MORE = 100  # copies between two kills
+AT_ONCE = 0.002  # seconds: a driver that is killed now has copied, but not yet noted that it has
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,19 @@ class Account:
         return f"{mark} killed: {killed} | orders lost: {self.lost}, copied twice: {self.twice}"
 
 
+def _with_retries() -> SparkSession:
+    """Where a task whose worker was killed runs again, as on a cluster; `local[2]` gives up."""
+    attempts: dict[str, Any] = {"spark.master": "local[2,4]"}
+    return start_spark("drill", **attempts)
+
+
 class Drill:
     """One drill in `folder`, which must be empty, with two new books of the ledger."""
 
     def __init__(self, spark: SparkSession, ledger: Ledger, folder: Path) -> None:
         self._ledger, self._folder = ledger, folder
         self._orders, self._copies = (f"{name}-{uuid.uuid4().hex}" for name in ("orders", "copies"))
-        self._drivers = Drivers(spark, folder)
+        self._drivers = Drivers(spark, folder, _with_retries)
         self._drivers.prepare()  # it starts while its reader reads on
         self._account, self._began = Account(), 0.0
         self._enough, self._copied = threading.Event(), 0
@@ -139,7 +148,8 @@ class Drill:
             self._account.history.append((time.monotonic() - self._began, orders, copies))
             return copies >= count
 
-        wait_until(there, SECONDS, f"a book of {count} copies")
+        if not wait_for(there, SECONDS, every=AT_ONCE):
+            raise TimeoutError(f"a book of {count} copies did not happen within {SECONDS} s")
 
     def _last(self, book: str) -> int:
         return int(asked(self._ledger.address, f"LAST {book}")[0])
