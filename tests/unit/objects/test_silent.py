@@ -104,7 +104,7 @@ def test_csv_of_another_kind_has_neither_no_rows_nor_nulls(
         rows(tmp_path, ROW, format="csv")
 
 
-@pytest.mark.parametrize("before", ["", " ", '{"id":1}\n'])
+@pytest.mark.parametrize("before", ["", " ", '{"id":1}\n', '{"id":1}\n '])
 def test_a_line_of_json_that_is_null_is_told(tmp_path: Path, before: str) -> None:
     """Where it is the first, Arrow dies of it, and the worker with it."""
     (tmp_path / "a").write_text(f"{before}null\n")

@@ -123,7 +123,7 @@ def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) 
     )
     for chunk in _line_chunks(store, part):
         chunk.decode()  # what is not UTF-8 would get to Spark as it is
-        if b"\nnull" in chunk or re.match(rb"\s*null", chunk):  # of the first, Arrow dies
+        if re.match(rb"\s*null", chunk) or re.search(rb"\n\s*null", chunk):  # the first kills Arrow
             raise ValueError("a line is `null`, and no object")
         read = pa.json.ReadOptions(block_size=max(1 << 20, len(chunk)))
         table = pa.json.read_json(io.BytesIO(chunk), read, parse)
