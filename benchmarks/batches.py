@@ -1,4 +1,4 @@
-"""How long a micro-batch takes, as Spark itself notes it."""
+"""Micro-batches of rows to write, and how long one takes, as Spark itself notes it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,32 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg import last_error
+from tutorial_pkg.builder import SinkBuilder
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.processes.query_process import wait_until
 
 MOST_SECONDS = 300
+TASKS = 2
+NOTHING = "rows to Python, thrown away"
+ROW = ("value AS id", "concat('host ', value % 1000) AS name", "value / 7.0D AS load")
+
+
+def rows_of(spark: SparkSession, lines: int) -> DataFrame:
+    """A stream with so many rows in each batch."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", lines)
+    return source.option("numPartitions", TASKS).load().selectExpr(*ROW)
+
+
+def thrown_away(spark: SparkSession, lines: int) -> float:
+    """Seconds of a batch that a sink in Python gets and does nothing with: none can be faster."""
+    nothing = SinkBuilder.stream("nothing", create=lambda _: None)
+    spark.dataSource.register(nothing.receive_batch(lambda state, batch: None).build())
+    return seconds_of_a_batch(rows_of(spark, lines).writeStream.format("nothing"))
 
 
 def seconds_of_a_batch(writer: DataStreamWriter, **options: object) -> float:

@@ -24,23 +24,21 @@ import numpy as np
 import obstore
 import pyarrow as pa
 import pyarrow.compute as pc
-from batches import seconds_of_a_batch
+from batches import NOTHING, rows_of, seconds_of_a_batch, thrown_away
 from deltalake import WriterProperties, write_deltalake
 from measure import Result, Watch, finish, in_turns, parse, series_of, timed
 from obstore.store import S3Store
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
-from tutorial_pkg.builder import SinkBuilder
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.processes.services import start_s3
 
-TASKS, FILES = 2, 8
+FILES = 8
 BUCKET = "s3://bench"
 IN_MEMORY, EACH_BATCH = "write_deltalake, rows in memory", "write_deltalake in foreachBatch"
-NOTHING, SINK = "rows to Python, thrown away", "delta_py, a stream's batch"
+SINK = "delta_py, a stream's batch"
 CODEC = "zstd"
-ROW = ("value AS id", "concat('host ', value % 1000) AS name", "value / 7.0D AS load")
 
 NOTE = (
     "Of a stream, `write_deltalake` with rows in memory does the last part only: Spark has to make "
@@ -69,11 +67,6 @@ def read_lines(spark: SparkSession, name: str, path: str, **options: object) -> 
     rows.write.format("noop").mode("overwrite").save()
 
 
-def rows_of(spark: SparkSession, lines: int) -> DataFrame:
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", lines)
-    return source.option("numPartitions", TASKS).load().selectExpr(*ROW)
-
-
 def write_parquet(spark: SparkSession, lines: int, folder: Path) -> float:
     path = folder / uuid.uuid4().hex
     writer = rows_of(spark, lines).writeStream.format("parquet")
@@ -88,7 +81,7 @@ def write_to_bucket(spark: SparkSession, lines: int, name: str, endpoint: str) -
 
 
 def table_of(lines: int) -> pa.Table:
-    """What `ROW` says, in memory."""
+    """The same rows, in memory."""
     ids = np.arange(lines)
     hosts = pa.array(ids % 1000).cast(pa.string())
     names = pc.binary_join_element_wise("host", hosts, " ")
@@ -126,13 +119,6 @@ def write_each_batch(spark: SparkSession, lines: int, endpoint: str) -> float:
     return seconds_of_a_batch(writer.foreachBatch(lambda rows, _: client.append(rows.toArrow())))
 
 
-def hand_to_python(spark: SparkSession, lines: int) -> float:
-    nothing = SinkBuilder.stream("nothing", create=lambda _: None)
-    taking = nothing.receive_batch(lambda state, batch: None)
-    spark.dataSource.register(taking.build())
-    return seconds_of_a_batch(rows_of(spark, lines).writeStream.format("nothing"))
-
-
 def measured(
     spark: SparkSession, endpoint: str, folder: Path, lines: int, rounds: int, watch: Watch
 ) -> Result:
@@ -161,7 +147,7 @@ def measured(
         {
             IN_MEMORY: lambda: write_from_memory(table, endpoint),
             EACH_BATCH: lambda: write_each_batch(spark, lines, endpoint),
-            NOTHING: lambda: hand_to_python(spark, lines),
+            NOTHING: lambda: thrown_away(spark, lines),
             SINK: lambda: write_to_bucket(spark, lines, "delta_py", endpoint),
         },
         rounds,

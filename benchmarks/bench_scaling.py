@@ -32,6 +32,7 @@ from scaling import (
     JVM,
     MANY,
     ON_WORKERS,
+    PLANNING,
     POINTS,
     PYTHON,
     READING,
@@ -201,6 +202,7 @@ class Bench:
         for stage in (PYTHON, JVM):  # without what a batch takes that has hardly any lines
             used = max(large.cpu[stage] - single.cpu[stage], TICK_SECONDS)
             self.cost(where + stage, self.lines, [used])
+        self.cost(where + PLANNING, 1, [single.cpu[PYTHON] + single.cpu[JVM]])
         self.cost(where + READING, self.lines, large.seconds)
         self.cost(where + BATCH, 1, single.seconds)
         self.cost(where + TASKS, 1, many.seconds)

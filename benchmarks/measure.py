@@ -16,6 +16,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -158,11 +159,12 @@ def probe() -> float:
 class Watch:
     """Samples the memory of this program, its JVM and its workers, and the CPU time of others.
 
-    A context manager. `phase` names what is being measured from now on.
+    A context manager. `phase` names what is being measured from now on. `server` is a process that
+    takes part without being a child of this one: its CPU time is not that of others.
     """
 
-    def __init__(self, phase: str) -> None:
-        self.phase = phase
+    def __init__(self, phase: str, server: int | None = None) -> None:
+        self.phase, self._server = phase, server
         self.memory: dict[str, dict[str, float]] = {}
         self.probes: list[float] = []
         self._used: dict[int, float] = {}
@@ -207,6 +209,14 @@ class Watch:
                 continue  # it ended meanwhile
         for kind, size in now.items():
             peaks[kind] = max(size, peaks.get(kind, 0.0))
+        self._sample_server()
+
+    def _sample_server(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            server = psutil.Process(self._server) if self._server else None
+            for process in [server, *server.children(recursive=True)] if server else ():
+                with suppress(psutil.NoSuchProcess):
+                    self._used[process.pid] = sum(process.cpu_times()[:2])
 
 
 def _machine_seconds() -> tuple[float, float]:
