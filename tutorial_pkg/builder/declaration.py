@@ -40,7 +40,7 @@ class Declaration:
     ) -> Self:
         """Declare an option: the query's `.option(name, …)` reaches `context.options`.
 
-        `parse` makes a value of the text that Spark hands over, and raises `ValueError` if it
+        `parse` turns the text that Spark hands over into a value, and raises `ValueError` if it
         cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`,
         or a function of yours. `default` is a value, or `REQUIRED`. `allowed` says in errors what
         the option takes.
@@ -71,9 +71,8 @@ class Declaration:
         What "again" means: an instance of a `stream` or a `cursor` begins anew as after a restart
         of the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
         begins anew, too, as long as Spark has got none of its rows, or a sink no more than 10,000.
-        Functions that run beside the driver are called again, with a new connection. All of this is
-        noted where no status counts it: "… it is tried again" in Spark's log, the driver's or that
-        of the task.
+        Functions that run beside the driver are called again, with a new connection. What no
+        status counts is in Spark's log, the driver's or that of the task: "… it is tried again".
         """
         wrong = [each for each in errors if not isinstance(each, type)]
         if wrong or seconds < 0 or not pause > 0:
@@ -149,7 +148,7 @@ class InstancesDeclaration(Declaration, Generic[State]):
         return self._set("destroy", function, "state")
 
     def distributed(self, count: int) -> Self:
-        """So many instances, unless the query's option `parallelism` says otherwise."""
+        """That many instances, unless the query's option `parallelism` says otherwise."""
         if not isinstance(count, int) or not 1 <= count <= self._MOST_INSTANCES:
             raise ValueError(
                 f"format `{self._name}`: `distributed` takes 1..{self._MOST_INSTANCES}, "

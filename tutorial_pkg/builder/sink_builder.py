@@ -234,10 +234,10 @@ class SinkBuilder(Declaration, Generic[State]):
     The functions run in tasks: for each partition of each micro-batch `create`, one `receive` for
     each row (or `receive_batch` for some thousand at once), `flush`, `destroy`.
 
-    Guarantee: at least once, if what `flush` has returned from survives a crash: Spark repeats
+    Guarantee: at least once, if what `flush` has written survives a crash: Spark repeats
     tasks that fail, and after a crash the last micro-batch. With `commit`: exactly once, if that
-    does its work at one stroke, together with a note of (`context.query`, `context.batch`), and
-    nothing if the note is there. Then tasks only prepare (a file beside, rows in a staging table)
+    does its work in one step, together with a note of (`context.query`, `context.batch`), and does
+    nothing if the note is there. Then tasks only prepare (a hidden file, rows in a staging table)
     and return from `flush` a *handle*: what `commit` needs to find it. For a database with tables
     `staged(handle, ...)`, `results(...)` and `done(query TEXT, batch INT)`:
 
@@ -321,8 +321,8 @@ class SinkBuilder(Declaration, Generic[State]):
     def commit(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
         """`commit(context, handles)` makes a micro-batch visible, in a process beside the driver.
 
-        `handles` are those of the tasks that count, one for each partition; what repeated or
-        failed tasks prepared is not among them. It is called again for the same (`context.query`,
+        `handles` has one for each partition, from the attempt that succeeded; what failed attempts
+        prepared is not among them. It is called again for the same (`context.query`,
         `context.batch`), with new handles, after a crash between its work and Spark's note of it.
         """
         return self._set("commit", function, "context", "handles")

@@ -46,7 +46,7 @@ class SourceBuilder:
         writer = numbers.writeStream.format("parquet").option("path", "/the/numbers")
         query = writer.option("checkpointLocation", "/the/checkpoint").start()
 
-    Started again with the same log and checkpoint, it goes on where it was, whatever it died of.
+    Started again with the same log and checkpoint, it continues where it was, however it died.
 
     Which one?
 
@@ -111,11 +111,11 @@ class SourceBuilder:
         With the trigger `availableNow` no instance is created: the query reads what is in the
         log, and stops.
 
-        Which functions give what (with a checkpoint and an idempotent or transactional sink):
-        only `fill`: what was added counts once; what had not been added when the process died is
-        missing. `snapshot` and `restore`: exactly once. `acknowledge`: nothing is lost, but what
-        was on disk and not yet acknowledged comes again. All three, with the last message's id in
-        the snapshot: exactly once.
+        What is guaranteed, with a checkpoint and an idempotent or transactional sink? Only `fill`:
+        what was added counts once; what had not been added when the process died is missing.
+        `snapshot` and `restore`: exactly once. `acknowledge`: nothing is lost, but what was on disk
+        and not yet acknowledged comes again. All three, with the last message's id in the snapshot:
+        exactly once.
 
         Args:
             name: of the format: letters, digits and `_`.
@@ -158,10 +158,11 @@ class SourceBuilder:
 
         `position` is None at first, then what `read` returned with the page before: a page number,
         a token, an ETag, or whatever JSON can hold; tuples come back as lists. Rows are as in
-        `Buffer.add`: a list of them, a record batch, or several. `read` says that there is nothing
-        new by no rows and the same position; then it is asked again after `pollSeconds`. No rows
-        and another position is an empty page, and it is asked for the next one at once. Rows and
-        the same position are an error: they would come again and again. So is None after a page.
+        `Buffer.add`: a list of them, a record batch, or several. When there is nothing new, `read`
+        returns no rows and the same position, and it is called again after `pollSeconds`. No rows
+        and a new position mean an empty page, and it is called for the next one immediately. Rows
+        with the same position are an error, because they would come again and again. So is None as
+        the position after a page.
 
         A page that still grows needs a position within it: `[number, rows_seen]`.
 
@@ -200,7 +201,7 @@ class SourceBuilder:
 
         A *split* is a part with positions that grow: a table, a topic's partition, a file. A
         position is the place of the next unread row: a whole number or a text. Texts are compared
-        letter by letter: "10" is before "9", so numbers in texts want leading zeros. A table's
+        letter by letter: "10" is before "9", so numbers in texts need leading zeros. A table's
         inserts:
 
             def latest(context, split, start):
@@ -221,15 +222,15 @@ class SourceBuilder:
             )
             orders = spark.readStream.format("orders").option("file", "/the/orders.db").load()
 
-        It counts on ids that become visible in their order. Where several write, a smaller id may
-        be committed after a larger one, and would be passed over; format `postgres` waits for it.
+        It relies on ids that become visible in their order. With several writers, a smaller id may
+        be committed after a larger one, and would be missed; the format `postgres` waits for it.
 
         Args:
             name: of the format: letters, digits and `_`.
             schema: as in `stream`; `context.schema` has it as a `StructType`.
-            splits: `splits(context)` names the splits that there are: a list of texts, or a dict
-                with each one's first position; else that is 0. Asked before each batch: new ones
-                are read from their first position on, vanished ones keep their place.
+            splits: `splits(context)` names the current splits: a list of texts, or a dict with each
+                one's first position; otherwise that is 0. Asked before each batch: new ones are
+                read from their first position on, vanished ones keep their position.
             latest: `latest(context, split, start)` says how far the split goes now; `start` is the
                 next unread position. An answer below that changes nothing. Asked before each
                 batch, and some five times a second while nothing comes.

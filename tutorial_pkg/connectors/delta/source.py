@@ -143,8 +143,8 @@ def _files(context: SplitContext, store: Store, start: int, end: int) -> Iterato
         if commit.rewrites and options.rewritten == "refuse":
             raise RuntimeError(
                 f"version {commit.version} of {options.path} deletes or updates rows, which a "
-                "stream of appended rows cannot tell. Option `changes` reads them from the table's "
-                "change feed; `rewritten=skip` leaves such versions out"
+                "stream of appended rows cannot express. Option `changes` reads them from the "
+                "table's change feed; `rewritten=skip` leaves such versions out"
             )
         if not commit.rewrites:
             yield from enumerate(commit.added, commit.version)
