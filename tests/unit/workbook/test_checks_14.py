@@ -28,6 +28,14 @@ def by_operation(table: Any, change: Any) -> Any:
     return table
 
 
+def set_first(table: Any, change: Any) -> Any:
+    if change.after:
+        table[change.after.host] = change.after.lines
+    if change.before:
+        table.pop(change.before.host, None)
+    return table
+
+
 test_14_1 = tried(
     check_14_1,
     (follow, "✓ The changes make the table"),
@@ -38,5 +46,6 @@ test_14_1 = tried(
     (with_(("if change.before:", "if False:")), "After a delete its row is gone"),
     (with_(("if change.after:", "if change.operation != 'snapshot':")), "The row as it is now"),
     (with_(("] = change", "] = table.get(change.after.host, 0) + change")), "set it"),
+    (set_first, "`before` and `after` may have the same key"),
     (lambda table, change: {change.after.host: change.after.lines}, "{'alder': 5, 'birch': 7}"),
 )

@@ -16,6 +16,11 @@ def by_text(data: bytes, position: int) -> tuple[bytes, int]:
     return block, position + len(block.decode())
 
 
+def by_index(data: bytes, position: int) -> tuple[bytes, int]:
+    block = data[position : data.rindex(b"\n") + 1]
+    return block, position + len(block)
+
+
 def by_lines(data: bytes, position: int) -> tuple[bytes, int]:
     lines = data[position:].splitlines(keepends=True)
     block = b"".join(line for line in lines if line.endswith(b"\n"))
@@ -46,6 +51,7 @@ test_16_1 = tried(
     (by_lines, "splitlines cuts at more"),
     (lambda data, position: (data[position : data.rfind(b"\n")], 4), "Both lines are whole"),
     (lambda data, position: (next_block(data, position)[0], len(data)), "may be torn: leave it"),
+    (by_index, "No line is whole yet"),
 )
 
 test_16_2 = tried(

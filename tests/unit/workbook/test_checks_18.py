@@ -37,6 +37,7 @@ test_18_1 = tried(
     (delaying(("if clock <=", "if seen[0][0] <=")), "event 5 did not"),
     (delaying(("*waited", "*waited[-1:]")), "not that of the last one"),
     (lambda seen, now: int(lag_and_delay(seen, now)) if seen else None, "Times have fractions"),
+    (delaying(("*waited", "*waited, 0")), "Event times may be below zero"),
 )
 
 
@@ -68,6 +69,7 @@ test_18_2 = tried(
     (towards_the_clock, "may be in the future"),
     (lulling(("min(clock", "max(clock")), "when it came *first*"),
     (lambda seen, now: lag_and_lull(seen, now) and int(lag_and_lull(seen, now)), "fractions"),
+    (lulling(("top(seen) - LAG", "max(0, top(seen) - LAG)")), "Event times may be below zero"),
 )
 
 

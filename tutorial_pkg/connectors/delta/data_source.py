@@ -12,7 +12,7 @@ _SHARED = {option.name for option in READ}
 
 @documented(Options(FORMAT, (*READ, *(option for option in WRITE if option.name not in _SHARED))))
 class DeltaDataSource(Format):
-    """Tables of Delta Lake, of whatever tool has made them, without a jar.
+    """Tables of Delta Lake, made by any tool, without a jar.
 
     `load("s3://bucket/table")`, or `gs://`, `az://container/table`, `file:///folder`. `delta` is
     the name of the jar's format. The client is delta-rs: `pip install 'tutorial_pkg[lake]'`.
@@ -25,17 +25,17 @@ class DeltaDataSource(Format):
     offset is the version. Compacting changes no rows, so it does not show. A version that deletes
     or updates rows ends the query, unless `rewritten=skip` leaves it out.
 
-    Stream of changes, with `changes`: for tables with `delta.enableChangeDataFeed`. Behind the
-    table's columns are `_change_type` (insert, delete, update_preimage, update_postimage),
+    Stream of changes, with `changes`: for tables with `delta.enableChangeDataFeed`. After the
+    table's columns come `_change_type` (insert, delete, update_preimage, update_postimage),
     `_commit_version LONG` and `_commit_timestamp TIMESTAMP`. One task reads them.
 
     Writing: tasks write Parquet files, and one commit adds them, together with the batch's number,
     as an application transaction. `mode=upsert` replaces rows with the same `key`; then a batch has
     to fit into the driver's memory, and has each key once at most. It takes the output mode
-    `complete`, too, in which a row that an aggregation drops stays. A table that is not there is
-    made. Several queries, and other tools, may write to one table: who is second commits again.
-    Files of tasks that did not count are removed by VACUUM (`DeltaTable(…).vacuum()`). `df.write`
-    works with `mode("append")`.
+    `complete`, too, in which a row that an aggregation drops stays. A missing table is created.
+    Several queries, and other tools, may write to one table: whoever comes second commits again.
+    Files of failed task attempts are removed by VACUUM (`DeltaTable(…).vacuum()`). `df.write` works
+    with `mode("append")`.
 
     Parallelism: reading: `parallelism` tasks share the files. Writing: one for each partition.
     Replay: any batch whose versions the table's log and VACUUM have left.
@@ -51,15 +51,15 @@ class DeltaDataSource(Format):
     Credentials: as in format `objects`.
 
     Schema: that of the table. A row's columns are found by name and must have the table's types;
-    those that it lacks are null. A column that the table lacks is an error, or `evolve` adds it.
-    A stream ends at a version that gives the table a new column; a DataFrame that is made anew goes
-    on from there. In a column that cuts the table an empty text becomes null, as Delta's log has
-    none; BINARY cannot cut one.
+    those that it lacks are null. A column that the table lacks is an error, or `evolve` adds it. A
+    stream ends at a version that gives the table a new column; a newly created DataFrame continues
+    from there. In a partition column an empty text becomes null, as Delta's log has none; BINARY
+    cannot be a partition column.
 
-    Not supported: tables with column mapping; in reading deletion vectors; in writing tables with
-    constraints, generated or identity columns, or values that must not be null inside of others.
-    delta-rs itself does not find its changes of rows that were updated or deleted where the values
-    that cut the table have spaces and the like; the query ends then.
+    Not supported: tables with column mapping; when reading, deletion vectors; when writing, tables
+    with constraints, generated or identity columns, or values that must not be null inside of
+    others. delta-rs itself does not find its changes of rows that were updated or deleted if
+    partition values contain spaces and the like; the query then ends.
 
     Errors: `ValueError` for options, and for rows or tables that do not fit; `RuntimeError` where
     going on would lose or repeat rows: a table that was dropped and made again (it has another id)

@@ -29,7 +29,7 @@ READ = (
         "stream of appended rows: what to do with a version that deletes or updates rows: end the "
         "query, or leave that version out",
     ),
-    Option("parallelism", integer(1), 4, "so many tasks read; a stream keeps it for ever"),
+    Option("parallelism", integer(1), 4, "how many tasks read; a stream keeps this number"),
 )
 WRITE = (
     *STORE,
@@ -40,6 +40,6 @@ WRITE = (
         "add rows, or replace those with the same `key`",
     ),
     Option("key", names, (), "upsert: the columns that name a row"),
-    Option("evolve", boolean, False, "add columns to the table that the rows have and it has not"),
-    Option("partitionBy", names, (), "for a table that is made: the columns that cut it"),
+    Option("evolve", boolean, False, "add columns that the rows have and the table lacks"),
+    Option("partitionBy", names, (), "for a new table: its partition columns"),
 )

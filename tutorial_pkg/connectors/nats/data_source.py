@@ -19,13 +19,13 @@ class NatsDataSource(Format):
     Parallelism: `parallelism` tasks, each a range of sequence numbers.
     Replay: any batch whose messages the stream still has.
     Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
-        sink. Where messages are gone before they were read (deleted by age or size, stream deleted,
-        or made again), the query ends, or with `failOnDataLoss` false warns in Spark's log, and
-        goes on with what there is. A message deleted in the middle is not missed: nobody can tell
-        it from one of another subject. Nor is a server noticed that has lost its last messages in a
-        crash, if it has given all of their numbers again before the query looks.
-        In a cluster, where servers lag behind, a task asks the stream's leader whether it has all:
-        its login must be allowed to (`$JS.API.STREAM.MSG.GET`).
+        sink. If messages are gone before they were read (deleted by age or size, stream deleted, or
+        re-created), the query ends; with `failOnDataLoss` false it warns in Spark's log and goes on
+        with what is left. A message deleted in the middle is not noticed: it looks like one of
+        another subject. Nor is it noticed when a server has lost its last messages in a crash and
+        has used all of their numbers again before the query looks. In a cluster, where servers lag
+        behind, a task asks the stream's leader whether it has all: its login must be allowed to
+        (`$JS.API.STREAM.MSG.GET`).
 
     Options:
     {options}
@@ -42,10 +42,10 @@ class NatsDataSource(Format):
         nobody else reads with this `consumer`. A message is acknowledged when its row is on disk;
         one that comes again, after a crash on either side, is known by its sequence number.
 
-    A consumer of your own must be one to pull from, with explicit acknowledgements, whole messages
-    and `subject` as its only one; what its `max_deliver` gives up is not read, nor what it leaves
-    out when somebody alters it. A stream that was
-    made again is read from its beginning, with a warning in Spark's log.
+    A consumer of your own must be a pull consumer with explicit acknowledgements, whole messages
+    and `subject` as its only subject. What it gives up after `max_deliver` is not read, nor what it
+    leaves out when somebody alters it. A stream that was re-created is read from its beginning,
+    with a warning in Spark's log.
 
     Options as above, and `consumer` (required; the name of the durable consumer, which is made if
     there is none), `path`, `maxBacklogBytes`, `maxBytesPerTrigger`, `maxRowsPerTrigger` as in
@@ -53,21 +53,21 @@ class NatsDataSource(Format):
     `availableNow` only the log is read.
 
     Schema: subject STRING, data BINARY, sequence LONG, timestamp TIMESTAMP (when the server had
-    it), headers MAP<STRING, STRING>, null where there is none. Of a header that a message has twice
-    it is the last value: the client hands over no other.
+    it), headers MAP<STRING, STRING>, null where there are none. If a message has a header twice,
+    the last value counts: the client hands over no other.
 
     Writing, with `writeStream` in the output mode append:
 
     Parallelism: a connection in each task.
     Guarantee: at least once; exactly once, while the stream's duplicate window (two minutes, unless
-        it was made with another) is longer than from the first try of a batch to its repetition:
-        each message has an id of query, batch, partition and what the row holds, and the stream
-        drops those that it has. A row that is repeated in another partition has another id: let
-        the query be one whose rows come to the same partitions again.
+        it was made with another) is longer than the time from the first try of a batch to its
+        repetition: each message has an id of query, batch, partition and what the row holds, and
+        the stream drops ids that it has. A row that is repeated in another partition has another
+        id, so use a query whose rows come to the same partitions again.
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
-    message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused.
-    A stream with the retention `interest` acknowledges what no consumer wants, and keeps none.
+    message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused. A
+    stream with the retention `interest` acknowledges what no consumer wants, and does not keep it.
     Headers that tell a stream what to do are obeyed if it allows them: `Nats-Rollup` deletes what
     it has, `Nats-TTL` this message after a while.
 
@@ -78,7 +78,7 @@ class NatsDataSource(Format):
     Options for writing: `subject` (where all rows go; else the column `subject` says it), and those
     to connect: `url`, `user`, `password`, `token`, `credentials`, `caFile`, `timeoutSeconds`.
 
-    A secret is best not in the program: `${env:NATS_PASSWORD}` is an environment variable of the
+    Keep secrets out of the program: `${env:NATS_PASSWORD}` is an environment variable of the
     process that connects, the driver or a worker.
 
     Errors: `ImportError` without the client; `ValueError` for an option or a column;

@@ -16,7 +16,7 @@ class ObjectsDataSource(Format):
     client in Python, `pip install 'tutorial_pkg[lake]'`. Tested on folders and on an S3 server
     (SeaweedFS). `az://` was tried by hand on Azurite, an emulator of Azure's store, with `endpoint`
     `http://HOST:PORT/ACCOUNT`; `gs://` by hand and in reading only, on fake-gcs-server, an emulator
-    that does not know the requests with which the client writes. Of a bucket with versioning the
+    that does not know the requests with which the client writes. In a bucket with versioning, the
     current versions count (tried by hand on SeaweedFS).
 
     An object is read once it is there, and never changes: write a new one under a new name. For
@@ -25,9 +25,9 @@ class ObjectsDataSource(Format):
     Batch: all objects that are there when the query is planned.
 
     Stream: objects as they appear, whatever their names and times: every look lists everything
-    below `path`, unless `keysGrow` says that this is not needed. What was found is noted in the
-    store, so an offset is one number. Notes may be deleted together with the checkpoint. Somebody
-    who replaces an object is noticed by its tag.
+    below `path`, unless `keysGrow` says that this is not needed. What was found is recorded in the
+    store, so an offset is one number. Notes may be deleted together with the checkpoint. A replaced
+    object is recognised by its tag.
 
     Writing: each task uploads objects that nobody counts; a manifest for the whole batch makes them
     count, and only one writer can write it. Read the folder with this format, and you see whole
@@ -46,7 +46,7 @@ class ObjectsDataSource(Format):
     {options}
 
     and, for a stream, `maxFilesPerTrigger` (objects in a batch) and, for reading, `parallelism`
-    (default 4: so many tasks at least, while each has 1 MB to read, or ten objects).
+    (default 4: at least that many tasks, as long as each has 1 MB to read, or ten objects).
 
     Credentials: what the client finds in the environment of the driver and of the workers, such as
     AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; they have it from when Spark was started. Or
@@ -54,13 +54,12 @@ class ObjectsDataSource(Format):
 
     Schema: of `lines` it is `value STRING`. Parquet and Avro: that of the first object, or of
     `.schema(…)`; columns that an object lacks are null, and those that are not asked for are left
-    out. JSON lines and CSV need `.schema(…)`. A column whose name differs in upper and lower case
-    only is an error, but in JSON lines, and so is a header of CSV with none of the columns. What
-    folders' names say (`day=1/`) is no column.
+    out. JSON lines and CSV need `.schema(…)`. A column whose name differs only in case is an error,
+    except in JSON lines. So is a CSV header with none of the columns. What folders' names say
+    (`day=1/`) is not a column.
 
-    Compressed objects are those that end with `.gz` or `.bz2`; others that tell by their name that
-    they are compressed are an error. Parquet files are written with checksums, and a damaged one is
-    an error.
+    Compressed objects are those that end with `.gz` or `.bz2`; other names of compressed files are
+    an error. Parquet files are written with checksums, and a damaged one is an error.
 
     Values: a null is a missing key or `null` in JSON lines, an empty field without quotes in CSV
     (`""` is an empty text). Times: in ISO 8601 where they are texts; moments are written in UTC;

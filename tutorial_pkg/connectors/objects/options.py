@@ -35,13 +35,13 @@ READ = (
         "list only what comes after the largest name so far. An object that arrives later under "
         "a smaller name is never read, and a replaced one is not noticed",
     ),
-    Option("lookSeconds", integer(0), 1, "stream: so long between two listings, at least"),
+    Option("lookSeconds", integer(0), 1, "stream: at least this many seconds between two listings"),
     Option(
         "notes",
         address,
         None,
-        "stream: where it is noted which objects were found; the driver must be able to write "
-        "there, and tasks to read. Else `_found/` beside the objects",
+        "stream: where the names of found objects are recorded; the driver must be able to write "
+        "there, and tasks to read. Otherwise `_found/` next to the objects",
     ),
     Option(
         "failOnDataLoss",
@@ -49,7 +49,7 @@ READ = (
         True,
         "whether the query ends when an object is gone before its rows were read, or warns",
     ),
-    Option("maxBytesPerTrigger", integer(1), None, "about so many bytes in a batch"),
+    Option("maxBytesPerTrigger", integer(1), None, "about how many bytes a batch has"),
 )
 WRITE = (
     *SHARED,

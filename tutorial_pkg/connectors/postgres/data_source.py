@@ -17,50 +17,53 @@ class PostgresDataSource(Format):
     """Tables of a PostgreSQL database: read, streamed, and written. Needs the extra `postgres`.
 
     Batch: `table` or `query`, as Arrow. With a `key`, in ranges of equal numbers of rows, read in
-    parallel, however the keys are spread; rows with one and the same key are one task's. Each range
-    is a statement of its own, so rows that are written meanwhile may be in one and not in another,
-    and a key that is computed must come out the same each time.
+    parallel, however the keys are spread; rows with the same key go to one task. Each range is a
+    statement of its own, so rows that are written meanwhile may be in one and not in another, and a
+    key that is computed must come out the same each time.
 
-    Stream of inserted rows (`table`, `key`): what has a larger key than all before. It sees neither
-    updates nor deletes. Numbers are given out when a row is written, but seen when its transaction
-    commits: with two writers, 8 may be there before 7, and then **7 is never read**. With one
-    writer, or `awaitWriters`, nothing is missing: a look then takes nothing until all transactions
-    that were writing to the table have ended. It costs as much delay as the longest of them, and
-    holds up no writer. It wants a table, no view, on the primary server, and keys from a sequence
-    (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The key needs an index. Rows
-    without a key are never read, nor are those whose keys were read before: so start with a new
-    checkpoint after `TRUNCATE … RESTART IDENTITY`, or when the database was restored from a backup.
+    Stream of inserted rows (`table`, `key`): rows with a larger key than all before. It sees
+    neither updates nor deletes. Numbers are given out when a row is written, but become visible
+    when its transaction commits: with two writers, 8 may be there before 7, and then **7 is never
+    read**. With one writer, or `awaitWriters`, nothing is missing: a look then takes nothing until
+    all transactions that were writing to the table have ended. It costs as much delay as the
+    longest of them, and holds up no writer. It needs a table, not a view, on the primary server,
+    and keys from a sequence (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The
+    key needs an index. Rows without a key are never read, nor are those whose keys were read
+    before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, or when the database
+    was restored from a backup.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
-    through logical decoding; with `snapshot` first the rows that are there, exactly those that the
-    changes do not have. The slot and a publication of its name are made by the first batch. Leave
-    both alone: what the publication leaves out for a while is lost. The server keeps its log until
-    Spark has committed; a query that never runs again must be told: `SELECT
-    pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It wants `wal_level=logical`, a role with
+    through logical decoding; with `snapshot`, first the existing rows, exactly those that the
+    changes do not contain. The slot and a publication of its name are made by the first batch.
+    Leave both alone: what the publication leaves out for a while is lost. The server keeps its log
+    until Spark has committed; when a query will never run again, clean up: `SELECT
+    pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It needs `wal_level=logical`, a role with
     REPLICATION that owns the table, and a primary key. `before` has what the table's REPLICA
-    IDENTITY tells: by default only a key, and only where it is gone. A transaction is never cut, so
-    a large one makes a large batch. A column that is added while the query runs is read after its
-    next start. The snapshot is a copy of the table beside it until it has been read. The log has no
-    generated columns, no TRUNCATE of a single partition, and none of the rows that come or go when
-    a partition is attached or detached. A table that others inherit from is refused.
+    IDENTITY provides: by default only the key, and only where the change removed it. A transaction
+    is never split, so a large one makes a large batch. A column that is added while the query runs
+    is read after its next start. Until it has been read, the snapshot is a copy of the table, next
+    to it. The log has no generated columns, no TRUNCATE of a single partition, and none of the rows
+    that come or go when a partition is attached or detached. A table that others inherit from is
+    refused.
 
     Streams know the table by its oid, and changes also its place in the publication. One that was
-    made again, or has its name from another one, ends the query, and so does a change that was
+    re-created, or took over the name of another one, ends the query, and so does a change that was
     written while there was no publication; with `failOnDataLoss` false it goes on where it was. A
     new checkpoint has nothing to compare with: give it a new slot, if the table was taken out of
     the publication and put in again.
 
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
     publishes them, together with the batch's number in the table `spark_batches`. `mode=upsert`
-    replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch has each
-    key once at most, and no null in it, unless the unique index is made with NULLS NOT DISTINCT;
-    else it is refused. Columns are found by name; structs and maps become JSON, and so do lists for
-    a column of JSON; the database converts, and refuses what does not fit. As with any INSERT it
-    rounds to a column's scale, and cuts what its type has no room for: the time for a `date`, the
-    zone for a `timestamp`, blanks for a `varchar`. Its triggers and rules do their work; where they
-    leave out rows, Spark's log has a warning. The role must be allowed to create tables in the
-    target's schema. A table that is made again takes the batches that follow. One that was restored
-    from a backup lacks batches that Spark does not repeat: `spark_batches` has the last one.
+    replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch may have
+    each key at most once, and no null in it, unless the unique index is made with NULLS NOT
+    DISTINCT; otherwise it is refused. Columns are found by name; structs and maps become JSON, and
+    so do lists for a column of JSON; the database converts, and refuses what does not fit. As with
+    any INSERT it rounds to a column's scale, and cuts what its type has no room for: the time for a
+    `date`, the zone for a `timestamp`, blanks for a `varchar`. Its triggers and rules do their
+    work; where they leave out rows, Spark's log has a warning. The role must be allowed to create
+    tables in the target's schema. A table that is made again takes the batches that follow. One
+    that was restored from a backup lacks batches that Spark does not repeat: `spark_batches` has
+    the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace those that are there. Spark has no `update` for sinks in Python.
@@ -81,24 +84,24 @@ class PostgresDataSource(Format):
     Settings: `client_encoding`, `TimeZone`, `DateStyle`, `IntervalStyle`, `bytea_output`,
     `extra_float_digits`, `array_nulls`, `synchronous_commit`, the default isolation and all
     timeouts are set in each connection, whatever the server, the database, the role, the
-    environment or `options` in the address say: no statement is too slow, and a lock is waited for
-    as long as `waitSeconds` says. With several hosts in the address, `target_session_attrs=primary`
+    environment or `options` in the address say: no statement times out, and a lock is waited for as
+    long as `waitSeconds` says. With several hosts in the address, `target_session_attrs=primary`
     keeps a task from reading a standby that is behind.
 
     TLS: what libpq takes in its address goes through `url`, or is in `service`. By itself it
-    encrypts if the server can, and trusts any server. `sslmode=verify-full` wants a certificate for
-    the host's name, of an authority in `sslrootcert` (a file, by default `~/.postgresql/root.crt`;
-    `system` for those of the operating system); `verify-ca` one for any name; `require` encrypts,
-    and trusts any server. `sslcert` and `sslkey` are the client's own certificate. The files are
-    read by the driver and by each worker.
+    encrypts if the server can, and trusts any server. `sslmode=verify-full` requires a certificate
+    for the host's name, from an authority in `sslrootcert` (a file, by default
+    `~/.postgresql/root.crt`; `system` for those of the operating system); `verify-ca` one for any
+    name; `require` encrypts, and trusts any server. `sslcert` and `sslkey` are the client's own
+    certificate. The files are read by the driver and by each worker.
 
     Row-level security: a batch and a stream of inserted rows have the rows that the role may see.
     The log knows no policies; a snapshot that one would cut is refused.
 
     Types: what Spark has no type for comes as PostgreSQL's own text (json, uuid, enum, interval,
     inet, `char(5)` with its blanks …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is
-    `timestamptz`, TIMESTAMP_NTZ is `timestamp`. An array has one dimension, from wherever it
-    counts.
+    `timestamptz`, TIMESTAMP_NTZ is `timestamp`. An array has one dimension, whatever its lower
+    bound.
 
     Schema of changes: `operation` (insert, update, delete, truncate, snapshot), `key`, `before`,
     `after` (structs of the table's columns), `position`, `transaction`, `committed`.
@@ -107,8 +110,8 @@ class PostgresDataSource(Format):
     `ConnectionError` for a refusal, a certificate that is not trusted, or a database that is away
     for longer than `waitSeconds`; `TimeoutError` for a lock; `LookupError` for a table that was
     made again; `RuntimeError` where going on would lose or repeat rows: a slot that is gone or was
-    moved, a publication without the table, a checkpoint that was set back. `url` and `password` are
-    in no error, and Spark redacts them.
+    moved, a publication without the table, a checkpoint that was set back. `url` and `password`
+    appear in no error, and Spark redacts them.
 
     The ideas: Hazelcast Jet's JDBC connectors and map sinks, Flink's and Debezium's change streams.
     """

@@ -89,8 +89,8 @@ SHARED = (
         "waitSeconds",
         integer(0),
         60,
-        "how long a database that is away, full or starting, or a lock on a table, is waited for "
-        "before that is an error",
+        "how long to wait for a database that is away, full or starting, or for a lock on a "
+        "table, before that is an error",
     ),
     Option("table", table, None, "the table"),
 )
@@ -98,7 +98,7 @@ READ = (
     *SHARED,
     Option("query", not_empty, None, "batch: a SELECT statement, instead of `table`"),
     Option("key", not_empty, None, KEY),
-    Option("parallelism", integer(1), None, "batch: how many ranges; else one for each core"),
+    Option("parallelism", integer(1), None, "batch: how many ranges; otherwise one for each core"),
     Option(
         "awaitWriters",
         boolean,
