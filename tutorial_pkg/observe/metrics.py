@@ -51,8 +51,8 @@ class QueryMetrics(StreamingQueryListener):
         for query in metrics.queries():
             print(query.name, query.state, query.last)
 
-    Spark tells of a batch when it is over, in a thread of its own, so that nothing waits for it.
-    It tells of none that had no data; a query that idles keeps its last batch. Any thread may ask.
+    Spark reports a batch when it is over, in a thread of its own, so that nothing waits for it. It
+    reports none that had no data; a query that idles keeps its last batch. Any thread may ask.
     `metrics.serve(9000)` shows the newest numbers to a Prometheus on this machine.
 
     Raises `ValueError` for `keep` below 1.

@@ -200,9 +200,9 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
 def start_kafka(folder: Path) -> ServerProcess:
     """Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
 
-    Its topics are in memory and gone when it ends; in `folder` there is only its log. Kafka it is
-    not: asked where a partition ends, Tansu 0.6 names the place behind the *first* record of what
-    came last in one piece, so a reader sees the others when more comes. Write to it with
+    Its topics are in memory and gone when it ends; in `folder` there is only its log. It is not
+    Kafka: asked where a partition ends, Tansu 0.6 names the position after the *first* record of
+    the newest piece, so a reader sees the others when more comes. Write to it with
     `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
     """
     port = _free_port()
@@ -267,15 +267,15 @@ class ServerProcess(Service):
 def start_s3(folder: Path, environment: Mapping[str, str] | None = None) -> S3Server:
     """SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
 
-    `uri` is the endpoint. The first object that is put into a bucket makes it. Only who has
-    `environment` gets in: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, by default new ones. Spark's
+    `uri` is the endpoint. The first object that is put into a bucket makes it. Only clients with
+    `environment` get in: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, by default new ones. Spark's
     workers have what is in `os.environ` when Spark starts.
     """
     return S3Server(Path(folder), environment)
 
 
 class S3Server(ServerProcess):
-    """A SeaweedFS server; see `start_s3`. `environment` has the variables of a user who may all."""
+    """A SeaweedFS server; see `start_s3`. `environment` has the credentials of its administrator."""
 
     _PORTS = ("master", "volume", "filer", "s3")  # each with another one for gRPC
 

@@ -2,7 +2,7 @@
 
 `AggregateOperation` is a plain class of five functions; `broken_law` tests it; `rolling` and
 `sliding` run it in Spark, with their state in RocksDB. `drop_mark` and `is_late` find the rows that
-windows have dropped. Notebook 18 shows them at work.
+windows have dropped. Notebooks 18 and 19 show them at work.
 """
 
 from tutorial_pkg.state.aggregates import rolling, sliding, use_rocksdb

@@ -1,6 +1,6 @@
 """Run an aggregate operation in Spark: rolling, and in sliding windows, with state in RocksDB.
 
-Both are Spark's `transformWithState`, in Python. It wants Spark 4.1 or later, the package
+Both are Spark's `transformWithState`, in Python. It needs Spark 4.1 or later, the package
 `protobuf` (6.33.5 or later) where tasks run, and its state in RocksDB: `use_rocksdb` sets that for
 a session.
 """
@@ -95,10 +95,10 @@ def sliding(
 
     A row is accumulated into one *frame*, as long as the slide; nothing else of it is kept. When a
     frame closes it is combined into the window, and the one that has left the window is deducted:
-    two steps for each result, however many rows and however long the window. What floats have been
-    rounded by stays in later windows; NaN and infinity do not. The output mode is
-    `append`; the column `end` is the window's end. Rows behind the watermark are dropped, even
-    those whose window is still open. So are rows without a time, as with `F.window`.
+    two steps for each result, however many rows and however long the window. Rounding errors of
+    floats stay in later windows; NaN and infinity do not. The output mode is `append`; the column
+    `end` is the window's end. Rows behind the watermark are dropped, even those whose window is
+    still open. So are rows without a time, as with `F.window`.
 
     Args:
         rows: a streaming DataFrame with a watermark on `time`.

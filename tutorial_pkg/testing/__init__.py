@@ -38,9 +38,9 @@ notebook the report is a table. A sink, here Spark's own parquet:
 
     print(examine_sink(parquet, spark))
 
-`help(StreamSource)` and `help(StreamSink)` say what else can be told, and the more is told, the
-more is tried: options for a limit or another parallelism, the values of a row, columns of other
-types, splits, a `Server` that can be stopped and started; and what is not claimed.
+`help(StreamSource)` and `help(StreamSink)` say what else you can describe, and the more you
+describe, the more is tried: options for a limit or another parallelism, the values of a row,
+columns of other types, splits, a `Server` that can be stopped and started; and what is not claimed.
 `examine_source(…, only=["restart"])` tries one promise; `for promise in SOURCE_PROMISES:
 print(promise.name, promise.how)` shows all of them.
 

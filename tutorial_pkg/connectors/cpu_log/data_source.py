@@ -104,11 +104,11 @@ class CpuLogDataSource(DataSource):
     Options:
     {options}
 
-    Write: a single column is the item, several become `Row(name=value, ...)`. Columns that are no
+    Write: a single column is the item, several become `Row(name=value, ...)`. Columns that are not
     text appear as Arrow prints them; cast them to STRING for Spark's text. The time and the busy
     fraction of the machine, 0..1, are taken once per Arrow batch. A newline, carriage return or
-    backslash in an item is written as `\n`, `\r`, `\\`, and a null as `\N`. A batch DataFrame
-    needs `.mode("append")`: Spark's default mode is not for Python formats.
+    backslash in an item is written as `\n`, `\r`, `\\`, and a null as `\N`. A batch DataFrame needs
+    `.mode("append")`: Spark's default mode is not for Python formats.
 
     Read: `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`. A line that is not of the format is
     kept whole in `item`; its other two columns are null.

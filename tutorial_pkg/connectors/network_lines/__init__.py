@@ -1,21 +1,22 @@
 """Format `network_lines`: lines that senders write to TCP ports, through a log on disk.
 
-A line's way: `sender` (or `forward`, for senders with a name) → `listener` (a thread for each port;
-`ports` gives it the socket, `secure_socket` encrypts, `tls` says who may connect) → whole lines
-(`whole_lines` for plain senders; `named` and `relp` for those that wait for answers) →
+The path of a line: `sender` (or `forward`, for senders with a name) → `listener` (a thread for each
+port; `ports` gives it the socket, `secure_socket` encrypts, `tls` says who may connect) → whole
+lines (`whole_lines` for plain senders; `named` and `relp` for those that wait for answers) →
 `durable_log`: a log for each port (`group`), offsets and tasks (`reader`) → `data_source`, `rows`.
 `confirm` lets answers wait for the disk, `names` keeps what is known of senders, `notes` has what
-stands in the log beside lines. `receiver` is a process of its own for all of that; `status` and
-`metrics` tell how the ports do.
+is in the log next to the lines. `receiver` is a process of its own for all of that; `status` and
+`metrics` say how the ports are doing.
 
 Who is told what, and when
 --------------------------
 *Plain lines* (`nc`, `send`, `send_lines`). The receiver says nothing until the sender has ended its
-side. When all whole lines are on disk it ends its own side in good order, and that is the
-confirmation. Anything else is a reset: some lines may not be there, and nobody knows which. Lines
-that were dropped are told before a reset: `network_lines dropped: 1 too_long`. `send_lines` takes
-no other words, no close that comes before its own end, and no silence of `timeout` seconds for a
-confirmation. But whatever reads everything and closes then looks like a receiver; TLS tells.
+side. When all whole lines are on disk it closes its own side properly, and that is the
+confirmation. Anything else is a reset: some lines may not be there, and nobody knows which. Dropped
+lines are reported before a reset: `network_lines dropped: 1 too_long`. `send_lines` accepts nothing
+else as a confirmation: no other words, no close before its own end, and no silence of `timeout`
+seconds. But anything that reads everything and then closes looks like a receiver; TLS tells them
+apart.
 
 *A sender with a name* (`send --name`, `send --follow`) begins with a line that begins with a NUL;
 nothing else it says looks like a line, and a client that does not greet notices nothing. Both sides
@@ -28,23 +29,23 @@ speak JSON, a line each; `→` is what the sender says:
     → {"bytes":0}                  still there; answered as the last block was
     ← {"refused":"why","in_use":false}
 
-The position in the welcome is that of the last block that is in the log, or null. What it means is
-the sender's affair: for a file it is the next byte and digests of what is before it, for files that
-grow an offset of `file_lines`. So a sender keeps nothing itself. It begins where the position says,
-and sends up to eight blocks before it waits for the first one's `stored`, which comes after the
-sync, never before. It ends its side, and the receiver ends in good order after the last `stored`.
-Whatever breaks in between, the next welcome tells the truth: a block is in the log as a whole, with
-its position, or it is not there. A name has one connection at a time; with certificates, it belongs
-to the client that used it first.
+The position in the welcome is that of the last block that is in the log, or null. Its meaning is up
+to the sender: for a file it is the next byte and digests of what is before it, for files that grow
+an offset of `file_lines`. So a sender keeps nothing itself. It begins where the position says, and
+sends up to eight blocks before it waits for the first one's `stored`, which comes after the sync,
+never before. It ends its side, and the receiver closes properly after the last `stored`. Whatever
+breaks in between, the next welcome tells the truth: a block is in the log as a whole, with its
+position, or it is not there. A name has one connection at a time; with certificates, it belongs to
+the client that used it first.
 
 *RELP* (`protocol=relp`): each message is answered `200 OK` after the sync. What a broken connection
-leaves unanswered rsyslog sends again, also what is in the log: at least once.
+leaves unanswered rsyslog sends again, including what is in the log already: at least once.
 
 *With TLS* a good end is TLS's own (`close_notify`), which nobody in between can forge. A client
 that is refused sees an alert of TLS, or a line of text: `network_lines refused: …`.
 
-*The query* is told of lines that are on disk only. A receiver of its own says up to where in
-`received.json`, and hears from the query's `query/reported.json` what it need not keep
+*The query* hears only of lines that are on disk. A separate receiver says in `received.json` how
+far it has come, and learns from the query's `query/reported.json` what it need not keep
 (`durable_log.handover`).
 
 What is in the log
