@@ -25,12 +25,18 @@ _GONE = _change("delete", _row("birch", None))
 _RENAMED = _change("update", _row("alder", None), _row("cedar", 5))
 _SET = "The row as it is now is in `after`: set it."
 _KEY = "Its key changed: `before` has the old one, and that row is gone."
+_FULL = _change("update", _row("alder", 5), _row("alder", 6))
 _CASES = [
     Case(({}, _change("snapshot", None, _ALDER)), {"alder": 5}, _SET),
     Case(({"birch": 7}, _change("insert", None, _ALDER)), _TWO, _SET),
     Case((_TWO, _change("update", None, _row("alder", 6))), {"alder": 6, "birch": 7}, _SET),
     Case((_TWO, _GONE), {"alder": 5}, "After a delete its row is gone; `before` has the key."),
     Case((_TWO, _RENAMED), {"birch": 7, "cedar": 5}, _KEY),
+    Case(
+        (_TWO, _FULL),
+        {"alder": 6, "birch": 7},
+        "`before` and `after` may have the same key: take `before` first.",
+    ),
     Case((_TWO, _change("insert", None, _ALDER)), _TWO, "It came before: set, do not add."),
     Case(({"alder": 5}, _GONE), {"alder": 5}, "It came before: the row is gone already."),
 ]

@@ -20,6 +20,7 @@ _BLOCKS = [
         ("ä\nb\n".encode(), 0), ("ä\nb\n".encode(), 5), "A position counts bytes, not characters."
     ),
     Case((b"a\n\xc3", 0), (b"a\n", 2), "A file may end within a letter: work with bytes."),
+    Case((b"abc", 0), (b"", 0), "No line is whole yet: an empty block, and the same position."),
     Case((b"a\rb\nc", 0), (b"a\rb\n", 4), "Only a newline ends a line: splitlines cuts at more."),
 ]
 

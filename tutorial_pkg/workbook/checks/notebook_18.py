@@ -16,6 +16,7 @@ _AS_LAG = [
     Case(([(1, 1), (2, 2)], 3), 2 - LAG, _NEWEST),
     Case(([(1, 9), (2, 3)], 2.5), 9 - LAG, _HIGHEST),
     Case(([(1, 9.5), (2, 3)], 2.5), 9.5 - LAG, _FRACTIONS),
+    Case(([(1, 1)], 2), 1 - LAG, "Event times may be below zero, and so may the watermark."),
 ]
 
 _AT = f"Event 9 came {DELAY} s ago: the watermark must be at it."
