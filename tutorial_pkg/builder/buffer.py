@@ -29,14 +29,14 @@ class Buffer:
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; or the value, if there is one column.
 
-        Whatever has names is matched by them, including a named tuple with the columns' names. A dict
-        may be used again for the next row; lists, dicts and bytearrays in a row must stay as they are
-        until `fill` returns, and so must the memory of a record batch.
+        Whatever has names is matched by them, including a named tuple with the columns' names. A
+        dict may be used again for the next row; lists, dicts and bytearrays in a row must stay as
+        they are until `fill` returns, and so must the memory of a record batch.
 
-        Values must be what the column holds; nothing is guessed: an `int` for LONG or DOUBLE, a `str`
-        for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's local
-        time). Texts are not parsed, numbers are not taken for times, bytes not for texts. Nothing
-        is cut: no `datetime` in a DATE, no zone in a TIMESTAMP_NTZ, no 1e300 in a FLOAT.
+        Values must be what the column holds; nothing is guessed: an `int` for LONG or DOUBLE, a
+        `str` for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's
+        local time). Texts are not parsed, numbers are not taken for times, bytes not for texts.
+        Nothing is cut: no `datetime` in a DATE, no zone in a TIMESTAMP_NTZ, no 1e300 in a FLOAT.
 
         Call it in `fill`, in its thread: a callback of a client's own thread puts what it gets into
         a `queue.Queue`, which `fill` empties.

@@ -275,7 +275,7 @@ def start_s3(folder: Path, environment: Mapping[str, str] | None = None) -> S3Se
 
 
 class S3Server(ServerProcess):
-    """A SeaweedFS server; see `start_s3`. `environment` has the credentials of its administrator."""
+    """A SeaweedFS server; see `start_s3`. `environment` has its administrator's credentials."""
 
     _PORTS = ("master", "volume", "filer", "s3")  # each with another one for gRPC
 
