@@ -149,6 +149,7 @@ test_01_2 = tried(
     (writer((RETURN, "return None")), "must return a message"),
     (writer(("filter(None, messages)", "messages")), "`abort` gets None for a task that failed"),
     (writer((".unlink()", "")), "`abort` leaves drafts behind"),
+    (writer(("{uuid4()}", "{TaskContext.get().taskAttemptId()}")), "another query's task"),
     (Swallows, "`write` swallows an error"),
     (writer(("row.asDict()", "{'number': row.number}")), "json.dumps(row.asDict())"),
     (

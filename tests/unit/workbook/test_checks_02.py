@@ -9,7 +9,11 @@ from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import Row
-from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
 
 from tests.unit.workbook.answers import changed, tried
 from tutorial_pkg.workbook.checks import check_02_1
@@ -52,12 +56,19 @@ class InTheClass(Counted):
         Path(self.folder, "total.txt").write_text(str(InTheClass.count))
 
 
+class InBatches(Counted, DataSourceArrowWriter):
+    def write(self, iterator: Iterator[Any]) -> Any:
+        rows = (Row(**row) for batch in iterator for row in batch.to_pylist())
+        return super().write(rows)
+
+
 RETURN, SUM = "return Wrote(lines)", "sum(message.lines for message in messages)"
 IN_SELF = (("return Wrote(lines)", "self.count += lines; return Wrote(lines)"), (SUM, "self.count"))
 FILES = 'sum(len(file.read_text().split()) // 2 for file in Path(self.folder).glob("data.*"))'
 test_02_1 = tried(
     check_02_1,
     (Counted, "✓ 3 tasks reported, and the total is what the files hold: 60."),
+    (InBatches, "✓ 3 tasks reported"),
     (Counted("folder"), "answer = MyWriter, without brackets"),
     (
         writer(*IN_SELF, ("self.folder = folder", "self.folder, self.count = folder, 0")),

@@ -127,7 +127,7 @@ test_03_2 = tried(
     (AtTheEnd, "`initialOffset` returned {'next': 6}, so the lines that are there"),
     (reader(('Stretch(start["next"]', "Stretch(0")), "'ünö' came twice. Let `partitions` begin at"),
     (reader((NEXT, 'return {"next": 6}')), "`latestOffset` did not see that the file has grown"),
-    (reader(("file.read().rfind", "file.read(100).rfind")), "Of lines of 3,000,000 and"),
+    (reader(("file.read().rfind", "file.read(100).rfind")), "Two lines of 3,000,000 and"),
     (reader(("(line,)", "(line.strip(),)")), "an empty line is a line, and spaces belong to it"),
     (reader(("splitlines()]", "splitlines() if line]")), "an empty line is a line"),
     (ReadsOnce, "must use nothing but these two offsets"),

@@ -32,6 +32,11 @@ def uses_splitlines(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
     return complete.decode().splitlines(), rest
 
 
+def gives_a_line_always(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    complete, _, rest = (rest + received).rpartition(b"\n")
+    return [line.decode() for line in complete.split(b"\n")], rest
+
+
 REPLACE = ("decode()", 'decode(errors="replace")')
 test_04_1 = tried(
     check_04_1,
@@ -39,6 +44,8 @@ test_04_1 = tried(
     (lambda rest, new: (new.decode(errors="replace").split("\n"), b""), "has no newline yet"),
     (cut_with(("(rest + received)", "received"), REPLACE), "put the rest before received"),
     (decodes_too_early, "decode lines only when complete"),
+    (changed(decodes_too_early, ("decode()", "decode(errors='replace')")), "only when complete"),
+    (gives_a_line_always, "A piece without a newline completes no line"),
     (uses_splitlines, "cuts at more than newlines"),
     (cut_with(("in lines]", "in lines if line]")), "An empty line is a line"),
     (cut_with((", rest\n", ", rest.decode('latin-1')\n")), "return bytes as the rest"),

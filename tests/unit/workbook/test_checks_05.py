@@ -59,7 +59,8 @@ test_05_2 = tried(
     (not_before_zero, "A window may begin before second 0, and -20 does"),
     (by_division, "by_division(21, 25, 10) must be [0, 10, 20], yours is [10, 20]"),
     (lambda second, length, slide: [20, 20, 10, 0], "yours is [0, 10, 20, 20]"),
-    (lambda second, length, slide: None, "raised TypeError"),
+    (lambda second, length, slide: None, "A list of starts is wanted, not None"),
+    (lambda second, length, slide: 3, "A list of starts is wanted, not 3"),
     (lambda second: windows(second), "raised TypeError"),
     (lambda second, length, slide: windows(second, 30, 10), "answer(65, 60, 20)"),
 )

@@ -94,8 +94,8 @@ class CpuLogDataSource(DataSource):
     (`publish.py`); readers never see a line that is taken back. It holds through kills of any
     process, and through a power failure, because the plan is on the disk before the batch is
     recorded. Where a checkpoint was set back all the same, by a backup say, a batch comes with an
-    old number and other lines. Skipping it would lose lines, publishing it may repeat some, and
-    which ones a sink cannot know: so it is an error, unless `failOnDuplicates` is false. Spark's
+    old number and other lines. Skipping it would lose lines, publishing it may repeat some, and a
+    sink cannot know which. So it is an error, unless `failOnDuplicates` is false. Spark's
     own last note may be an empty file after a power failure; it then says "Incomplete log file".
     Delete it (`find CHECKPOINT -type f -empty -delete`): Spark plans or repeats that batch, and
     nothing is lost or comes twice. A checkpoint on another file system (HDFS, S3), or without a

@@ -104,7 +104,7 @@ FILE_OPTIONS = (
         integer(1, 1 << 31, unit="seconds"),
         60,
         "a file that has not changed for so long is at rest: it leaves the offset for a note, and "
-        "where the kernel tells of no changes it is looked at within two minutes only",
+        "where the kernel reports no changes, one is noticed up to two minutes late",
     ),
     Option(
         "notesDirectory",
@@ -145,11 +145,11 @@ class FileLinesDataSource(DataSource):
     path on all nodes of a cluster.
 
     Streaming tails: it holds half a line back until its newline comes, however long it gets (past
-    `maxLineBytes` with a warning). A file is known again by its inode or its path, and by its
+    `maxLineBytes` with a warning). A file is recognised by its inode or its path, and by its
     first KiB and the one before the next unread byte. A *renamed* file is read to its end under
     any name in its directory. A *replaced* file that begins with the same lines goes on. A
     *truncated or rewritten* file is read from its start, and what was unread before from its copy
-    (`copytruncate`), if one lies beside it, has a name that goes on from its own, and is not
+    (`copytruncate`), if one lies beside it, has a name that begins with its own, and is not
     matched by `path`; without one the log warns. A *deleted* file is forgotten, with a warning, as
     soon as there is something new elsewhere. Two names of one file are one file. Between two
     looks a query cannot see more than one file come and go under a name that `path` matches; nor
@@ -168,13 +168,13 @@ class FileLinesDataSource(DataSource):
     1 kB for each file. A query that has had nothing for a second looks five times a second.
     On Linux the kernel hints at what changed since the last look (`inotify`), so the next look
     notices growth, however many files there are. Besides, 64 files at rest are looked at each
-    time, and all within two minutes. That alone finds changes on a network file system and on
-    other systems, those written through a link elsewhere or a memory map, and, for two minutes,
-    all after a limit of the kernel was reached. Then a warning says so; nothing is lost.
-    Assumed is that a directory's time of change moves with each new name, or that two minutes'
-    delay do not matter, and that no file is renamed three times within three listings.
+    time, and all within two minutes. Nothing else finds changes on a network file system, on other
+    systems, or through a link elsewhere or a memory map, nor for two minutes after a limit of the
+    kernel was reached. Then a warning says so; nothing is lost.
+    This assumes that a directory's time of change moves with each new name, or that a delay of two
+    minutes does not matter, and that no file is renamed three times within three listings.
 
-    Errors: `ValueError` for a wrong option, a path that means nothing (batch), a compressed file,
+    Errors: `ValueError` for a wrong option, a path that matches nothing (batch), a compressed file,
     a line of more than `maxLineBytes` (its newline not counted), a missing note, or under FAILFAST
     a malformed line; `FileNotFoundError` if a batch that is to be read again has lost its file.
 

@@ -162,8 +162,8 @@ class NetworkLinesDataSource(DataSource):
     TIMESTAMP.
 
     A line ends with a newline. A rest that none has ended is dropped and counted: the system
-    closes a killed sender's connection in good order, too, and nothing tells `amount=10` of a
-    whole line from that of `amount=1000`. The sender is told, with a line of text and a reset, as
+    closes a killed sender's connection in good order, too, and nothing tells a whole `amount=10`
+    from the beginning of `amount=1000`. The sender is told, with a line of text and a reset, as
     with a line that is too long. Where a last line without newline is usual, as with
     `printf 'last' | nc`, unterminated=keep takes it, and counts it; but not when the connection
     breaks, is idle for too long, or the query stops.
@@ -174,13 +174,13 @@ class NetworkLinesDataSource(DataSource):
 
     TLS: with `tlsCertificate` the ports speak nothing else. `tlsClientCa` makes clients show a
     certificate, and `allowedClients` lets in some of them only: the names are the DNS names of a
-    certificate, its other alternative names, and its common name. Who is refused is counted, and
+    certificate, its other alternative names, and its common name. Refused clients are counted, and
     `network_status` quotes the last reason. Without TLS, an address that other machines can reach
-    has a warning.
+    causes a warning.
 
     Named senders: one connection for a name at a time, and one file, or one followed path, for a
     name. A file that was replaced or truncated is refused: its lines could be there already. A name
-    that was not heard of for `forgetNamesAfter` is forgotten, and what it sends then comes again.
+    that has been silent for `forgetNamesAfter` is forgotten, and what it sends then comes again.
 
     A receiver of its own: `python -m tutorial_pkg receive PATH --port 11000` holds the ports, with
     these options as words with dashes (`--max-backlog-bytes`), and queries on PATH only read: they
@@ -209,8 +209,8 @@ class NetworkLinesDataSource(DataSource):
     reads a receiver's; `LogNotVisibleError` where a worker does not see it; `LogDamagedError`;
     `ValueError` when the checkpoint does not fit the log.
 
-    The log is after Kafka's; the offset by port after Kafka's partitions; positions that the
-    receiver keeps are after the transactional ids of Kafka's producers.
+    The ideas are Kafka's: the log, an offset for each port (its partitions), and positions that the
+    receiver keeps (the transactional ids of its producers).
     """
 
     @classmethod

@@ -109,7 +109,7 @@ def _first_batch(answer: Writer, folder: Path) -> None:
     if len(_drafts(folder)) < len(messages):
         raise Wrong(
             f"{len(messages)} tasks have written, and the folder holds {len(_drafts(folder))} "
-            "draft(s): each task needs one of its own, as f'{uuid4()}.draft'."
+            "draft(s): each task needs one of its own there, as f'{uuid4()}.draft'."
         )
     try:
         with renames(folder, READERS_SEE) as renamed:
@@ -175,6 +175,11 @@ def _failed_batch(answer: Writer) -> None:
         written(other, BATCHES[1][:1])
         others = _drafts(folder)
         (message,) = written(writer, BATCHES[0][:1])
+        if {*_drafts(folder)} == {*others}:
+            raise Wrong(
+                "`write` used the draft of another query's task, whose numbers may be the same: "
+                "uuid4() makes a name that nobody else has."
+            )
         try:
             writer.abort([message, None], 0)
         except (AttributeError, TypeError):

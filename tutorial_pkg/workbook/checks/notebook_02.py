@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
 
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.workbook.checks.trial import scratch, written
@@ -36,7 +41,8 @@ def check_02_1(answer: type[DataSourceWriter]) -> str:
 def _tried(answer: Writer) -> str:
     with scratch() as folder:
         writer = answer(str(folder))
-        messages = written(writer, PARTS)
+        in_batches = isinstance(writer, DataSourceArrowWriter)
+        messages = written(writer, [*map(_batch, PARTS)] if in_batches else PARTS)
         for message in messages:
             if not isinstance(message, WriterCommitMessage):
                 kind = "nothing" if message is None else type(message).__name__
@@ -56,6 +62,10 @@ def _tried(answer: Writer) -> str:
     if reported != [len(part) for part in PARTS]:
         raise Wrong(f"The tasks reported {reported}: return Wrote(count), and add up these.")
     return f"{files} tasks reported, and the total is what the files hold: {total}."
+
+
+def _batch(rows: Sequence[Row]) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_pylist([row.asDict() for row in rows])]
 
 
 def _in_a_job(answer: Writer) -> None:

@@ -183,8 +183,8 @@ def _long_line(reader: DataSourceStreamReader, file: Path) -> None:
     rows, _ = _drained(reader, as_json(reader.initialOffset()))
     if [len(row) for row in rows] != [LONG, len("last")]:
         raise Wrong(
-            f"Of lines of {LONG:,} and 4 bytes there came {[len(row) for row in rows]} bytes: read "
-            "on until there is a newline, however far that is."
+            f"Two lines of {LONG:,} and 4 bytes came as {[len(row) for row in rows]} bytes: "
+            "read on until there is a newline, however far that is."
         )
 
 

@@ -15,6 +15,7 @@ from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 LIMIT = 100
 TEXT = "first\n\n Grüße\rfrom\u2028afar \nreturn\r\nlast"
 LINES, REST = ["first", "", " Grüße\rfrom\u2028afar ", "return\r"], b"last"
+_WITHIN_A_LETTER = "A piece ended within a letter: decode lines only when complete."
 NOT_UTF_8 = b"one\xfftwo\n"
 
 
@@ -24,7 +25,7 @@ def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> str
     try:
         found = [_lines_of(answer, size) for size in (1000, 1, 3)]
     except UnicodeDecodeError:
-        raise Wrong("A piece ended within a letter: decode lines only when complete.") from None
+        raise Wrong(_WITHIN_A_LETTER) from None
     except Exception as error:
         raise Wrong(
             "It must take and return bytes as the rest, with a list of strings before it: "
@@ -55,8 +56,13 @@ def _compare(found: list[tuple[list[str], bytes]]) -> None:
         raise Wrong("A '\\r' before the newline belongs to the line: leave it there.")
     if whole != LINES:
         raise Wrong(f"Of {TEXT.encode()!r} it made the lines {whole!r}: {LINES!r} are wanted.")
-    if any(pieces != (LINES, REST) for pieces in found):
-        raise Wrong("In small pieces the lines differ: put the rest before received.")
+    for lines, rest in found:
+        if len(lines) > len(LINES):
+            raise Wrong("A piece without a newline completes no line: return an empty list then.")
+        if "\ufffd" in "".join(lines):
+            raise Wrong(_WITHIN_A_LETTER)
+        if (lines, rest) != (LINES, REST):
+            raise Wrong("In small pieces the lines differ: put the rest before received.")
 
 
 def _keeps_each_byte(cut: Callable[[bytes, bytes], Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from numbers import Real
 from typing import Any
@@ -65,8 +65,14 @@ _WINDOWS = [
 ]
 
 
+def _starts(found: Any) -> list[Any]:
+    if not isinstance(found, Iterable):
+        raise Wrong(f"A list of starts is wanted, not {found!r}.")
+    return sorted(found)
+
+
 @exercise("def windows_of(second, length=30, slide=10)")
 def check_05_2(answer: Callable[..., list[int]]) -> str:
     """Does `answer` name the starts of all sliding windows that contain an event?"""
-    compare(answer, _WINDOWS, key=sorted)
+    compare(answer, _WINDOWS, key=_starts)
     return "All that contain it: of windows of 30 seconds, one every 10, these are three."

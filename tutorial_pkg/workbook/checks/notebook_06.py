@@ -13,7 +13,7 @@ from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
 Event = tuple[str, int]
 PORTS = ("A", "B")
 
-_ANY_TIME = "0 and -3 are times, too: a port that has sent one is not silent, nor later than it is."
+_ANY_TIME = "0 and -3 are times, too: a port that has sent 0 is not silent, and -3 is older than 0."
 _DELAY = "Subtract the `delay` that is handed over: events may be out of order within a port, too."
 _FASTEST = "This follows the fastest port, and B's events are late: take the minimum."
 _COALESCED = [
@@ -76,10 +76,13 @@ def check_06_2(answer: str, begin: int) -> str:
     prefix = re.match(r"(\d{1,15}),", answer)
     if prefix is None:
         raise Wrong("Without epoch milliseconds before a comma its event time is null.")
-    second = (int(prefix[1]) - begin) / 1000 - DELAY_SECONDS
+    millis = int(prefix[1]) - begin
+    second = millis / 1000 - DELAY_SECONDS
     where = f"It moves the watermark to second {second:g} after the first event"
-    if second < 0:
+    if millis < 0:
         raise Wrong("Its time is before the first event: give it in epoch milliseconds.")
+    if FIRST_SECOND <= millis <= LAST_SECOND + DELAY_SECONDS:
+        raise Wrong("`begin` is in milliseconds, and a second has 1000 of them.")
     if second + DELAY_SECONDS in (FIRST_SECOND, LAST_SECOND):
         raise Wrong(f"{where}: the query waits {DELAY_SECONDS} seconds more; add them.")
     if second < FIRST_SECOND:

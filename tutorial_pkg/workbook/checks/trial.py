@@ -19,7 +19,6 @@ from unittest import mock
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Row
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -60,9 +59,12 @@ def copied(thing: Any) -> Any:
 
 
 def written(
-    writer: Any, parts: Sequence[Iterable[Row]], attempt: int = 0, batch: int = 0
+    writer: Any, parts: Sequence[Iterable[Any]], attempt: int = 0, batch: int = 0
 ) -> list[WriterCommitMessage | None]:
-    """The messages of tasks, one for each part, that write with a copy of `writer`."""
+    """The messages of tasks, one for each part, that write with a copy of `writer`.
+
+    A part holds rows, or record batches where the writer takes these.
+    """
     messages = []
     for number, rows in enumerate(parts):
         with as_task(number, attempt, batch):
