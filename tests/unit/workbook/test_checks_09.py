@@ -58,6 +58,10 @@ class OnlySnapshot(Mailbox):
 
 
 NAMES, ADDED = "sorted(self.handed)", "self.handed.add(name)"
+FORGETS = (
+    "return sorted(self.handed)",
+    "names = sorted(self.handed); self.handed.clear(); return names",
+)
 ACKNOWLEDGED = "acknowledge(self, handed)"
 DELETE_ALL = "[letter.unlink() for letter in self.folder.iterdir()]"
 LISTING = "[letter.name for letter in self.folder.iterdir()]"
@@ -76,6 +80,7 @@ test_09_1 = tried(
     (LastTen, "✓ In the log"),
     (dict, "A class is wanted: class Once(Mailbox)"),
     (OnlySnapshot, "has no method `restore`"),
+    (once(FORGETS), "a letter is handed out until it is acknowledged"),
     (once((NAMES, "self.handed")), "is a set, and JSON has none"),
     (once((ACKNOWLEDGED, "pass")), "must know from the snapshot"),
     (once((ACKNOWLEDGED, "self.handed.update(handed)")), "1.txt, 2.txt stays for ever"),
@@ -125,6 +130,8 @@ test_09_2 = tried(
     check_09_2,
     (restore, "✓ Each sensor goes on where it was"),
     (lambda feeds, snapshots: None, "must go on at"),
+    (restoring(("feeds.next =", "return")), "change `feeds.next`"),
+    (restoring(("known.get(sensor, 0)", "known.get(sensor, -1) + 1")), "has the *next* number"),
     (restoring(("in feeds.next}", "in known}")), "two instances read sensor"),
     (restoring((GO_ON, "snapshots[feeds.index]")), "2 after it, nobody reads sensor a"),
     (restoring(("in snapshots", "in snapshots[:1]")), "another instance may have had it before"),

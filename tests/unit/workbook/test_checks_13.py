@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import os
 import random
 from typing import Any
 from urllib.request import urlopen
@@ -218,6 +219,8 @@ test_13_3 = tried(
     (with_(("{context.index}-", "")), "Rows that differ in `index` have the same key"),
     (with_(("-{number}", "")), "Rows that differ in `number` have the same key"),
     (with_(("}-{", "}{")), "put something between the parts"),
-    (lambda context, number: str(hash(key(context, number))), "In another process `hash`"),
+    (lambda context, number: f"{key(context, number)}-{os.getpid()}", "In another process"),
+    (with_(("{context.index}-{number}", "{1000 * context.index + number}")), "between the parts"),
+    (lambda context, number: str(hash(key(context, number))), "In another process"),
     (lambda context, number: context.name, "It raised AttributeError"),
 )

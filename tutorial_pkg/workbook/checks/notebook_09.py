@@ -64,6 +64,11 @@ def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
 def _adds(state: Any, name: str) -> None:
     """`fill` must add this letter, with its name as the token, and no other one."""
     buffer = _filled(state)
+    if len(buffer.rows) > 1:
+        raise Wrong(
+            f"{name} was posted, `fill` added {buffer.rows}: a letter is handed out until it is "
+            "acknowledged. Keep its name in `self.handed`; `snapshot` must not change that."
+        )
     if buffer.rows != [f"letter {name}"]:
         raise Wrong(f"{name} was posted, and `fill` added {buffer.rows}: its text is wanted, once.")
     if buffer.tokens != [name]:
@@ -182,10 +187,13 @@ def _compare(found: list[Any], wanted: dict[str, int]) -> None:
     for sensor, number in sorted({s: n for each in found for s, n in each.items()}.items()):
         if number != wanted[sensor]:
             hint = (
-                "another instance may have had it before, so look into *all* snapshots."
+                "another instance may have had it before, so look into *all* snapshots, and change "
+                "`feeds.next`."
                 if wanted[sensor]
                 else "it is in no snapshot, so it is new."
             )
+            if number == wanted[sensor] + 1:
+                hint = "a snapshot has the *next* number, not the last one."
             raise Wrong(
                 f"sensor {sensor} must go on at {wanted[sensor]}, yours at {number}: {hint}"
             )

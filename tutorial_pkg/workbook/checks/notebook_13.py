@@ -209,20 +209,29 @@ def _gives_up(answer: Callable[..., Any], script: list[Said], wanted: list[float
 def check_13_3(answer: Callable[..., Any]) -> str:
     """Is the key of a row the same when its batch is repeated, and another one for any other?"""
     keys: dict[str, tuple[Any, ...]] = {}
-    for which in product(("q", "q1"), (1, 11), (1, 11), (1, 11)):
+    for which in product(("q", "q1"), (1, 11), (1, 11), (1, 11, 1001, 10_001)):
         context = SimpleNamespace(**dict(zip(("query", "batch", "index"), which, strict=False)))
         found = answer(context, which[3])
         if not isinstance(found, str) or not found.isascii() or not found.isprintable():
             raise Wrong(f"A key is a header: a str of plain letters and digits, not {found!r}.")
         if found != answer(copy(context), which[3]):
             raise Wrong("Called twice for one row it gave two keys: no time, no random number.")
-        with mock.patch("builtins.hash", lambda _: 7):  # of a text, it is another one elsewhere
+        with _elsewhere():
             if found != answer(context, which[3]):
-                raise Wrong("In another process `hash` of a text differs, and so does the key.")
+                raise Wrong(
+                    "In another process the key differs: no `hash` of a text, no process id."
+                )
         if found in keys:
             raise Wrong(_same_key(keys[found], which, found))
         keys[found] = which
     return "The same row has the same key, whoever sends it, and no other row has it."
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """As in another process: it has another number, and other hashes of texts."""
+    with mock.patch("builtins.hash", lambda _: 7), mock.patch("os.getpid", lambda: 7):
+        yield
 
 
 def _same_key(one: tuple[Any, ...], other: tuple[Any, ...], key: str) -> str:
