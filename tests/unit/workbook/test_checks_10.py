@@ -59,7 +59,8 @@ def in_one_statement(connection: Any, rows: list[tuple[int, int]]) -> None:
     [
         (statement(UPSERT), "✓ Set by key"),
         (lambda connection, rows: None, "Two new items must be in the table"),
-        (statement(INSERT), "raised UniqueViolation"),
+        (statement(INSERT), "is in the table already: INSERT … ON CONFLICT (item) DO UPDATE"),
+        (statement(f"{INSERT} {UPDATE} prices.euros + EXCLUDED.euros"), "set it, do not add"),
         (statement(f"{INSERT} ON CONFLICT DO NOTHING"), "DO UPDATE, not DO NOTHING"),
         (counts_repeats, "A repeat must change nothing"),
         (in_a_transaction, "It must not commit"),

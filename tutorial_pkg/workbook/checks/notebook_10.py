@@ -37,7 +37,7 @@ def check_10_1(answer: Answer, uri: str) -> str:
 
 
 _NEW = "Two new items must be in the table."
-_LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING."
+_LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING; set it, do not add."
 _LOWER = "A later price counts, even a lower one: take EXCLUDED.euros."
 _WITHIN = "An item that comes twice within `rows` has the price of its last row there."
 _UPSERTS: list[tuple[list[tuple[int, int]], dict[int, int], str]] = [
@@ -58,6 +58,10 @@ def _upsert(answer: Answer, connection: Any, rows: Any, wanted: Any, hint: str) 
         raise Wrong(
             "One INSERT cannot set an item twice (CardinalityViolation), and `rows` has one twice: "
             "use executemany, which takes one row after the other."
+        ) from None
+    except psycopg.errors.UniqueViolation:
+        raise Wrong(
+            "An item is in the table already: INSERT … ON CONFLICT (item) DO UPDATE sets its price."
         ) from None
     if connection.closed:
         raise Wrong("It closed the connection (`with` does, and commits): use it as it is.")
