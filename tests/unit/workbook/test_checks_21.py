@@ -95,6 +95,10 @@ test_21_2 = tried(
         source_of(latest, read, splits=lambda context: [context.options.book]),
         "an endless loop? A book begins at entry 1",
     ),
+    (
+        source_of(latest, read, splits=lambda context: {"orders": 1}),
+        "the split is the book that the option names",
+    ),
     (source_of(latest, pages_one_by_one), "while others book: of the entries 1 to 120"),
     (
         source_of(changed(latest, (" + 1", "")), read),

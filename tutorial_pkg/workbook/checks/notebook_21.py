@@ -269,6 +269,8 @@ def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: i
         raise Wrong(f"{text}, {min(more)} came twice: {hint}. Go by the numbers.")
     if missing:
         hint = "`latest` is the next unread number, one more than LAST" if last in missing else ""
+        if not found:
+            hint = "Nothing came: the split is the book that the option names"
         raise Wrong(f"{text}, {len(missing)} did not come, such as {min(missing)}. {hint}".strip())
     raise Wrong(f"{text}, the order is {found[:3]} …: give the oldest first.")
 
