@@ -32,7 +32,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import outlive_ctrl_c, settle
+from tutorial_pkg.core.worker import cores, outlive_ctrl_c, settle
 
 LIMIT = Option(
     "maxRowsPerTrigger",
@@ -68,7 +68,9 @@ class ReplayableParts(SourceParts):
 
     def tasks(self, options: OptionValues) -> int:
         """How many tasks a query wants at least."""
-        wanted: int = options[self.parallelism] if self.parallelism else 1
+        if self.parallelism is None:
+            return 1
+        wanted: int = options[self.parallelism] or cores()
         return wanted
 
 
@@ -218,14 +220,15 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         return self._set("commit", function, "context", "positions")
 
     def distributed(
-        self, count: int = 1, option: str = "parallelism", meaning: str = PARALLELISM.meaning
+        self, count: int | None = 1, option: str = "parallelism", meaning: str = PARALLELISM.meaning
     ) -> Self:
         """At least this many tasks, unless the query's `option` says otherwise.
 
+        With None as many as Spark runs at once.
         For sources whose positions count rows: a split's new rows are cut into neighbouring ranges.
         Where they count something else, say so in the option's `meaning`.
         """
-        if not isinstance(count, int) or count < 1:
+        if count is not None and (not isinstance(count, int) or count < 1):
             raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")
         self._parallelism = replace(PARALLELISM, name=option, default=count, meaning=meaning)
         return self

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.objects.stores import rows, store_at, values
+from tests.unit.objects.stores import batch_reader, rows, store_at, values
 from tutorial_pkg.connectors.objects import reading
 from tutorial_pkg.connectors.objects.found import Part
 from tutorial_pkg.connectors.objects.reading import _line_chunks
+from tutorial_pkg.core.worker import CORES
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -35,12 +36,14 @@ def test_any_cut_gives_each_line_once(
     assert got == b"\n".join(lines) + b"\n"
 
 
-def test_a_large_object_is_read_by_several_tasks(tmp_path: Path) -> None:
-    lines = [f"{number} {'x' * 90}" for number in range(50_021)]
+def test_a_large_object_is_read_by_several_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"{number} {'x' * 90}" for number in range(55_021)]
     (tmp_path / "large.txt").write_text("\n".join(lines))
-    from tests.unit.objects.stores import batch_reader
-
     assert len(batch_reader(tmp_path, parallelism=3).partitions()) == 3
+    monkeypatch.setenv(CORES, "5")
+    assert len(batch_reader(tmp_path).partitions()) == 5
     assert values(tmp_path, parallelism=3) == lines
 
 

@@ -13,6 +13,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -73,12 +74,22 @@ def _line_chunks(store: Store, part: Part) -> Iterator[bytes]:
 
 
 def _pieces(store: Store, part: Part) -> Iterator[bytes]:
-    """From the byte before this part, which tells whether a line begins here, to the very end."""
-    at, size = max(0, part.begin - 1), part.found.size
-    while at < size:
-        end = min(at + CHUNK, part.end) if at < part.end else min(at + TAIL, size)
-        yield store.read_range(part.found, at, end)
-        at = end
+    """From the byte before this part, which tells whether a line begins here, to the very end.
+
+    While one piece of the part is worked on, the next one is on its way.
+    """
+    size, starts = part.found.size, range(max(0, part.begin - 1), part.end, CHUNK)
+    with ThreadPoolExecutor(1) as ahead:
+        following: Future[bytes] | None = None
+        for at in starts:
+            end = min(at + CHUNK, part.end)
+            piece, following = following, ahead.submit(store.read_range, part.found, at, end)
+            if piece:
+                yield piece.result()
+        if following:
+            yield following.result()
+    for at in range(part.end, size, TAIL):
+        yield store.read_range(part.found, at, min(at + TAIL, size))
 
 
 def _whole_lines(pieces: Iterator[bytes], begin: int, end: int) -> Iterator[bytes]:

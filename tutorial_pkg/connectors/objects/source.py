@@ -126,7 +126,11 @@ source = (
     .connect(Look)
     .bound(bound)
     .limit("maxFilesPerTrigger", "objects in a batch")
-    .distributed(4, meaning="so many tasks at least, while each has 1 MB to read, or ten objects")
+    .distributed(
+        None,
+        meaning="so many tasks at least, while each has 1 MB to read, or ten objects; by default "
+        "as many as Spark runs at once",
+    )
     .options(*READ)
     .build()
 )
