@@ -79,6 +79,7 @@ def log_with(folder: Path, lines: int, too_long: int, *letters: int) -> Path:
         ((2, 1, 5, 300), "A line of 300 bytes was kept: set maxLineBytes=100, not more"),
         ((3, 1, 5, 100, 101), "A line of 101 bytes was kept"),
         ((1, 2, 99), "It is allowed"),
+        ((1, 1, 100), "Only one line was kept: send the short one, too"),
     ],
 )
 def test_04_2(tmp_path: Path, log: tuple[int, ...], expected: str) -> None:

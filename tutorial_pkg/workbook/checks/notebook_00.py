@@ -27,8 +27,8 @@ def check_00_1(answer: DataFrame) -> str:
         raise Wrong(f"It makes {found} items a second: set items_per_second=50.")
     if _steps(answer) != _steps(item_stream(answer.sparkSession, 50)):
         raise Wrong(
-            "It is not what item_stream makes: leave out limit, where, select and union, and keep "
-            "what item_stream returns."
+            "It is not what item_stream makes: leave out what you do with it, such as limit or "
+            "repartition, and keep what item_stream returns."
         )
     if answer.sparkSession.streams.active:
         raise Wrong(

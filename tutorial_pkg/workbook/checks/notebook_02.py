@@ -130,7 +130,7 @@ def check_02_2(answer: DataFrame) -> str:
             "The plan has an Exchange: it moves rows to other partitions. coalesce() moves none."
         )
     if partitions != 2:
-        raise Wrong(f"It has {partitions} partitions, and so {partitions} files: two are wanted.")
+        raise Wrong(f"It makes a file for each partition: {partitions}. Two are wanted.")
     if "Coalesce" not in plan:
         raise Wrong("Its two partitions are not those of `wide` put together: begin with wide.")
     if answer.count() != 8000:

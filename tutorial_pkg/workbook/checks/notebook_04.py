@@ -102,6 +102,8 @@ def check_04_2(answer: Path | str) -> str:
         raise Wrong(f"A line of {longest} bytes was kept: set maxLineBytes=100, not more.")
     if longest < LIMIT:
         raise Wrong("No line of just 100 bytes was kept: send 'x' * 100, too. It is allowed.")
+    if lines == 1:
+        raise Wrong("Only one line was kept: send the short one, too.")
     return f"{lines} lines kept, {dropped} dropped and counted, and the memory stays flat."
 
 
