@@ -121,7 +121,7 @@ def check_same(first: list[Seen], second: list[Seen], when: str) -> None:
 
 
 @promise(
-    "Rows fit the schema: their types, and no null where there is to be none.",
+    "Rows fit the schema: their types, and no null where none is allowed.",
     "Give each row the columns of `schema`, in its order and types. Spark converts what does not "
     "fit, or fails far from the cause: of 1.5 in a LONG column it makes 1 without a word.",
     needs="python",
@@ -305,7 +305,7 @@ def from_the_first_row(trial: SourceTrial) -> None:
 
 
 @promise(
-    "Two queries read all rows each, or the second one is refused.",
+    "Two queries each read all rows, or the second one is refused.",
     "Share nothing between queries: no consumer group, no note of what is done, no row that "
     "is gone when it was read. Or let the second one fail, with an error.",
     needs="number feed restarts",
@@ -487,7 +487,7 @@ def other_parallelism(trial: SourceTrial) -> None:
 
 
 @promise(
-    "An error while a task reads is told: it is never taken for the end of the rows.",
+    "An error while a task reads is reported: it is never taken for the end of the rows.",
     "Catch what you can mend, such as one error a thousand rows further on, and raise all else: "
     "Spark repeats the batch.",
     needs="number feed restarts python",
