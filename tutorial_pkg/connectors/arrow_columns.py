@@ -14,14 +14,17 @@ from pyspark.sql.types import (
     DataType,
     MapType,
     StructType,
+    VariantType,
 )
 
 __all__ = [
     "by_values",
     "check_flat",
+    "check_kind",
     "check_names",
     "fitted",
     "has_required",
+    "holds",
     "in_utc",
     "plain",
     "spark_schema",
@@ -47,6 +50,10 @@ _UNLIKE: list[tuple[_Is, _Is]] = [
     (pa.types.is_integer, pa.types.is_boolean),
     (pa.types.is_integer, pa.types.is_temporal),
     (pa.types.is_temporal, pa.types.is_integer),
+    (pa.types.is_boolean, pa.types.is_integer),
+    (pa.types.is_string, pa.types.is_integer),
+    (pa.types.is_string, pa.types.is_floating),
+    (pa.types.is_string, pa.types.is_boolean),
 ]
 
 
@@ -96,7 +103,7 @@ def _fitted(array: pa.Array, field: pa.Field) -> pa.Array:
     kind = array.type
     if kind == field.type:
         return array
-    _check_kind(kind, field.type, field.name)
+    check_kind(kind, field.type, field.name)
     safe = not (pa.types.is_timestamp(kind) and kind.unit == "ns")
     try:
         return array.cast(field.type, safe=safe)
@@ -104,22 +111,26 @@ def _fitted(array: pa.Array, field: pa.Field) -> pa.Array:
         raise ValueError(f"column `{field.name}`: {error}") from None
 
 
-def _check_kind(kind: pa.DataType, wanted: pa.DataType, name: str) -> None:
+def check_kind(kind: pa.DataType, wanted: pa.DataType, name: str) -> None:
     """Raises `ValueError` where Arrow would make another value, or a null, of one."""
     if pa.types.is_struct(kind) and pa.types.is_struct(wanted):
         found = {each.name: each.type for each in kind}
         check_names([each.name for each in wanted], list(found))
         for each in wanted:
-            _check_kind(found.get(each.name, each.type), each.type, f"{name}.{each.name}")
-    elif pa.types.is_list(kind) and pa.types.is_list(wanted):
-        _check_kind(kind.value_type, wanted.value_type, f"{name}[]")
+            check_kind(found.get(each.name, each.type), each.type, f"{name}.{each.name}")
+    elif pa.types.is_map(kind) and pa.types.is_map(wanted):
+        check_kind(kind.key_type, wanted.key_type, f"{name}[key]")
+        check_kind(kind.item_type, wanted.item_type, f"{name}[]")
+    elif hasattr(kind, "value_type") and pa.types.is_list(wanted):  # large, of fixed size, a view
+        check_kind(kind.value_type, wanted.value_type, f"{name}[]")
     elif any(holds(kind) and less(wanted) for holds, less in _LESS):
         raise ValueError(
             f"column `{name}` is {kind}, of which {wanted} is only a part; read it as it is, and "
             "cast"
         )
     elif any(one(kind) and other(wanted) for one, other in _UNLIKE) or (
-        pa.types.is_timestamp(kind) and bool(kind.tz) != bool(getattr(wanted, "tz", None))
+        (pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+        and bool(getattr(kind, "tz", None)) != bool(getattr(wanted, "tz", None))
     ):
         raise ValueError(
             f"column `{name}` is {kind}, and {wanted} is wanted, which is something else; read it "
@@ -128,22 +139,30 @@ def _check_kind(kind: pa.DataType, wanted: pa.DataType, name: str) -> None:
 
 
 def check_flat(form: str, schema: StructType) -> None:
-    """Raises `ValueError` for a column that cannot be in text: bytes, and in CSV what is nested."""
+    """Raises `ValueError` for a column that cannot be in text: bytes, and in CSV what is nested.
+
+    A VARIANT would be its bytes in any format.
+    """
+    unfit = (BinaryType, MapType, VariantType) if form in ("csv", "jsonl") else (VariantType,)
     for field in schema:
         nested = isinstance(field.dataType, StructType | ArrayType | MapType)
-        if (form == "csv" and nested) or (form in ("csv", "jsonl") and _unfit(field.dataType)):
+        if (form == "csv" and nested) or holds(field.dataType, unfit):
             raise ValueError(
                 f"column `{field.name}` {field.dataType.simpleString()} cannot be in {form}; use "
                 "parquet or avro, or make a text of it"
             )
 
 
-def _unfit(kind: DataType) -> bool:
+def holds(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
+    """Whether it is one of these types, or has one inside."""
+    inside: list[DataType] = []
     if isinstance(kind, StructType):
-        return any(_unfit(field.dataType) for field in kind)
-    if isinstance(kind, ArrayType):
-        return _unfit(kind.elementType)
-    return isinstance(kind, BinaryType | MapType)
+        inside = [field.dataType for field in kind]
+    elif isinstance(kind, ArrayType):
+        inside = [kind.elementType]
+    elif isinstance(kind, MapType):
+        inside = [kind.keyType, kind.valueType]
+    return isinstance(kind, wanted) or any(holds(each, wanted) for each in inside)
 
 
 def has_required(kind: pa.DataType) -> bool:

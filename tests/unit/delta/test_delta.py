@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
@@ -19,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from tests.properties import IN_FOLDERS
-from tests.stream_runs import Run
+from tests.stream_runs import ALL, Run
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
 from tutorial_pkg.connectors.delta import DeltaDataSource, source
 from tutorial_pkg.connectors.delta.options import WRITE
@@ -98,8 +101,24 @@ def test_a_batch_counts_once(tmp_path: Path) -> None:
     query.write(1, [(2, "b")], [(3, "c")])
     query.write(1, [(2, "b")], [(3, "c")])
     assert content(tmp_path) == [(1, "a"), (2, "b"), (3, "c")]
-    with pytest.raises(RuntimeError, match=r"has batch 1 of this query, and now comes batch 0"):
+    with pytest.raises(
+        RuntimeError, match=r"has batch 1 of this query with 2 rows, and now comes ba"
+    ):
         query.write(0, [(1, "a")])
+
+
+@pytest.mark.parametrize("given", [{}, {"mode": "upsert", "key": "id"}])
+def test_a_checkpoint_that_was_set_back_by_one_batch_is_noticed(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    """The last batch comes again, with more rows: they would be left out."""
+    query = Query(tmp_path, **given)
+    query.write(0, [(1, "a")])
+    with pytest.raises(RuntimeError, match=r"batch 0 of this query with 1 rows, and .* 0 with 2:"):
+        query.write(0, [(1, "a"), (2, "b")])
+    query.write(0, [(1, "a")])
+    query.write(1, [(2, "b"), (3, "c")])
+    assert content(tmp_path) == [(1, "a"), (2, "b"), (3, "c")]
 
 
 def test_of_two_drivers_one_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,6 +388,28 @@ def test_a_table_that_was_made_again_or_set_back_is_noticed(tmp_path: Path) -> N
         stream(tmp_path / "a", run.offset).rows()
 
 
+def test_a_table_that_is_made_again_before_its_rows_are_read(tmp_path: Path) -> None:
+    """Rows of the new table were taken for those that had been planned."""
+    feed = {"delta.enableChangeDataFeed": "true"}
+    asked: list[dict[str, str]] = [{}, {"startingVersion": "1"}, {"changes": "true"}]
+    for number, given in enumerate(asked):
+        folder = tmp_path / str(number)
+        for name in (folder, tmp_path / "other"):
+            write_deltalake(name, table(1), configuration=feed, mode="overwrite")
+            write_deltalake(name, table(2), mode="append")
+        source = DeltaDataSource({"path": str(folder), **given})
+        reading = source.streamReader(source.schema())
+        start = reading.initialOffset()
+        parts = reading.partitions(start, reading.latestOffset(start, ALL))
+        batch = DeltaDataSource({"path": str(folder)}).reader(source.schema())
+        planned = batch.partitions()
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "other", folder)
+        for read, some in ((reading.read, parts), (batch.read, planned)):
+            with pytest.raises(Exception, match="was dropped and made again: its identity is"):
+                [list(read(part)) for part in some]
+
+
 def test_a_version_that_the_log_has_forgotten_ends_the_query(tmp_path: Path) -> None:
     write_deltalake(tmp_path, table(1))
     run = stream(tmp_path)
@@ -533,6 +574,32 @@ def test_values_that_cut_a_table_are_what_other_tools_read(tmp_path: Path) -> No
         Query(tmp_path / "raw", StructType().add("raw", BinaryType()), partitionBy="raw")
 
 
+def rewritten(folder: Path, with_file: pa.Table, **given: Any) -> None:
+    """The table's only file is another one from now on, as another tool would have written it."""
+    file, entry = DeltaTable(folder).file_uris()[0], entry_of(folder, 0)
+    size = Path(file).stat().st_size
+    pq.write_table(with_file, file, **given)
+    now = f'"size":{Path(file).stat().st_size}'
+    entry.write_text(entry.read_text().replace(f'"size":{size}', now))
+
+
+def test_files_of_other_tools(tmp_path: Path) -> None:
+    """Spark writes moments as INT96; some tools leave the columns that cut a table in its files."""
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("part", pa.timestamp("us", "UTC"))])
+    known = pa.table({"at": [last], "part": [last]}, schema)
+    write_deltalake(tmp_path, known, partition_by=["part"])
+    as_written = known.set_column(0, "at", known["at"].cast(pa.timestamp("us")))
+    rewritten(tmp_path, as_written, use_deprecated_int96_timestamps=True)
+    for given in ({}, {"startingVersion": "0"}):
+        source = DeltaDataSource({"path": str(tmp_path), **given})
+        reader = source.streamReader(source.schema())
+        start = reader.initialOffset()
+        parts = reader.partitions(start, reader.latestOffset(start, ALL))
+        rows = [row for part in parts for each in reader.read(part) for row in each.to_pylist()]
+        assert rows == [{"at": last, "part": last}]
+
+
 def test_a_table_with_more_than_the_client_knows_is_refused_at_once(tmp_path: Path) -> None:
     write_deltalake(tmp_path, table(1))
     text = entry_of(tmp_path, 0).read_text()
@@ -566,7 +633,9 @@ def test_what_is_gone_or_another_before_it_is_read_ends_a_running_query(tmp_path
         else:
             entry = entry_of(tmp_path / name, 1)
             entry.write_text(entry.read_text()[:-40])
-        with pytest.raises(Exception, match=r"not found|line 1 column|Unterminated|Expecting"):
+        with pytest.raises(
+            Exception, match=r"not found|line 1 column|Unterminated|Expecting|Truncated"
+        ):
             next_rows(run, end)
     (tmp_path / "again").rename(tmp_path / "old")
     for number in range(5):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from datetime import datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     LongType,
+    MapType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -48,6 +49,9 @@ def test_compressed_objects_are_unpacked_or_refused_and_never_taken_for_text(
     assert values(tmp_path) == ["one", "two", "three"]
     (tmp_path / "c.txt.zst").write_bytes(pa.compress(b"four\n", codec="zstd", asbytes=True))
     with pytest.raises(Exception, match=r"`c\.txt\.zst` is not lines as wanted: it is compressed"):
+        values(tmp_path)
+    (tmp_path / "c.txt.zst").rename(tmp_path / "c.tgz")
+    with pytest.raises(Exception, match="it is compressed as tgz, of which only gz and bz2"):
         values(tmp_path)
 
 
@@ -119,6 +123,7 @@ def test_text_of_json_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
 
 
 MOMENT = pa.scalar(1, pa.timestamp("us"))
+NUMBERS_BY_TEXT = pa.map_(pa.string(), pa.float64())
 
 
 @pytest.mark.parametrize(
@@ -129,6 +134,21 @@ MOMENT = pa.scalar(1, pa.timestamp("us"))
         (1.239, DecimalType(9, 2), "column `v` is double, .* only a part"),
         (Decimal("0.1"), DoubleType(), "column `v` is decimal.* only a part"),
         ([0.1], ArrayType(FloatType()), r"column `v\[\]` is double, .* only a part"),
+        (
+            pa.scalar([0.1], pa.large_list(pa.float64())),
+            ArrayType(FloatType()),
+            r"`v\[\]` is doubl",
+        ),
+        (pa.scalar([0.1], pa.list_(pa.float64(), 1)), ArrayType(FloatType()), r"`v\[\]` is double"),
+        (
+            pa.scalar({"a": 0.1}, NUMBERS_BY_TEXT),
+            MapType(StringType(), FloatType()),
+            r"`v\[\]` is double, .* only a part",
+        ),
+        ("007", LongType(), "column `v` is string, and int64 is wanted, which is something else"),
+        ("1", BooleanType(), "column `v` is string, .* something else"),
+        (True, LongType(), "column `v` is bool, .* something else"),
+        (date(2026, 11, 23), TimestampType(), "column `v` is date32.* something else"),
         (5, BooleanType(), "column `v` is int64, and bool is wanted, which is something else"),
         (5, TimestampNTZType(), "column `v` is int64, and timestamp.* something else"),
         (MOMENT, LongType(), "column `v` is timestamp.* something else"),
@@ -143,6 +163,25 @@ def test_what_would_become_another_value_is_refused(
         rows(tmp_path, StructType().add("v", kind), format="parquet")
 
 
+def test_moments_as_spark_writes_them(tmp_path: Path) -> None:
+    """In INT96: as Arrow's nanoseconds 9999-12-31 was in 1816, and no moment either."""
+    moments = [datetime(9999, 12, 31, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)]
+    found = pa.table({"at": pa.array(moments).cast(pa.timestamp("us"))})
+    pq.write_table(found, tmp_path / "a", use_deprecated_int96_timestamps=True)
+    schema = StructType().add("at", TimestampType())
+    source = ObjectsDataSource({"path": str(tmp_path), "format": "parquet"})
+    assert source.schema() == schema
+    assert rows(tmp_path, schema, format="parquet") == [{"at": each} for each in moments]
+
+
+def test_avro_s_numbers_are_not_rounded(tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "row", "fields": [{"name": "v", "type": "double"}]}
+    with (tmp_path / "a").open("wb") as file:
+        fastavro.writer(file, schema, [{"v": 0.1}])
+    with pytest.raises(Exception, match="column `v` is double, of which float is only a part"):
+        rows(tmp_path, StructType().add("v", FloatType()), format="avro")
+
+
 def test_a_time_without_a_zone_is_no_moment_in_avro(tmp_path: Path) -> None:
     kind = {"type": "long", "logicalType": "local-timestamp-micros"}
     schema = {"type": "record", "name": "row", "fields": [{"name": "at", "type": kind}]}
@@ -151,7 +190,9 @@ def test_a_time_without_a_zone_is_no_moment_in_avro(tmp_path: Path) -> None:
     naive = StructType().add("at", TimestampNTZType())
     assert rows(tmp_path, naive, format="avro") == [{"at": datetime(2026, 11, 23)}]
     for more in ({}, {"avroSchema": json.dumps(schema)}):
-        with pytest.raises(Exception, match="column `at` has times without a zone, and TIMESTAMP"):
+        with pytest.raises(
+            Exception, match=r"`at` is timestamp\[us\], and timestamp\[us, tz=UTC\]"
+        ):
             rows(tmp_path, StructType().add("at", TimestampType()), format="avro", **more)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructType, VariantType
 
 from tests.unit.objects.stores import VALUE, options_of, rows, store_at, stream, values
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
@@ -223,3 +223,11 @@ def test_what_a_format_cannot_hold_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=told):
         Query(tmp_path, schema_of(columns.replace(",", " ,")), format=form)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "avro", "parquet"])
+def test_a_variant_is_not_written_as_its_bytes(tmp_path: Path, form: str) -> None:
+    inside = StructType().add("v", ArrayType(VariantType()))
+    for kind in (VariantType(), inside):
+        with pytest.raises(ValueError, match=f"column `v` .*variant.* cannot be in {form}; use pa"):
+            Query(tmp_path, StructType().add("v", kind), format=form)

@@ -45,6 +45,7 @@ from tutorial_pkg.connectors.row_groups import RowGroups, parquet_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.patience import patiently
 
+ROWS = "/rows"  # behind a query's id: how many its last batch had
 STAGED = "_staged"  # in the table's folder; what begins with `_` is no data
 # A writer whose rules these are would check them; this one does not know them.
 RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression", "delta.identity.")
@@ -156,25 +157,37 @@ def _publish(context: BatchContext, files: list[Written]) -> None:
     options = context.options
     table = open_table(options)
     store = Store(options, options.path)
-    if files and not _is_in(table, context):
+    if files and not _is_in(table, context, files):
         _check_table(table, options, files)
         _check_nulls(table, files)
-        done = CommitProperties(app_transactions=[Transaction(context.query, context.batch)])
+        done = CommitProperties(app_transactions=_notes(context, files))
         work = _append if options.mode == "append" else _upsert
         work(table, options, store, files, done)
 
 
-def _is_in(table: DeltaTable, context: BatchContext) -> bool:
-    """Whether the table has this batch. Raises `RuntimeError` if it has a later one."""
-    last = table.transaction_version(context.query)
-    if last is not None and last > context.batch:
+def _notes(context: BatchContext, files: list[Written]) -> list[Transaction]:
+    """The batch, and as another application how many rows it has; a job never comes again."""
+    rows = [Transaction(context.query + ROWS, _rows(files))] if context.streaming else []
+    return [Transaction(context.query, context.batch), *rows]
+
+
+def _rows(files: list[Written]) -> int:
+    return sum(file.rows for file in files)
+
+
+def _is_in(table: DeltaTable, context: BatchContext, files: list[Written]) -> bool:
+    """Whether the table has this batch. Raises `RuntimeError` if it has a later or another one."""
+    last, rows = map(table.transaction_version, (context.query, context.query + ROWS))
+    if last is None or last < context.batch:
+        return False
+    if last > context.batch or rows not in (None, _rows(files)):  # earlier versions noted no rows
         raise RuntimeError(
-            f"the table at {context.options.path} has batch {last} of this query, and now comes "
-            f"batch {context.batch}: its checkpoint was set back. Written again, rows might be "
-            "there twice; left out, some might be missing. Compare, then start with a new "
-            "checkpoint"
+            f"the table at {context.options.path} has batch {last} of this query with {rows} rows, "
+            f"and now comes batch {context.batch} with {_rows(files)}: its checkpoint was set "
+            "back. Written again, rows might be there twice; left out, some might be missing. "
+            "Compare, then start with a new checkpoint"
         )
-    return last == context.batch
+    return True
 
 
 def _check_table(table: DeltaTable, options: OptionValues, files: list[Written]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
@@ -62,26 +63,26 @@ def schema_of(options: OptionValues) -> StructType:
 
 
 def splits(context: SplitContext) -> dict[str, Position]:
-    """`IDENTITY/SHARE/OF`: so a table that was dropped and made again is noticed.
-
-    In a batch `VERSION/SHARE/OF`.
-    """
+    """`IDENTITY/SHARE/OF`: so a table that was dropped and made again is noticed."""
     options = context.options
     _check(context)
     table = open_table(options, options.version)
     check_columns(table)
-    if context.batch:
-        return {f"{table.version()}/{n}": 0 for n in _shares(options)}
-    identity = str(table.metadata().id)
     if context.offset:
-        if {split.partition("/")[0] for split in context.offset} != {identity}:
-            raise RuntimeError(
-                f"the table at {options.path} was dropped and made again: its identity is "
-                f"{identity} now. Start with a new checkpoint, to read it from its beginning"
-            )
+        for split in context.offset:
+            _check_identity(table, options, split)
         return dict.fromkeys(context.offset, 0)
     first = -(table.version() + 1) if options.startingVersion is None else options.startingVersion
-    return {f"{identity}/{n}": first for n in _shares(options)}
+    return {f"{table.metadata().id}/{n}": first for n in _shares(options)}
+
+
+def _check_identity(table: DeltaTable, options: OptionValues, split: str) -> None:
+    identity = str(table.metadata().id)
+    if split.partition("/")[0] != identity:
+        raise RuntimeError(
+            f"the table at {options.path} was dropped and made again: its identity is "
+            f"{identity} now. Start with a new checkpoint, to read it from its beginning"
+        )
 
 
 def _shares(options: OptionValues) -> list[str]:
@@ -101,7 +102,7 @@ def _check(context: SplitContext) -> None:
 
 def latest(context: SplitContext, split: str, start: int) -> int:
     if context.batch:
-        return 1
+        return 0
     end: int = context.connection.end(split)
     if end < abs(start):
         raise RuntimeError(
@@ -121,24 +122,27 @@ def bound(context: SplitContext, split: str, start: int, end: int, rows: int | N
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    which, share, count = split.split("/")
-    if context.batch:
-        start, end = -(int(which) + 1), 0
+    """A batch that is repeated may find another table."""
+    _, share, count = split.split("/")
+    table = open_table(context.options, -start - 1 if start < 0 else None)
+    _check_identity(table, context.options, split)
     if context.options.changes:
-        yield from _changes(context, start, end)
+        yield from _changes(context, table, start, end)
         return
     store = Store(context.options, context.options.path)
     wanted = RowPacker(context.schema).arrow_schema
-    for number, file in _files(context, store, start, end):
+    for number, file in _files(context, store, table, start, end):
         if number % int(count) == int(share):
             yield from file.read(store, wanted)
 
 
-def _files(context: SplitContext, store: Store, start: int, end: int) -> Iterator[tuple[int, File]]:
+def _files(
+    context: SplitContext, store: Store, table: DeltaTable, start: int, end: int
+) -> Iterator[tuple[int, File]]:
     """Each with a number that says whose it is, which does not depend on `start`."""
     options = context.options
     if start < 0:
-        yield from enumerate(files_of(open_table(options, -start - 1)))
+        yield from enumerate(files_of(table))
     for commit in _commits(context, store, start, end):
         if commit.rewrites and options.rewritten == "refuse":
             raise RuntimeError(
@@ -167,15 +171,17 @@ def _commits(context: SplitContext, store: Store, start: int, end: int) -> Itera
 # ---- Changes -------------------------------------------------------------------------------------
 
 
-def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
+def _changes(
+    context: SplitContext, table: DeltaTable, start: int, end: int
+) -> Iterator[pa.RecordBatch]:
     wanted = RowPacker(context.schema).arrow_schema
     if start < 0:
-        yield from _as_inserted(context.options, wanted, -start - 1)
+        yield from _as_inserted(context.options, wanted, table)
     if abs(start) < end:
         try:
             list(_commits(context, Store(context.options, context.options.path), start, end))
-            table = open_table(context.options)
-            found = table.load_cdf(starting_version=abs(start), ending_version=end - 1)
+            newest = open_table(context.options)
+            found = newest.load_cdf(starting_version=abs(start), ending_version=end - 1)
             yield from _typed(pa.RecordBatchReader.from_stream(found), wanted)
         except DeltaError as error:
             raise ValueError(f"the change feed of {context.options.path}: {told(error)}") from None
@@ -190,12 +196,11 @@ def _typed(batches: Iterable[pa.RecordBatch], wanted: pa.Schema) -> Iterator[pa.
 
 
 def _as_inserted(
-    options: OptionValues, wanted: pa.Schema, version: int
+    options: OptionValues, wanted: pa.Schema, table: DeltaTable
 ) -> Iterator[pa.RecordBatch]:
     """All rows of a version, as if they had been inserted by it."""
-    table = open_table(options, version)
     store = Store(options, options.path)
-    known = {"_change_type": INSERT, "_commit_version": version}
+    known = {"_change_type": INSERT, "_commit_version": table.version()}
     for file in files_of(table):
         for batch in file.read(store, wanted):
             for name, value in known.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.arrow_columns import check_names, fitted, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT
-from tutorial_pkg.connectors.row_groups import parquet_file
+from tutorial_pkg.connectors.row_groups import batches_of_file, parquet_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store, storage_settings, told
 
 
@@ -88,8 +89,8 @@ class File:
         file = parquet_file(source)
         there = file.schema_arrow.names
         check_names(wanted.names, there)
-        names = [name for name in wanted.names if name in there]
-        for batch in file.iter_batches(columns=names):
+        names = [name for name in wanted.names if name in there and name not in self.values]
+        for batch in batches_of_file(file, names):
             for name in self.values.keys() & set(wanted.names):
                 column = _repeated(self.values[name], wanted.field(name).type, batch.num_rows)
                 batch = batch.append_column(name, column)
@@ -97,10 +98,13 @@ class File:
 
 
 def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
-    """The log has a text for every value; an empty one is null."""
+    """The log has a text for every value; an empty one is null. Times without a zone are UTC's."""
     if value is None or value == "":
         return pa.nulls(count, kind)
-    return pa.repeat(pa.scalar(str(value)).cast(kind), count)
+    text = str(value)
+    if getattr(kind, "tz", None) and not re.search(r"(Z|[+-]\d\d:?\d\d)$", text):
+        text += "Z"
+    return pa.repeat(pa.scalar(text).cast(kind), count)
 
 
 def files_of(table: DeltaTable) -> list[File]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 from fastavro.read import SchemaResolutionError
 from pyspark.sql.types import (
     ArrayType,
@@ -28,7 +29,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tutorial_pkg.connectors.arrow_columns import check_names
+from tutorial_pkg.connectors.arrow_columns import check_kind, check_names
+from tutorial_pkg.core.spark_versions import arrow_schema
 
 ERRORS = (SchemaResolutionError,)
 _NOTHING = "null"
@@ -84,21 +86,26 @@ def rows(file: Any, columns: StructType, schema: str | None) -> Iterator[tuple[A
     fields = (wanted or records.writer_schema)["fields"]
     if wanted is None:
         check_names(columns.names, [field["name"] for field in fields])
-    for field in fields:
-        _check_time(field, columns)
+    _check_kinds(fields, columns)
     for record in records:
         yield tuple(_value(record.get(name)) for name in columns.names)
 
 
-def _check_time(field: Any, columns: StructType) -> None:
-    """What a clock showed somewhere would be taken for this host's local time."""
-    wanted = [each for each in columns if each.name == field["name"]]
-    is_local = "local-timestamp" in json.dumps(field["type"])
-    if is_local and any(isinstance(each.dataType, TimestampType) for each in wanted):
-        raise ValueError(
-            f"column `{field['name']}` has times without a zone, and TIMESTAMP is wanted; read "
-            "them as TIMESTAMP_NTZ, and cast"
-        )
+def _check_kinds(fields: list[dict[str, Any]], columns: StructType) -> None:
+    """Raises `ValueError` where a value would become another one, as with Parquet."""
+    named: dict[str, Any] = {}
+    for field in fields:
+        try:
+            found = _spark_type(field["type"], named)
+        except ValueError:  # Spark has no type for it; then each value is looked at
+            continue
+        if field["name"] in columns.names:
+            wanted = columns[field["name"]].dataType
+            check_kind(_arrow_type(found), _arrow_type(wanted), field["name"])
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    return arrow_schema(StructType().add("v", kind)).field(0).type
 
 
 def _value(value: Any) -> Any:

@@ -20,7 +20,8 @@ class ObjectsDataSource(Format):
     current versions count (tried by hand on SeaweedFS).
 
     An object is read once it is there, and never changes: write a new one under a new name. For
-    files that grow there is `file_lines`. Names that begin with `_` or `.` are left out.
+    files that grow there is `file_lines`. Names that begin with `_` or `.` are left out, and in a
+    folder those that end with `#` and digits, as they are the client's own while it writes.
 
     Batch: all objects that are there when the query is planned.
 
@@ -66,8 +67,11 @@ class ObjectsDataSource(Format):
     what has no zone is TIMESTAMP_NTZ. Nanoseconds are cut to microseconds. Decimals are texts in
     JSON lines, so that no digit is lost. Unsigned numbers become wider ones. Nested columns are in
     Parquet, Avro and JSON lines, maps and BINARY in the first two only. Avro's enums and UUIDs are
-    texts; a union of null and one type is that type. In CSV a quote that is never closed takes all
-    that follows, and a number beyond a DOUBLE is infinity, as one beyond a FLOAT is in CSV and JSON
+    texts; a union of null and one type is that type. INT96 is TIMESTAMP, as Spark writes it; dates
+    before 1582-10-15 that Spark 2 has written count in the Julian calendar, and are not changed.
+    In CSV a quote within quotes is doubled: let Spark write with `option("escape", '"')`, as the
+    backslash that it writes otherwise would stay. A quote that is never closed takes all that
+    follows, and a number beyond a DOUBLE is infinity, as one beyond a FLOAT is in CSV and JSON
     lines. Texts that are not UTF-8: see `file_lines`.
 
     Errors: `ValueError` for options, and for rows that do not fit, with the object's name;

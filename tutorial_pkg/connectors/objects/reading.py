@@ -33,7 +33,7 @@ from tutorial_pkg.connectors.objects import avro
 from tutorial_pkg.connectors.objects.found import Part, matches
 from tutorial_pkg.connectors.objects.manifests import Content
 from tutorial_pkg.connectors.objects.options import FORMAT
-from tutorial_pkg.connectors.row_groups import parquet_file
+from tutorial_pkg.connectors.row_groups import batches_of_file, parquet_file, schema_of_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.lines import to_lines
 
@@ -41,7 +41,10 @@ CHUNK = 8 << 20  # bytes in one request
 TAIL = 64 << 10  # and where only the rest of a line is wanted
 BATCH_ROWS = 10_000  # of lines: the JVM takes some while Python makes the next
 UNPACKING: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open}
-PACKED = {"zst", "lz4", "snappy", "xz", "zip", "deflate", "br", "lzo", "z", "7z"}
+PACKED = {
+    *("gzip", "tgz", "bzip2", "tbz2", "zst", "zstd", "lz4", "snappy", "xz", "zip", "deflate"),
+    *("br", "lzo", "z", "7z"),
+}
 
 Rows = Iterator[Any]
 
@@ -200,7 +203,7 @@ def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues
     ]
     check_names(schema.names, file.schema_arrow.names)
     names = [name for name in schema.names if name in file.schema_arrow.names]
-    for batch in file.iter_batches(row_groups=groups, columns=names):
+    for batch in batches_of_file(file, names, row_groups=groups):
         yield fitted(batch, wanted)
 
 
@@ -257,4 +260,4 @@ def schema_of(options: OptionValues) -> StructType | str:
     if options.format == "avro":
         with _opened(store, first) as file:
             return avro.spark_schema(avro.schema_text(file))
-    return spark_schema(parquet_file(ObjectFile(store, first)).schema_arrow)
+    return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))
