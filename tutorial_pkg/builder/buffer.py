@@ -78,6 +78,11 @@ class Buffer:
         """The source has ended: `fill` is not called again."""
         self.closed = True
 
+    @property
+    def rows(self) -> int:
+        """How many were added since the last `take`."""
+        return int(len(self._rows) + sum(batch.num_rows for batch in self._batches))
+
     def take(self) -> tuple[list[pa.RecordBatch], list[Any]]:
         """What was added since the last time: rows and tokens. Raises `ValueError`."""
         self._pack()

@@ -35,6 +35,18 @@ def encode(batches: Sequence[pa.RecordBatch], head: str) -> memoryview:
     return memoryview(payload)
 
 
+def snapshot_text(snapshot: Any) -> str:
+    """The JSON. Raises `TypeError` for what JSON cannot hold, and for keys that are equal there."""
+    text = json.dumps({"snapshot": snapshot}, allow_nan=False)
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        if len({key for key, _ in pairs}) < len(pairs):
+            raise TypeError(f"JSON's keys are texts, and of these some are equal: {pairs}")
+
+    json.loads(text, object_pairs_hook=check)
+    return text
+
+
 def head_of(payload: memoryview) -> dict[str, Any]:
     """The JSON alone."""
     head: dict[str, Any] = json.loads(bytes(payload[_LENGTH.size : _end_of_head(payload)]))

@@ -7,6 +7,7 @@ frame in the log, and at the end `destroy`. Nothing of a `fill` that fails is in
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import SourceContext
-from tutorial_pkg.builder.frames import encode
+from tutorial_pkg.builder.frames import encode, snapshot_text
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.status import InstanceStatus
@@ -30,6 +31,8 @@ from tutorial_pkg.durable_log.group import Backlog
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
 RETRY_SECONDS = 0.5
 GIVE_UP_SECONDS = 30.0  # then the query ends; what was not acknowledged comes again
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,11 @@ class Instance(threading.Thread):
                 self._forget()
 
     def _forget(self) -> None:
-        """What is not in the log and acknowledged comes again."""
+        """What is not in the log and acknowledged comes again, if the source can do that."""
+        left = self._buffer.rows
+        if left and not {"snapshot", "acknowledge"} & self._plan.functions.given.keys():
+            text = "%s: %d rows that `fill` had added before it failed are not in the log"
+            _log.warning(text, self._who, left)
         self._buffer = Buffer(self._plan.packer)
         self._tokens.clear()
         self.status.unacknowledged = 0
@@ -180,7 +187,7 @@ class Instance(threading.Thread):
             return "{}"
         snapshot = self._call("snapshot", self._state)
         with self._blamed("snapshot"):
-            return json.dumps({"snapshot": snapshot}, allow_nan=False)
+            return snapshot_text(snapshot)
 
     def _heartbeat_if_due(self) -> list[pa.RecordBatch]:
         """After a silence, a row with nothing but the time."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from itertools import permutations
 from numbers import Integral, Number, Real
 from struct import Struct
 from typing import Any
@@ -274,9 +275,16 @@ def _single(value: Any) -> Any:
 
 def _aware(value: Any) -> Any:
     if not isinstance(value, datetime):
-        return _time(value)
+        return _time(_no_date(value))
     value = _whole_micros(value)
     return value.astimezone() if value.tzinfo is None else value
+
+
+def _no_date(value: Any) -> Any:
+    """Arrow would take midnight of UTC."""
+    if isinstance(value, date):
+        raise ValueError("a date is no moment; say `datetime.combine(day, time(), zone)`")
+    return value
 
 
 def _naive(value: Any) -> Any:
@@ -434,7 +442,8 @@ def _is_cut(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Arrow checks what else it casts."""
     if pa.types.is_timestamp(given):
         return not pa.types.is_timestamp(wanted)
-    return bool(pa.types.is_floating(given) and pa.types.is_decimal(wanted))
+    kinds = [pa.types.is_floating, pa.types.is_decimal]
+    return any(one(given) and other(wanted) for one, other in permutations(kinds))
 
 
 def _kind(given: pa.DataType) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 from tutorial_pkg.builder.frames import head_of
 from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.durable_log.group import LogGroup
-from tutorial_pkg.durable_log.segments import last_frame
+from tutorial_pkg.durable_log.segments import LogDamagedError, last_frame
 
 _FILE = "snapshots.json"
 
@@ -24,14 +24,26 @@ _FILE = "snapshots.json"
 def last_snapshots(logs: LogGroup) -> list[Any]:
     """The newest snapshot of each instance of the last run, by its index; none at first.
 
-    Raises `LogDamagedError`.
+    Raises `LogDamagedError`, also where the file is gone and the logs show that there was one.
     """
     file = logs.directory / _FILE
     if not file.is_file():
+        _check_never_there(logs)
         return []
     started = json.loads(file.read_text())
     pairs = zip(started["snapshots"], started["positions"], strict=True)
     return [_newest(logs, index, at, first) for index, (first, at) in enumerate(pairs)]
+
+
+def _check_never_there(logs: LogGroup) -> None:
+    """A source that had no snapshot before has frames without one."""
+    found = (last_frame(logs.of(n), log.first, log.end) for n, log in logs.writers.items())
+    heads = [head_of(frame[1]) for frame in found if frame]
+    if heads and all("snapshot" in head for head in heads):
+        raise LogDamagedError(
+            f"{logs.directory / _FILE} is gone, which says where the source stands: without it "
+            "rows would come again. Put it back, or start anew with a new log and checkpoint"
+        )
 
 
 def save_snapshots(logs: LogGroup, snapshots: Sequence[Any]) -> None:

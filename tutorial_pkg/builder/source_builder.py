@@ -112,10 +112,11 @@ class SourceBuilder:
         log, and stops.
 
         What is guaranteed, with a checkpoint and an idempotent or transactional sink? Only `fill`:
-        what was added counts once; what had not been added when the process died is missing.
-        `snapshot` and `restore`: exactly once. `acknowledge`: nothing is lost, but what was on disk
-        and not yet acknowledged comes again. All three, with the last message's id in the snapshot:
-        exactly once.
+        what was added counts once; what had not been added when the process died is missing, and so
+        is what a `fill` that is tried again had added before it failed: then Spark's log has a
+        warning. `snapshot` and `restore`: exactly once. `acknowledge`: nothing is lost, but what
+        was on disk and not yet acknowledged comes again. All three, with the last message's id in
+        the snapshot: exactly once.
 
         Args:
             name: of the format: letters, digits and `_`.

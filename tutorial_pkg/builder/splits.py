@@ -237,6 +237,9 @@ def _rows(found: Any) -> Any:
         raise TypeError(
             f"rows come as a list, or as a pyarrow.RecordBatch, got {type(found).__name__}"
         )
+    if isinstance(found, map):  # a StopIteration in its function would end it, as if it were done
+        parts: Any = found.__reduce__()[1]
+        return (parts[0](*each) for each in zip(*parts[1:], strict=False))
     return found
 
 

@@ -139,6 +139,24 @@ def test_an_instance_begins_anew_where_it_was(tmp_path: Path) -> None:
     assert found == list(range(len(found)))
 
 
+def test_rows_that_nobody_can_give_again_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were added by a `fill` that failed, and the source has no place to go back to."""
+    refusing = Refusing(1)
+
+    def fill(state: Any, buffer: Buffer) -> None:
+        for number in range(3):
+            buffer.add(number)
+        refusing.at("fill")
+
+    builder = SourceBuilder.stream("once", NUMBER, lambda context: None).fill(fill)
+    with running(builder.build(), tmp_path, **SOON) as run:
+        run.rows_until(lambda rows: len(rows) >= 3)
+    text = "instance 0: 3 rows that `fill` had added before it failed are not in the log"
+    assert caplog.messages.count(text) == 1
+
+
 @pytest.mark.parametrize(
     ("error", "options"), [(LookupError, {}), (ConnectionError, {"retrySeconds": "0"})]
 )

@@ -148,6 +148,7 @@ def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
             pd.Timestamp("2026-11-22T09:00:00.000000001"),
             "it has nanoseconds",
         ),
+        (TimestampType(), date(2026, 11, 22), "a date is no moment; say `datetime.combine(day, "),
         (ArrayType(DateType()), [datetime(2026, 11, 22)], "it has a time, and the column none"),
         (DoubleType(), True, "a truth value is not a number; say `int(...)`"),
         (StringType(), b"a", "bytes are not text; say `.decode()`"),
@@ -305,6 +306,11 @@ FAR = pa.array([[("a", -1e39)]], pa.map_(pa.string(), pa.float64()))
         (BooleanType(), pa.array(["true"]), "a text is not a boolean"),
         (LongType(), pa.array([AT]), "a time is not a number"),
         (StringType(), pa.array([1]), "a number is not a text"),
+        (
+            DoubleType(),
+            pa.array([Decimal("0.12345678901234567890")]),
+            "decimal128(20, 20) would silently be cut to double",
+        ),
         (ArrayType(TimestampType()), pa.array([[NAIVE]]), NO_ZONE),
         (
             MapType(StringType(), LongType()),

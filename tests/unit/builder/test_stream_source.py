@@ -91,6 +91,24 @@ def test_one_that_can_seek_goes_on_behind_the_last_row_of_the_log(tmp_path: Path
     assert found == list(range(len(found)))
 
 
+def test_a_source_whose_snapshots_were_deleted_does_not_begin_anew(tmp_path: Path) -> None:
+    """All that is in the log would come again."""
+    source = counter().snapshot(lambda c: c.next).restore(Counter.restore).build()
+    with running(source, tmp_path) as run:
+        run.rows_until(lambda rows: len(rows) > 20)
+    file = tmp_path / "snapshots.json"
+    kept = file.rename(tmp_path / "kept")
+    with running(source, tmp_path, run.offset) as again:
+        assert "snapshots.json is gone, which says where the source stands" in again.failure()
+    kept.rename(file)
+    with running(source, tmp_path, run.offset) as again:
+        assert again.rows_until(lambda rows: len(rows) > 20)[0] > 20
+    with running(counter().build(), tmp_path / "other") as run:
+        run.rows_until(lambda rows: len(rows) > 20)
+    with running(source, tmp_path / "other", run.offset) as run:  # it had none before
+        assert run.rows_until(lambda rows: len(rows) > 20)
+
+
 class Ledger:
     """An instance's state is the list of all that it has seen: its own, and what it inherited."""
 
@@ -419,6 +437,7 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"fill": adds_text}, "`fill` of instance 0 failed: ValueError: column `number` BIGINT cannot"),
     ({"fill": adds_a_token}, "ValueError: a row was added with a token, but there is no `acknow"),
     ({"snapshot": fails}, "`snapshot` of instance 0 failed: LookupError: no such thing"),
+    ({"snapshot": lambda _: {1: 2, "1": 3}}, "TypeError: JSON's keys are texts, and of these some"),
     ({"snapshot": lambda _: {1}}, "`snapshot` of instance 0 failed: TypeError: Object of type set"),
     ({"snapshot": lambda _: float("nan")}, "failed: ValueError: Out of range float values are not"),
     ({"destroy": fails, "fill": fails}, "`fill` of instance 0 failed: LookupError: no such thing"),
