@@ -107,6 +107,18 @@ def test_a_query_a_view_and_texts_as_keys(url: str, database: Database) -> None:
     assert [len(rows_of(reader.read(part))) for part in reader.partitions()] == [24, 26]
 
 
+def test_a_table_that_is_made_again_between_two_tasks(url: str, database: Database) -> None:
+    """Some rows would be the old one's, others the new one's."""
+    database.execute("CREATE TABLE t AS SELECT n FROM generate_series(1, 100) AS n")
+    data_source = source(url, key="n", parallelism=2)
+    reader = data_source.reader(data_source.schema())
+    first, second = reader.partitions()
+    assert len(rows_of(reader.read(first))) > 40
+    database.execute("DROP TABLE t; CREATE TABLE t AS SELECT n FROM generate_series(1, 60) AS n")
+    with pytest.raises(FunctionError, match="LookupError: table `t` was dropped and made again"):
+        rows_of(reader.read(second))
+
+
 def test_a_column_that_was_altered_is_not_read_as_another_value(
     url: str, database: Database
 ) -> None:
@@ -260,6 +272,14 @@ def test_a_writer_to_a_part_of_a_table_is_waited_for(
         assert stream.rows() == []
         late.commit()
     assert sorted(row["n"] for row in stream.rows()) == [1, 2]
+
+
+def test_a_writer_that_is_prepared_when_the_server_restarts_is_waited_for() -> None:
+    """It has another number then. `4/17` is that of a session, which is gone."""
+    still_there = inserted._still_there
+    assert still_there({"4/17", "4/18"}, {"4/18", "4/19"}) == {"4/18"}
+    assert still_there({"4/17"}, {"-1/700", "4/19"}) == {"-1/700"}
+    assert still_there({"4/17"}, {"-1/700", "4/17"}) == {"4/17"}
 
 
 def test_who_writes_to_a_copy_of_the_database_is_not_waited_for(
@@ -610,6 +630,20 @@ def test_a_publication_of_some_rows_is_refused(url: str, database: Database) -> 
     database.execute(f"CREATE PUBLICATION {name} FOR TABLE t WHERE (id > 5)".encode())
     with pytest.raises(FunctionError, match=r"does not publish insert, .* of all rows"):
         Stream(url, slot=name)
+
+
+def test_a_part_of_a_table_of_which_the_log_has_nothing_is_refused(
+    url: str, database: Database
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    database.execute("CREATE TABLE a PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    stream = Stream(url, slot=f"s_{url[-8:]}")
+    database.execute("INSERT INTO t VALUES (1)")
+    assert len(stream.rows()) == 1
+    database.execute("CREATE UNLOGGED TABLE b PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    database.execute("INSERT INTO t VALUES (11)")
+    with pytest.raises(FunctionError, match="of `t`: a partition is UNLOGGED, or a foreign table"):
+        stream.rows()
 
 
 def test_a_slot_without_its_publication_gets_no_new_one(url: str, database: Database) -> None:

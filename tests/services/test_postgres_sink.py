@@ -33,6 +33,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from tests.properties import holds, same, typed
@@ -283,6 +284,14 @@ def test_two_rows_for_one_key_in_a_batch_are_refused(url: str, database: Databas
 def test_options_that_do_not_go_together(given: dict[str, str], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         sink({"table": "t", **given}).streamWriter(StructType(), False)
+
+
+def test_a_variant_is_not_written_as_its_bytes() -> None:
+    schema = StructType().add("v", ArrayType(VariantType()))
+    with pytest.raises(
+        ValueError, match=r"column `v` has a VARIANT, .* it with `to_json`"
+    ):
+        sink({"url": "postgresql://nowhere", "table": "t"}).streamWriter(schema, False)
 
 
 def test_complete_is_for_upsert_only() -> None:

@@ -29,8 +29,8 @@ class PostgresDataSource(Format):
     longest of them, and holds up no writer. It needs a table, not a view, on the primary server,
     and keys from a sequence (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The
     key needs an index. Rows without a key are never read, nor are those whose keys were read
-    before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, or when the database
-    was restored from a backup.
+    before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, when the database
+    was restored from a backup, or for another `key`.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot`, first the existing rows, exactly those that the

@@ -26,20 +26,22 @@ from tutorial_pkg.connectors.postgres.table_reader import (
 BEGIN = -(2**63)
 LOOK_SECONDS = 1.0  # so long a look waits for writers, before the next trigger looks again
 PAUSE_SECONDS = 0.02
+PREPARED = "-1/"  # the number of a transaction without a session begins with it
 MADE_AGAIN = "was dropped and made again"
 
 # ---- The functions of the source -----------------------------------------------------------------
 
 
 def splits(context: SplitContext) -> dict[str, Position]:
-    """In a batch the ranges of keys, each one piece; in a stream the table alone.
+    """In a batch the ranges of keys, each one piece, with the table's oid; in a stream the table.
 
     A stream's position is the smallest key that was not read yet.
     """
-    if context.batch:
-        return {json.dumps(part): 0 for part in ranges(context.options)}
-    check_inserted(context)
     table, look = context.options.table, context.connection
+    if context.batch:
+        oid = table and persistent(context.options, lambda database: identified(database, table))[0]
+        return {json.dumps([*part, oid]): 0 for part in ranges(context.options)}
+    check_inserted(context)
     oid = persistent(context.options, lambda database: look.look(database, context))
     return going_on(context, str(table), oid, BEGIN, f"table `{table}` {MADE_AGAIN}")
 
@@ -65,20 +67,17 @@ def bound(context: SplitContext, split: str, start: int, end: int, rows: int | N
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     options = context.options
-    if context.batch:
-        where = within(options.key, tuple(json.loads(split)))
-    elif _is_another(context, oid_in(split)):
+    low, high, oid = json.loads(split) if context.batch else (None, None, oid_in(split))
+    if _is_another(context, oid):
         return
-    else:
-        where = _between(options, start, end)
+    where = within(options.key, (low, high)) if context.batch else _between(options, start, end)
     yield from arrow_rows(options, source_of(options), context.schema, where)
 
 
 def _is_another(context: SplitContext, oid: int | None) -> bool:
-    """A batch that is repeated may find a table that was made again."""
+    """A task may find a table that was made again since it was planned."""
     table = context.options.table
-    now, _ = persistent(context.options, lambda database: identified(database, table))
-    if oid in (None, now):
+    if oid is None or oid == persistent(context.options, lambda each: identified(each, table))[0]:
         return False
     context.lost(f"table `{table}` {MADE_AGAIN}")
     return True
@@ -124,7 +123,7 @@ class Look:
         deadline = time.monotonic() + (options.waitSeconds if context.draining else LOOK_SECONDS)
         while writers and time.monotonic() < deadline:
             time.sleep(PAUSE_SECONDS)
-            writers &= _writers(database, options)
+            writers = _still_there(writers, _writers(database, options))
         self._waiting = (end, writers) if writers else None
         if writers and context.draining:  # no other trigger will look again
             raise TimeoutError(
@@ -133,6 +132,12 @@ class Look:
                 "may be missing as long as it runs; see the view `pg_stat_activity`"
             )
         return None if writers else end
+
+
+def _still_there(writers: set[str], now: set[str]) -> set[str]:
+    """Who was PREPAREd for a commit in two phases has another number since then."""
+    prepared = {each for each in now if each.startswith(PREPARED)}
+    return writers & now if writers <= now else writers & now | prepared
 
 
 def _writers(database: Connection, options: OptionValues) -> set[str]:

@@ -17,6 +17,7 @@ from typing import Any, LiteralString, cast
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from pyspark.sql.types import VariantType
 
 from tutorial_pkg.builder import (
     BatchContext,
@@ -25,6 +26,7 @@ from tutorial_pkg.builder import (
     SinkContext,
     TargetContext,
 )
+from tutorial_pkg.connectors.arrow_columns import holds
 from tutorial_pkg.connectors.postgres.connection import (
     Connection,
     connect,
@@ -218,7 +220,10 @@ def _make_notes(connection: Connection, notes: Table) -> None:
     if connection.execute("SELECT to_regclass(%s)", [notes.quoted]).fetchone() == (None,):
         make = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})")
         # Another query may make it at this very moment; then it is there.
-        with contextlib.suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+        errors = psycopg.errors
+        with contextlib.suppress(
+            errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject
+        ):
             connection.execute(make.format(notes.sql, sql.SQL(NOTES_COLUMNS)))
 
 
@@ -353,6 +358,12 @@ def check(context: TargetContext) -> None:
     options = context.options
     if options.table is None:
         raise ValueError(f"format `{FORMAT}`: option `table` is missing; name the table to write")
+    for field in context.schema:
+        if holds(field.dataType, (VariantType,)):
+            raise ValueError(
+                f"column `{field.name}` has a VARIANT, which would be its bytes; make a text of "
+                "it with `to_json`: the database takes it for json"
+            )
     for name, modes in (("key", ("upsert", "merge")), ("merge", ("merge",))):
         given, wanted = options[name] is not None, options.mode in modes
         if given != wanted:

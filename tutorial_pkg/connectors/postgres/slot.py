@@ -150,15 +150,22 @@ def published(database: Connection, options: OptionValues) -> int:
             pubinsert AND pubupdate AND pubdelete AND pubtruncate
                 AND to_jsonb(places) ->> 'prqual' IS NULL, EXISTS (SELECT FROM pg_inherits
                 JOIN pg_class ON pg_class.oid = inhparent AND relkind = 'r'
-                WHERE inhparent = to_regclass(%s))
+                WHERE inhparent = to_regclass(%s)),
+            EXISTS (SELECT FROM pg_partition_tree(to_regclass(%s)) JOIN pg_class ON oid = relid
+                WHERE relpersistence <> 'p' OR relkind = 'f')
         FROM pg_publication AS publications
         JOIN pg_publication_rel AS places ON prpubid = publications.oid WHERE pubname = %s"""
     name = options.table.quoted
-    found = database.execute(look, [name, name, options.slot]).fetchall()
-    others = sorted(other for _, is_ours, other, _, _ in found if not is_ours)
-    if [is_ours for _, is_ours, *_ in found] == [True] and found[0][3:] == (True, False):
+    found = database.execute(look, [name, name, name, options.slot]).fetchall()
+    others = sorted(other for _, is_ours, other, *_ in found if not is_ours)
+    if [is_ours for _, is_ours, *_ in found] == [True] and found[0][3:] == (True, False, False):
         return int(found[0][0])
-    if found and found[0][4]:
+    if found and found[0][5]:
+        trouble = (
+            f"cannot have all rows of `{options.table}`: a partition is UNLOGGED, or a foreign "
+            "table, and the server's log has none of its rows"
+        )
+    elif found and found[0][4]:
         trouble = f"cannot have all rows of `{options.table}`, from which other tables inherit"
     elif len(found) > len(others) > 0:
         trouble = f"is for other tables, too: {others}"
