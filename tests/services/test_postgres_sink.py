@@ -288,9 +288,7 @@ def test_options_that_do_not_go_together(given: dict[str, str], error: str) -> N
 
 def test_a_variant_is_not_written_as_its_bytes() -> None:
     schema = StructType().add("v", ArrayType(VariantType()))
-    with pytest.raises(
-        ValueError, match=r"column `v` has a VARIANT, .* it with `to_json`"
-    ):
+    with pytest.raises(ValueError, match=r"column `v` has a VARIANT, .* it with `to_json`"):
         sink({"url": "postgresql://nowhere", "table": "t"}).streamWriter(schema, False)
 
 

@@ -84,6 +84,18 @@ def test_a_row_may_bring_its_own_id() -> None:
     publisher.close()
 
 
+@pytest.mark.parametrize("value", ["", None])
+def test_an_empty_id_is_none(value: str | None) -> None:
+    """To the server: a repeated row would be there twice."""
+    options: Any = SimpleNamespace(subject="a", timeoutSeconds=1, url=Secret("nats://127.0.0.1:1"))
+    publisher = Publisher(SinkContext("q", 1, 0, options))
+    column = pa.array([[(ID, value)]], pa.map_(pa.string(), pa.string()))
+    rows = pa.RecordBatch.from_pydict({"data": ["x"], "headers": column})
+    [message] = publisher._messages(rows)
+    assert message.headers[ID].startswith("q/1/0/")
+    publisher.close()
+
+
 @pytest.mark.parametrize(
     ("answer", "is_one", "refusal"),
     [
@@ -133,7 +145,7 @@ def test_a_late_answer_is_of_no_other_message() -> None:
 
 def test_numbers_that_are_given_again_are_new_messages(caplog: pytest.LogCaptureFixture) -> None:
     """After a power failure, or from a backup, a stream of the same name and age counts anew."""
-    options: Any = SimpleNamespace(stream="S", timeoutSeconds=1)
+    options: Any = SimpleNamespace(stream="S", subject=None, timeoutSeconds=1)
     queue = Queue(SourceContext(0, 1, options))
     try:
         sent = [Place(number, 100 + number, 0) for number in (1, 2, 3)]
@@ -146,6 +158,20 @@ def test_numbers_that_are_given_again_are_new_messages(caplog: pytest.LogCapture
         again.destroy()
     finally:
         queue.destroy()
+
+
+def test_a_log_of_another_subject_is_refused() -> None:
+    """Of what is below its floor, nothing would be read, and all of it acknowledged."""
+    snapshots = []
+    for subject in ("S.a", "S.b"):
+        options: Any = SimpleNamespace(stream="S", subject=subject, timeoutSeconds=1)
+        queue = Queue(SourceContext(0, 1, options))
+        snapshots.append(queue.snapshot())
+        queue.destroy()
+    queue.restore(snapshots[1:])
+    queue.restore([{"created": "", "floor": 0, "ahead": []}])  # of an earlier version
+    with pytest.raises(ValueError, match=r"`subject` is 'S.b', and the log in `path` is of 'S.a'"):
+        queue.restore(snapshots[:1])
 
 
 def test_what_is_under_way_is_bounded_in_number_and_in_bytes() -> None:

@@ -55,10 +55,16 @@ class Queue:
 
     def snapshot(self) -> dict[str, Any]:
         known = {"floor": self._floor, "ahead": sorted(self._ahead), "newest": self._newest}
-        return {"created": self._created, **known}
+        return {"created": self._created, "subject": self._options.subject, **known}
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
-        last = snapshots[0]
+        """Raises `ValueError` for another subject: it may have messages below the floor."""
+        last, subject = snapshots[0], self._options.subject
+        if last.get("subject", subject) != subject:  # earlier versions had none
+            raise ValueError(
+                f"option `subject` is {subject!r}, and the log in `path` is of "
+                f"{last['subject']!r}: start anew, with a new log, checkpoint and `consumer`"
+            )
         self._created, self._floor = last["created"], last["floor"]
         self._ahead = set(last["ahead"])
         self._newest = tuple(last.get("newest", self._newest))  # earlier versions had none

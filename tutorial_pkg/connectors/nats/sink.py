@@ -85,7 +85,7 @@ class Publisher:
             raise ValueError(f"subject `{subject}` is for orders to the server, not for messages")
         if "" in subject.split("."):
             raise ValueError(f"subject `{subject}` has nothing before, after or between its dots")
-        if ID not in headers:
+        if not headers.get(ID):  # an empty one is none to the server
             text = f"{subject}\0{sorted(headers.items())}\0".encode()
             digest = blake2b(text + data, digest_size=DIGEST_BYTES)
             self._equal[digest.digest()] += 1
