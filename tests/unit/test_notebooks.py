@@ -123,7 +123,7 @@ def test_outputs_are_clean(notebook: nbformat.NotebookNode) -> None:
 
 def test_the_arc(notebook: nbformat.NotebookNode) -> None:
     assert notebook.cells[0].source.startswith("# ")
-    time = re.search(r"\*Time: (\d+) minutes\. Read before: ", notebook.cells[0].source)
+    time = re.search(r"\*Time: (\d+) minutes\. Read first: ", notebook.cells[0].source)
     assert time is not None and int(time[1]) <= MOST_MINUTES
     text = "\n".join(cell.source for cell in notebook.cells)
     for part in ("**Predict:**", "**What just happened?**", "## What you learned", "## Exercise"):
