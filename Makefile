@@ -6,6 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 # A folder made by `make wheelhouse` replaces the package index: nothing is fetched then.
 PIP_SOURCE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile $(PIP_SOURCE) --no-deps
 # Four at a time, a file or a class each: half of a Spark test is waiting. Notebooks begin, as the
 # tests' sessions get the JVMs that are warm then; the longest file follows, the quick ones come last.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
@@ -106,7 +107,9 @@ $(READY): requirements.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else \
 		"Python 3.11 or later is needed; name one with: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile $(PIP_SOURCE) --no-deps -r requirements.lock
+	@# Spark is installed on one core, all others on the other.
+	grep '^pyspark==' requirements.lock | $(INSTALL) -r /dev/stdin & \
+		grep -v '^pyspark==' requirements.lock | $(INSTALL) -r /dev/stdin && wait $$!
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	mkdir -p .venv/share/jupyter/lab/settings
 	cp .jupyter/overrides.json .venv/share/jupyter/lab/settings/
