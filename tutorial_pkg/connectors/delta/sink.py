@@ -45,7 +45,8 @@ from tutorial_pkg.connectors.row_groups import RowGroups, parquet_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store, log
 from tutorial_pkg.core.patience import patiently
 
-ROWS = "/rows"  # behind a query's id: how many its last batch had
+BATCH, ROWS = "sparkBatch", "sparkRows"  # in what a commit tells of itself
+COMMITS = 1_000  # that may have come since a batch that is repeated
 STAGED = "_staged"  # in the table's folder; what begins with `_` is no data
 # A writer whose rules these are would check them; this one does not know them.
 RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression", "delta.identity.")
@@ -160,28 +161,17 @@ def _publish(context: BatchContext, files: list[Written]) -> None:
     if files and not _is_in(table, context, files):
         _check_table(table, options, files)
         _check_nulls(table, files)
-        done = CommitProperties(app_transactions=_notes(context, files))
+        done = CommitProperties(
+            custom_metadata=_note(context, files),
+            app_transactions=[Transaction(context.query, context.batch)],
+        )
         work = _append if options.mode == "append" else _upsert
         work(table, options, store, files, done)
 
 
-def _notes(context: BatchContext, files: list[Written]) -> list[Transaction]:
-    """The batch, and as another application how many rows it has; a job never comes again."""
-    rows = [Transaction(context.query + ROWS, _rows(files))] if context.streaming else []
-    return [Transaction(context.query, context.batch), *rows]
-
-
-def _rows(files: list[Written]) -> int:
-    return sum(file.rows for file in files)
-
-
 def _is_in(table: DeltaTable, context: BatchContext, files: list[Written]) -> bool:
-    """Whether the table has this batch. Raises `RuntimeError` if it has a later one.
-
-    A batch that is repeated may have other rows, where the query joins what has changed meanwhile:
-    the first one counts. So may one of a checkpoint that was set back, and then rows are missing.
-    """
-    last, rows = map(table.transaction_version, (context.query, context.query + ROWS))
+    """Whether the table has this batch. Raises `RuntimeError` if it has a later one."""
+    last = table.transaction_version(context.query)
     if last is not None and last > context.batch:
         raise RuntimeError(
             f"the table at {context.options.path} has batch {last} of this query, and now comes "
@@ -189,13 +179,29 @@ def _is_in(table: DeltaTable, context: BatchContext, files: list[Written]) -> bo
             "there twice; left out, some might be missing. Compare, then start with a new "
             "checkpoint"
         )
-    if last == context.batch and rows not in (None, _rows(files)):  # earlier versions noted none
-        text = (
-            "the table at %s has batch %d of this query, with %d rows, so it is left out, and now "
-            "it has %d: if its checkpoint was set back, rows are missing"
-        )
-        log.warning(text, context.options.path, last, rows, _rows(files))
+    if last == context.batch:
+        _compare(table, context, files)
     return last == context.batch
+
+
+def _compare(table: DeltaTable, context: BatchContext, files: list[Written]) -> None:
+    """A batch that is repeated may have other rows, where the query joins what has changed since:
+    the first one counts. So may one of a checkpoint that was set back, and then rows are missing.
+    """
+    note = _note(context, files)
+    commits = (each for each in table.history(COMMITS) if each.get(BATCH) == note[BATCH])
+    rows = next((each.get(ROWS) for each in commits), note[ROWS])
+    if rows != note[ROWS]:
+        text = (
+            "the table at %s has batch %d of this query, with %s rows, so it is left out, and now "
+            "it has %s: if its checkpoint was set back, rows are missing"
+        )
+        log.warning(text, context.options.path, context.batch, rows, note[ROWS])
+
+
+def _note(context: BatchContext, files: list[Written]) -> dict[str, str]:
+    rows = sum(file.rows for file in files)
+    return {BATCH: f"{context.query}/{context.batch}", ROWS: str(rows)}
 
 
 def _check_table(table: DeltaTable, options: OptionValues, files: list[Written]) -> None:
