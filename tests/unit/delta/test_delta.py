@@ -105,23 +105,6 @@ def test_a_batch_counts_once(tmp_path: Path) -> None:
         query.write(0, [(1, "a")])
 
 
-@pytest.mark.parametrize("given", [{}, {"mode": "upsert", "key": "id"}])
-def test_a_batch_that_comes_again_with_more_rows_is_left_out_with_a_warning(
-    tmp_path: Path, given: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its query joins a table that has changed; or its checkpoint was set back by one batch."""
-    query = Query(tmp_path, **given)
-    query.write(0, [(1, "a")])
-    query.write(0, [(1, "a")])
-    assert not caplog.records
-    query.write(0, [(1, "a"), (2, "b")])
-    [warning] = caplog.records
-    assert "has batch 0 of this query, with 1 rows" in warning.getMessage()
-    assert "now it has 2: if its checkpoint was set back" in warning.getMessage()
-    query.write(1, [(2, "b"), (3, "c")])
-    assert content(tmp_path) == [(1, "a"), (2, "b"), (3, "c")]
-
-
 def test_of_two_drivers_one_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one has looked at the table before the first one has committed."""
     from tutorial_pkg.connectors.delta import sink

@@ -6,7 +6,6 @@ comes again is known, also if two drivers commit it at the same moment.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 import time
@@ -43,11 +42,9 @@ from tutorial_pkg.connectors.delta.table import (
     schema_of_table,
 )
 from tutorial_pkg.connectors.row_groups import RowGroups, parquet_file
-from tutorial_pkg.connectors.store import Found, ObjectFile, Store, log
+from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.patience import patiently
 
-BATCH, ROWS = "sparkBatch", "sparkRows"  # in what a commit tells of itself
-COMMITS = 1_000  # that may have come since a batch that is repeated
 STAGED = "_staged"  # in the table's folder; what begins with `_` is no data
 # A writer whose rules these are would check them; this one does not know them.
 RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression", "delta.identity.")
@@ -159,18 +156,15 @@ def _publish(context: BatchContext, files: list[Written]) -> None:
     options = context.options
     table = open_table(options)
     store = Store(options, options.path)
-    if files and not _is_in(table, context, files):
+    if files and not _is_in(table, context):
         _check_table(table, options, files)
         _check_nulls(table, files)
-        done = CommitProperties(
-            custom_metadata=_note(context, files),
-            app_transactions=[Transaction(context.query, context.batch)],
-        )
+        done = CommitProperties(app_transactions=[Transaction(context.query, context.batch)])
         work = _append if options.mode == "append" else _upsert
         work(table, options, store, files, done)
 
 
-def _is_in(table: DeltaTable, context: BatchContext, files: list[Written]) -> bool:
+def _is_in(table: DeltaTable, context: BatchContext) -> bool:
     """Whether the table has this batch. Raises `RuntimeError` if it has a later one."""
     last = table.transaction_version(context.query)
     if last is not None and last > context.batch:
@@ -180,32 +174,7 @@ def _is_in(table: DeltaTable, context: BatchContext, files: list[Written]) -> bo
             "there twice; left out, some might be missing. Compare, then start with a new "
             "checkpoint"
         )
-    if last == context.batch:
-        _compare(table, context, files)
     return last == context.batch
-
-
-def _compare(table: DeltaTable, context: BatchContext, files: list[Written]) -> None:
-    """A batch that is repeated may have other rows, where the query joins what has changed since:
-    the first one counts. So may one of a checkpoint that was set back, and then rows are missing.
-    """
-    note = _note(context, files)
-    history: list[dict[str, Any]] = []
-    with contextlib.suppress(OSError):  # the batch is there, whether the store answers or not
-        history = table.history(COMMITS)
-    commits = (each for each in history if each.get(BATCH) == note[BATCH])
-    rows = next((each.get(ROWS) for each in commits), note[ROWS])
-    if rows != note[ROWS]:
-        text = (
-            "the table at %s has batch %d of this query, with %s rows, so it is left out, and now "
-            "it has %s: if its checkpoint was set back, rows are missing"
-        )
-        log.warning(text, context.options.path, context.batch, rows, note[ROWS])
-
-
-def _note(context: BatchContext, files: list[Written]) -> dict[str, str]:
-    rows = sum(file.rows for file in files)
-    return {BATCH: f"{context.query}/{context.batch}", ROWS: str(rows)}
 
 
 def _check_table(table: DeltaTable, options: OptionValues, files: list[Written]) -> None:
