@@ -49,7 +49,7 @@ def by_division(second: int, length: int, slide: int) -> list[int]:
 
 test_05_2 = tried(
     check_05_2,
-    (windows, "✓ All that contain it"),
+    (windows, "✓ All windows that contain it"),
     (lambda second, length, slide: [second // slide * slide], "as long as they reach the event"),
     (contains_its_end, "A window contains its start, and not its end: 0 is out"),
     (lambda second, length, slide: range(second, second - length, -slide), "at multiples of"),

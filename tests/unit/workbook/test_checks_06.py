@@ -31,7 +31,7 @@ def later(one: Any, other: Any) -> Any:
 last_ones = marks_with(("max(time, newest.get(port, time))", "time"))
 test_06_1 = tried(
     check_06_1,
-    (coalesced, "✓ The least of the newest"),
+    (coalesced, "✓ The smallest watermark counts"),
     (lambda events: events, "raised TypeError"),
     (lambda events, ports, delay: 15, "A list with one watermark"),
     (lambda events, ports, delay: [15], "must be [None, None], yours is [15]"),

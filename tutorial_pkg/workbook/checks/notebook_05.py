@@ -75,4 +75,4 @@ def _starts(found: Any) -> list[Any]:
 def check_05_2(answer: Callable[..., list[int]]) -> str:
     """Does `answer` name the starts of all sliding windows that contain an event?"""
     compare(answer, _WINDOWS, key=_starts)
-    return "All that contain it: of windows of 30 seconds, one every 10, these are three."
+    return "All windows that contain it: three, with a length of 30 seconds and a slide of 10."

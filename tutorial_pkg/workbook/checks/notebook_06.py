@@ -49,7 +49,7 @@ _COALESCED = [
 def check_06_1(answer: Callable[[list[Event], Sequence[str], int], list[int | None]]) -> str:
     """Does `answer` return the least of the ports' watermarks after each event?"""
     compare(answer, _COALESCED, key=_list)
-    return "The least of the newest: nothing that a slow port sends is late."
+    return "The smallest watermark counts, so no port is late because another is ahead."
 
 
 def _list(found: Any) -> list[Any]:
