@@ -172,7 +172,7 @@ def repeated_batch(trial: SinkTrial) -> None:
 
 
 @promise(
-    "Of a batch that failed a reader sees nothing.",
+    "A reader sees nothing of a batch that failed.",
     "Stage in `write` what only `commit` publishes, and let `commit` publish just what its "
     "messages name. `abort` clears up, but does not always come.",
     needs="restarts once",
@@ -186,7 +186,7 @@ def failed_batch(trial: SinkTrial) -> None:
 
 
 @promise(
-    "Of a batch that failed nothing stays for ever: no file that nobody will use.",
+    "Nothing of a batch that failed stays for ever: no file that nobody will use.",
     "`abort` removes what the messages name; what it does not hear of, a later `commit` may.",
     needs="restarts",
     built="Give `abort`: it gets the handles of the tasks that were done.",

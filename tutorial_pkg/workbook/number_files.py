@@ -81,7 +81,7 @@ class Values(WriterCommitMessage):
 
 
 class NumberWriter(DataSourceStreamWriter):
-    """Writes text files in a folder; `write` is yours, and `commit`, if there is need of one."""
+    """Writes text files in a folder; `write` is yours, and `commit` too if you need one."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -90,10 +90,10 @@ class NumberWriter(DataSourceStreamWriter):
         raise NotImplementedError(f"{type(self).__name__} has no `write`")
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        """Nothing is left to do."""
+        """There is nothing left to do."""
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Nothing is there to clear up."""
+        """There is nothing to clean up."""
 
 
 def sink_of(writer: Any, name: str = "") -> type[DataSource]:

@@ -38,7 +38,7 @@ def set_first(table: Any, change: Any) -> Any:
 
 test_14_1 = tried(
     check_14_1,
-    (follow, "✓ The changes make the table"),
+    (follow, "✓ The changes rebuild the table"),
     (with_(("return table", "return None")), "Return the table, a dict; yours returned None"),
     (by_operation, "`before` has the old one, and that row is gone"),
     (with_((".pop(change.before.host, None)", ".pop(change.before.host)")), "raised KeyError"),

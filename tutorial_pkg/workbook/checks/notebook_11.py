@@ -99,7 +99,7 @@ def check_11_1(answer: Any) -> str:
                 raise Wrong("The server still has a connection: `close` closes the socket.")
     finally:
         go_on.release(len(PIECES))
-    return "Whole lines only, no waiting, and it knows the end."
+    return "Whole lines only, no long wait, and it notices the end."
 
 
 def _read_all(state: Any, go_on: threading.Semaphore) -> None:

@@ -46,7 +46,7 @@ _CASES = [
 def check_14_1(answer: Callable[[Table, Row], Table]) -> str:
     """Does `answer` return the table with one more change, even one that came before?"""
     compare(answer, _CASES, _a_table)
-    return "The changes make the table, however often one of them comes."
+    return "The changes rebuild the table, even when one of them comes again."
 
 
 def _a_table(found: Any) -> Any:
