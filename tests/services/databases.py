@@ -19,6 +19,7 @@ UNUSUAL = {
     "extra_float_digits": "-5",
     "standard_conforming_strings": "off",
     "array_nulls": "off",
+    "synchronize_seqscans": "on",
     "default_transaction_isolation": "serializable",
     "synchronous_commit": "off",
     "client_min_messages": "error",

@@ -107,6 +107,18 @@ def test_a_query_a_view_and_texts_as_keys(url: str, database: Database) -> None:
     assert [len(rows_of(reader.read(part))) for part in reader.partitions()] == [24, 26]
 
 
+def test_a_query_with_a_limit_is_the_same_for_all_tasks(url: str, database: Database) -> None:
+    """The server begins to read a large table where the last one stopped, unless it is told."""
+    database.execute(
+        "CREATE TABLE t AS SELECT n, repeat('x', 1900) AS x FROM generate_series(1, 20000) AS n"
+    )
+    query = "SELECT n FROM t LIMIT 15000"
+    data_source = PostgresDataSource({"url": url, "query": query, "key": "n", "parallelism": "4"})
+    reader = data_source.reader(data_source.schema())
+    found = [row["n"] for part in reader.partitions() for row in rows_of(reader.read(part))]
+    assert sorted(found) == list(range(1, 15001))
+
+
 def test_a_table_that_is_made_again_between_two_tasks(url: str, database: Database) -> None:
     """Some rows would be the old one's, others the new one's."""
     database.execute("CREATE TABLE t AS SELECT n FROM generate_series(1, 100) AS n")
@@ -559,6 +571,21 @@ def test_a_table_that_is_altered_while_the_query_runs(url: str, database: Databa
         stream.rows()
 
 
+def test_a_primary_key_that_is_another_one_ends_the_query(url: str, database: Database) -> None:
+    """By the old one, rows of two tenants would be the same row."""
+    database.execute("CREATE TABLE t (tenant int, id int PRIMARY KEY)")
+    name = "s12_" + url[-8:]
+    stream = Stream(url, slot=name)
+    database.execute("INSERT INTO t VALUES (1, 1)")
+    assert [row["key"] for row in stream.rows()] == [{"id": 1}]
+    database.execute("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (tenant, id)")
+    database.execute("INSERT INTO t VALUES (2, 1)")
+    with pytest.raises(FunctionError, match=r"primary key \['tenant', 'id'\], and it was \['id'\]"):
+        stream.rows()
+    again = Stream(url, stream.offset, slot=name)
+    assert [row["key"] for row in again.rows()] == [{"tenant": 2, "id": 1}]
+
+
 def test_a_large_value_that_an_update_left_alone(url: str, database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, x text, n int)")
     database.execute("ALTER TABLE t ALTER x SET STORAGE EXTERNAL")
@@ -798,11 +825,11 @@ def test_what_we_rely_on_is_set_in_every_connection(unusual_url: str) -> None:
     for more in ({}, {"replication": "database"}):
         with connection.connect(values, **more) as database:
             found = next(iter(database.execute(f"SELECT {names}".encode())))
-            assert dict(zip(expected, found, strict=True)) | {"DateStyle": "ISO"} == expected
+            assert dict(zip(expected, found, strict=True)) == expected
     data_source = PostgresDataSource({"url": unusual_url, "query": f"SELECT {names}"})
     reader = data_source.reader(data_source.schema())
     [row] = [row for part in reader.partitions() for row in rows_of(reader.read(part))]
-    assert row | {"DateStyle": "ISO", "lock_timeout": "5s"} == expected
+    assert row | {"lock_timeout": "5s"} == expected
 
 
 # ---- A server that is away, and secrets ----------------------------------------------------------

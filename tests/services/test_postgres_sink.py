@@ -398,6 +398,15 @@ def test_values_arrive_as_they_were_however_the_database_is_set_up(unusual_url: 
         assert rows(database, same) == [(2,)]
 
 
+def test_a_date_that_each_server_reads_otherwise_is_refused(unusual_url: str) -> None:
+    with psycopg.connect(unusual_url, autocommit=True) as database:
+        database.execute("CREATE TABLE t (d date)")
+        with pytest.raises(ValueError, match=r'column `d` of .* out of range: "03/04/2025'):
+            write(options(unusual_url), 0, {"d": ["03/04/2025"]})
+        write(options(unusual_url), 0, {"d": ["2025-04-03"]})
+        assert rows(database, "SELECT d FROM t WHERE d = make_date(2025, 4, 3)") != []
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

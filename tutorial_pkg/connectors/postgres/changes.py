@@ -135,13 +135,25 @@ def splits(context: SplitContext) -> dict[str, Position]:
         """The end first: so the table was published up to there."""
         reached = max(map(int, (context.offset or {}).values()), default=first)
         context.connection.end = slot.end_of_log(database, reached)
-        return slot.published(database, options)
+        place = slot.published(database, options)
+        _check_key(database, context)
+        return place
 
     changed = (
         f"table `{options.table}` or the publication `{options.slot}` was made again, or the table "
         "was taken out of it and put in again"
     )
     return going_on(context, options.slot, persistent(options, look), first, changed)
+
+
+def _check_key(database: Connection, context: SplitContext) -> None:
+    """Raises `ValueError` for a key that names other rows than when the query was started."""
+    known, now = _struct(context.schema, "key").names, _primary_key(database, context.options)
+    if known != now:
+        raise ValueError(
+            f"table `{context.options.table}` has the primary key {now}, and it was {known} when "
+            "this query was started: start it again, and have those who use `key` know the new one"
+        )
 
 
 def latest(context: SplitContext, split: str, start: int) -> int:

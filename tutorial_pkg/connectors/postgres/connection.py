@@ -31,12 +31,13 @@ LIVENESS = {
 # has noted as written; its stricter kinds stay.
 SETTINGS = {
     "TimeZone": "UTC",
-    "DateStyle": "ISO",
+    "DateStyle": "ISO, YMD",  # else the server says how 03/04/2025 is read
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
     "extra_float_digits": "3",
     "standard_conforming_strings": "on",
     "array_nulls": "on",
+    "synchronize_seqscans": "off",  # else LIMIT gives each task other rows
     "default_transaction_isolation": "read committed",
     "synchronous_commit": "on",
     "client_min_messages": "warning",

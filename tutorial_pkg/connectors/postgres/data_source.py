@@ -19,7 +19,8 @@ class PostgresDataSource(Format):
     Batch: `table` or `query`, as Arrow. With a `key`, in ranges of equal numbers of rows, read in
     parallel, however the keys are spread; rows with the same key go to one task. Each range is a
     statement of its own, so rows that are written meanwhile may be in one and not in another, and a
-    key that is computed must come out the same each time.
+    key that is computed must come out the same each time, as must the rows of a `query` with LIMIT:
+    give it an ORDER BY without ties.
 
     Stream of inserted rows (`table`, `key`): rows with a larger key than all before. It sees
     neither updates nor deletes. Numbers are given out when a row is written, but become visible
@@ -81,12 +82,12 @@ class PostgresDataSource(Format):
     `${env:NAME}` in `url` and `password` is an environment variable of the process that connects:
     the driver, and each worker.
 
-    Settings: `client_encoding`, `TimeZone`, `DateStyle`, `IntervalStyle`, `bytea_output`,
-    `extra_float_digits`, `array_nulls`, `synchronous_commit`, the default isolation and all
-    timeouts are set in each connection, whatever the server, the database, the role, the
-    environment or `options` in the address say: no statement times out, and a lock is waited for as
-    long as `waitSeconds` says. With several hosts in the address, `target_session_attrs=primary`
-    keeps a task from reading a standby that is behind.
+    Settings: `client_encoding`, `TimeZone`, `DateStyle` (ISO, YMD: 03/04/2025 is refused),
+    `IntervalStyle`, `bytea_output`, `extra_float_digits`, `array_nulls`, `synchronous_commit`, the
+    default isolation and all timeouts are set in each connection, whatever the server, the
+    database, the role, the environment or `options` in the address say: no statement times out, and
+    a lock is waited for as long as `waitSeconds` says. With several hosts in the address,
+    `target_session_attrs=primary` keeps a task from reading a standby that is behind.
 
     TLS: what libpq takes in its address goes through `url`, or is in `service`. By itself it
     encrypts if the server can, and trusts any server. `sslmode=verify-full` requires a certificate
