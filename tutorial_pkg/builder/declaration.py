@@ -14,8 +14,12 @@ from tutorial_pkg.core.options import Option, Options, OptionValues, choice, int
 
 Parse = Callable[[str], Any]
 State = TypeVar("State")  # what `create` returns, and all other functions take
-# They make a parser, and are easily given as if they were one.
-MAKERS: dict[Any, str] = {integer: "`integer(0)`", choice: '`choice("a", "b")`'}
+# What is easily given as a parser: what makes one, and Python's `bool`, to which "false" is true.
+MISTAKEN: dict[Any, str] = {
+    integer: "`integer(0)`",
+    choice: '`choice("a", "b")`',
+    bool: "`boolean`",
+}
 
 
 class Declaration:
@@ -51,8 +55,8 @@ class Declaration:
         """Declare several: `Option(name, parse, default, meaning)`, as those that formats share."""
         for option in declared:
             checked(f"option {option.name}", option.parse, "text")
-            if option.parse in MAKERS:
-                raise ValueError(f"option {option.name}: say what it takes: {MAKERS[option.parse]}")
+            if instead := MISTAKEN.get(option.parse):
+                raise ValueError(f"option {option.name}: say what it takes: {instead}")
         self._options += declared
         return self
 

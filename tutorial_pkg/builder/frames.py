@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tutorial_pkg.core.json_text import read_json
+
 MOST_BYTES = 1 << 30
 
 _LENGTH = struct.Struct("<I")
@@ -36,14 +38,9 @@ def encode(batches: Sequence[pa.RecordBatch], head: str) -> memoryview:
 
 
 def snapshot_text(snapshot: Any) -> str:
-    """The JSON. Raises `TypeError` for what JSON cannot hold, and for keys that are equal there."""
+    """The JSON. Raises `TypeError` for what JSON cannot hold, `ValueError` for equal keys."""
     text = json.dumps({"snapshot": snapshot}, allow_nan=False)
-
-    def check(pairs: list[tuple[str, Any]]) -> None:
-        if len({key for key, _ in pairs}) < len(pairs):
-            raise TypeError(f"JSON's keys are texts, and of these some are equal: {pairs}")
-
-    json.loads(text, object_pairs_hook=check)
+    read_json(text)
     return text
 
 

@@ -236,8 +236,8 @@ def _convert_of(kind: DataType) -> Convert | None:
 
 
 def _whole(value: Any) -> Any:
-    """Arrow would make 1 of 1.5."""
-    if not isinstance(value, int) and isinstance(value, Number) and not isinstance(value, Integral):
+    """Arrow would make 1 of 1.5, and of NumPy's truth."""
+    if not isinstance(value, Integral):
         raise ValueError("it is not a whole number; say `int(...)` or `round(...)`")
     return value
 
@@ -374,7 +374,7 @@ def _list_convert(element: Convert | None) -> Convert:
     each = _or_null(element)
 
     def convert(values: Any) -> list[Any]:
-        if isinstance(values, str | bytes | dict):
+        if isinstance(values, str | bytes | Mapping):
             raise ValueError(f"a {type(values).__name__} is not a list")
         return [each(value) for value in values]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -15,6 +15,7 @@ from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import Position, SplitContext
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.core.json_text import read_json
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 
 Positions = dict[str, Position]  # an offset: by split, the next unread position
@@ -240,6 +241,9 @@ def _rows(found: Any) -> Any:
     if isinstance(found, map):  # a StopIteration in its function would end it, as if it were done
         parts: Any = found.__reduce__()[1]
         return (parts[0](*each) for each in zip(*parts[1:], strict=False))
+    if isinstance(found, filter):  # the same
+        keeps, rows = cast(Any, found.__reduce__()[1])
+        return (row for row in rows if (keeps or bool)(row))
     return found
 
 
@@ -273,7 +277,7 @@ def _position(value: Any) -> Position:
 
 def _plain(position: Any) -> Any:
     """A cursor's position as a checkpoint gives it back: a tuple is a list then."""
-    return json.loads(json.dumps(position, allow_nan=False))
+    return read_json(json.dumps(position, allow_nan=False))
 
 
 def _page(found: Any) -> tuple[Any, Any]:

@@ -156,6 +156,10 @@ def test_what_is_missing_is_named(make: Callable[[], Any], text: str) -> None:
             lambda: stream(fill=nothing).option("step", integer, 1, "how far"),
             "option step: say what it takes: `integer(0)`",
         ),
+        (
+            lambda: stream(fill=nothing).option("all", bool, False, "also old ones"),
+            "option all: say what it takes: `boolean`",
+        ),
         (lambda: stream(fill=nothing).heartbeat(0), "`heartbeat` takes seconds, more than 0, got"),
         (
             lambda: SourceBuilder.stream("a b", "number LONG", nothing),

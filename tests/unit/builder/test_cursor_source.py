@@ -236,6 +236,13 @@ def test_rows_may_be_record_batches_and_positions_what_json_can_hold() -> None:
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 1, 2, 3, 4, 5]
 
 
+def test_a_position_whose_keys_json_would_mix_up_is_refused() -> None:
+    source: Any = cursor(lambda _, split, at: ([1], {1: "a", "1": "b"})).build()
+    reader = source({}).reader(NUMBER)
+    with pytest.raises(Exception, match="JSON's keys are texts, and of these some are equal"):
+        values(reader.read(reader.partitions()[0]))
+
+
 # ---- Whose turn it is ----------------------------------------------------------------------------
 
 

@@ -183,13 +183,18 @@ def test_what_is_no_list_of_rows_is_not_walked_through(given: Any) -> None:
         rows(reader(read=lambda *_: given), {"a": 0}, {"a": 1})
 
 
-def test_a_stop_iteration_within_a_map_is_not_its_end() -> None:
+def test_a_stop_iteration_within_a_map_or_filter_is_not_its_end() -> None:
     def parse(number: int) -> int:
         return number if number < 2 else next(iter([]))
 
     ENDS.update(a=4)
     with pytest.raises(Exception, match="`read` of split `a` failed: RuntimeError: generator rais"):
         rows(reader(read=lambda *_: map(parse, range(4))), {"a": 0}, {"a": 4})
+    with pytest.raises(Exception, match="`read` of split `a` failed: RuntimeError: generator rais"):
+        rows(reader(read=lambda *_: filter(parse, range(1, 4))), {"a": 0}, {"a": 4})
+    assert rows(reader(read=lambda *_: filter(None, range(4))), {"a": 0}, {"a": 4}) == {
+        "a": [1, 2, 3]
+    }
     several = reader(read=lambda *_: map(max, range(4), [5, 0, 0]))
     assert rows(several, {"a": 0}, {"a": 4}) == {"a": [5, 1, 2]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import UserDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -156,7 +157,9 @@ def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
         (TimeType(), NOON_IN_UTC, "it has a zone, and the column none; say `.replace(tzinfo=None"),
         (DayTimeIntervalType(), 5, "a number is not an interval; say `timedelta(seconds=...)`"),
         (DayTimeIntervalType(), pd.Timedelta(1, "ns"), "it has nanoseconds, and the column none"),
+        (LongType(), np.bool_(True), "it is not a whole number; say `int(...)`"),
         (ArrayType(StringType()), "ab", "a str is not a list"),
+        (ArrayType(StringType()), UserDict(a="b"), "a UserDict is not a list"),
         (MapType(StringType(), StringType()), ["ab"], "a map is a dict, or a list of tuples, each"),
         (MapType(StringType(), LongType()), [("a", 1), ("a", 2)], "a map is a dict, or a list of"),
     ],

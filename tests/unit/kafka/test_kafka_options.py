@@ -37,12 +37,17 @@ def values(**options: str) -> OptionValues:
         ({"subscribePattern": "("}, "`subscribePattern` must be a regular expression, got '('"),
         ({"assign": '{"a": 0}'}, """must be JSON such as `{"orders": [0, 1]}`, got '{"a"""),
         ({"assign": "a"}, "`assign` must be JSON such as"),
+        ({"assign": '{"a": [0], "a": [1]}'}, "`assign` must be JSON such as"),
         (
             {"subscribe": "a", "startingOffsets": "soon"},
             "option `startingOffsets` must be earliest, latest, or JSON such as "
             '`{"orders": {"0": 23}}` (-2 earliest, -1 latest), got \'soon\'',
         ),
         ({"subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, "`startingOffsets` must be"),
+        (
+            {"subscribe": "a", "startingOffsets": '{"a": {"0": 3}, "a": {"1": 5}}'},
+            "`startingOffsets` must be",
+        ),
         ({"subscribe": "a", "endingOffsets": "earliest"}, "`endingOffsets` must be latest, or"),
         ({"subscribe": "a", "endingOffsets": '{"a": {"0": -2}}'}, "`endingOffsets` must be latest"),
         ({"subscribe": "a", "maxOffsetsPerTrigger": "0"}, "must be 1 or more, got '0'"),
@@ -123,6 +128,21 @@ def test_starting_offsets_name_every_partition() -> None:
 def test_a_stream_has_no_end() -> None:
     with pytest.raises(ValueError, match=r"`endingOffsets` is for `spark\.read`: a stream has no"):
         begins(cluster(a0=(0, 9)), endingOffsets="latest")
+
+
+def test_an_end_before_the_beginning_is_no_batch_without_rows() -> None:
+    options = values(startingOffsets=JSON, endingOffsets='{"a": {"0": 7}}')
+    context = SplitContext(options, cluster(a0=(5, 30)), batch=True)
+    context.connection.look()
+    with pytest.raises(ValueError, match="`endingOffsets`: partition `a-0` ends at 7, before it b"):
+        latest(context, "a-0@id", 23)
+
+
+def test_a_level_of_isolation_is_the_same_in_capitals() -> None:
+    """The client takes both: driver and tasks must agree on where a partition ends."""
+    for level, name in {"READ_COMMITTED": "READ_COMMITTED", "read_uncommitted": ""}.items():
+        found = Cluster(values(**{"kafka.isolation.level": level}))._isolation()
+        assert found.name == (name or "READ_UNCOMMITTED")
 
 
 # ---- Records that are gone: the tests' broker deletes none, so a real one is played --------------

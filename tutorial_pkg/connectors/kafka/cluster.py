@@ -108,7 +108,8 @@ class Cluster:
         return {asked[place]: int(answer.result().offset) for place, answer in found.items()}
 
     def _isolation(self) -> Any:
-        committed = self._brokers.settings.get("isolation.level") == "read_committed"
+        given = self._brokers.settings.get("isolation.level", "")
+        committed = given.strip().lower() == "read_committed"  # the client takes capitals, too
         return IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     @cached_property

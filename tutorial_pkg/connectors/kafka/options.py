@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -17,6 +16,7 @@ from tutorial_pkg.builder import (
     secret,
     taking,
 )
+from tutorial_pkg.core.json_text import read_json
 
 FORMAT = "kafka_py"
 MOST, CUT = "maxOffsetsPerTrigger", "minPartitions"  # as Spark's own source calls them
@@ -40,7 +40,7 @@ def pattern(text: str) -> str:
 @taking('JSON such as `{"orders": [0, 1]}`')
 def assignment(text: str) -> Numbers:
     """A parser for partitions by topic."""
-    read = json.loads(text)
+    read = read_json(text)
     if not isinstance(read, dict) or not all(map(_are_numbers, read.values())) or not read:
         raise ValueError
     return read
@@ -63,7 +63,7 @@ def ending(text: str) -> Places:
 
 
 def _places(text: str, least: int) -> Places:
-    read = json.loads(text)
+    read = read_json(text)
     if not isinstance(read, dict) or not all(isinstance(each, dict) for each in read.values()):
         raise ValueError
     if not all(type(at) is int and at >= least for each in read.values() for at in each.values()):

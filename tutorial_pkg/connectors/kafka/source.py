@@ -38,6 +38,11 @@ def latest(context: SplitContext, split: str, start: int) -> int:
     if start > held.end:
         context.lost(partition.lost_text(start, f"it ends at {held.end} now"))
     offset: int = held.offset_at(LATEST if place is None else place, partition, "endingOffsets")
+    if place is not None and offset < start:
+        raise ValueError(
+            f"option `endingOffsets`: partition `{partition.name}` ends at {offset}, before it "
+            f"begins, at {start}"
+        )
     return offset
 
 
