@@ -44,7 +44,7 @@ def notes_of(folder: Path) -> list[Path]:
 def everything_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fold what there is, after each batch."""
     monkeypatch.setattr(folding, "FOLD_FILES", 1)
-    monkeypatch.setattr(watch.Watch, "is_at_rest", lambda *_: True)
+    monkeypatch.setattr(watch.Watch, "restless", lambda *_: set())
 
 
 # ---- Small offsets -------------------------------------------------------------------------------
@@ -148,6 +148,28 @@ def test_an_old_checkpoint_finds_its_notes(folder, everything_rests):
     tailing.offset = restored
     assert tailing.batch() == [f"line {number}" for number in range(30)]
     assert len(tailing.offset["folded"]) < 6
+
+
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_a_file_is_found_by_its_line_of_a_note(folder, monkeypatch, is_earlier):
+    """A note of an earlier version is the same JSON in one line."""
+    monkeypatch.setattr(folding, "_LINE_FILES", 7)
+    tailing = Tailing(folder)
+    tailing.batch()
+    (note,) = notes_of(folder)
+    assert note.read_bytes().count(b"\n") == MANY // 7
+    if is_earlier:
+        data = json.dumps(json.loads(note.read_bytes()), separators=(",", ":")).encode()
+        tailing.offset["folded"] = [folding._digest(data)]
+        note.with_stem(folding._digest(data)).write_bytes(data)
+        note.unlink()
+    notes, offset = folding.FoldedFiles(str(note.parent)), FileOffset.from_json(tailing.offset)
+    known = notes.all_of(offset)
+    assert len(known) == MANY
+    assert {number: notes.find(offset, number) for number in known} == known
+    assert notes.find(offset, MANY) is None
+    append(folder / "old.7", "more")
+    assert tailing.batch() == ["more"]
 
 
 def test_without_its_note_a_query_says_what_to_do(folder):

@@ -165,12 +165,12 @@ class FileLinesDataSource(DataSource):
     `notesDirectory` that never changes; a checkpoint needs the notes as it needs its offsets (see
     `folding.py`). Times and clocks decide only when a file is looked at: one that grows again, is
     renamed, or comes back with an old time goes on where it was read to. The reader holds about
-    1 kB for each file. A query that has had nothing for a second looks five times a second.
-    On Linux the kernel hints at what changed since the last look (`inotify`), so the next look
-    notices growth, however many files there are. Besides, 64 files at rest are looked at each
-    time, and all within two minutes. Nothing else finds changes on a network file system, on other
-    systems, or through a link elsewhere or a memory map, nor for two minutes after a limit of the
-    kernel was reached. Then a warning says so; nothing is lost.
+    400 bytes for each file, and twice as many while it is new. A query that has had nothing for a
+    second looks five times a second. On Linux the kernel hints at what changed since the last look
+    (`inotify`), so the next look notices growth, however many files there are. Besides, 64 files at
+    rest are looked at each time, and all within two minutes. Nothing else finds changes on a
+    network file system, on other systems, or through a link elsewhere or a memory map, nor for two
+    minutes after a limit of the kernel was reached. Then a warning says so; nothing is lost.
     This assumes that a directory's time of change moves with each new name, or that a delay of two
     minutes does not matter, and that no file is renamed three times within three listings.
 

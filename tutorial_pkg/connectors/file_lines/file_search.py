@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import stat
+import struct
 from collections.abc import Callable
 from fnmatch import translate
 from pathlib import Path
@@ -15,6 +16,7 @@ from tutorial_pkg.connectors.file_lines.line_file import file_id
 from tutorial_pkg.core.options import OptionValues
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".snappy", ".zip")
+_NUMBERS, _NUMBERS_END = "qqq?", struct.calcsize("qqq?")
 
 
 class FoundFile(NamedTuple):
@@ -35,6 +37,19 @@ class FoundFile(NamedTuple):
     def rank(self) -> tuple[bool, str]:
         """Which of several names of a file counts: the highest."""
         return self.matches, self.path
+
+    def packed(self) -> bytes:
+        """All but the path, in a third of the memory: it is kept of very many files."""
+        numbers = self.size, self.modified, self.changed, self.matches
+        return struct.pack(_NUMBERS, *numbers) + self.id.encode()
+
+
+def unpacked(path: str, data: bytes) -> FoundFile:
+    return FoundFile(path, packed_id(data), *struct.unpack_from(_NUMBERS, data))
+
+
+def packed_id(data: bytes) -> str:
+    return data[_NUMBERS_END:].decode()
 
 
 def local_path(text: str) -> str:

@@ -46,7 +46,7 @@ class LineFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        os.close(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)

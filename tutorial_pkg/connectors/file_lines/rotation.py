@@ -76,10 +76,26 @@ def moved_on(
         end = end_of_lines(file, tracked.next)
         if end == tracked.next and tracked.head:
             return tracked._replace(path=found.path, id=found.id)
-        check, head = file.check_before(end), file.head()
-        if check is None or not file.holds(tracked.next, tracked.check, tracked.head):
+        moved = _tracked_to(end, file)
+        if not file.holds(tracked.next, tracked.check, tracked.head):
             raise NotSettledError
-    return TrackedFile(found.path, found.id, end, check, head)
+    return moved
+
+
+def begun(found: FoundFile, end_of_lines: Callable[[LineFile, int], int], most: int) -> TrackedFile:
+    """A new file at the end of its whole lines.
+
+    Raises `NotSettledError` if that changes meanwhile.
+    """
+    with open_found(found, most) as file:
+        return _tracked_to(end_of_lines(file, 0), file)
+
+
+def _tracked_to(end: int, file: LineFile) -> TrackedFile:
+    check = file.check_before(end)
+    if check is None:
+        raise NotSettledError
+    return TrackedFile(file.path, file.id, end, check, file.head())
 
 
 def open_found(found: FoundFile | TrackedFile, most: int) -> LineFile:

@@ -14,6 +14,7 @@ from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
 from tutorial_pkg.connectors.file_lines.rotation import (
     LISTINGS,
     NotSettledError,
+    begun,
     candidates,
     moved_on,
     warn_of_loss,
@@ -57,8 +58,7 @@ class Tail:
         self._again.clear()
         cut_off = [n for n in sorted(self._tracked(touched)) if not self._follow(n)]
         touched |= self._find_copies(cut_off)
-        for id_ in touched:
-            self._start(id_)
+        self._start(touched)
         return self._available()
 
     def taken(self, available: FileOffset, limits: Limits) -> FileOffset:
@@ -69,7 +69,9 @@ class Tail:
             some = limited(whole, self._before, limits, self._options.maxLineBytes)
             self.unread = sum(file.next - some[number].next for number, file in whole.items())
             available = replace(available, files={**available.files, **some})
-        at_rest = [n for n, file in available.files.items() if not file or self._rests(file)]
+        restless = self._watch.restless()
+        files = available.files.items()
+        at_rest = [n for n, file in files if not file or file.id not in restless]
         self._end = self._folded.folded(available, at_rest)
         return self._end
 
@@ -100,12 +102,6 @@ class Tail:
 
     def _now(self, number: int) -> TrackedFile | None:
         return self._ahead[number] if number in self._ahead else self._before(number)
-
-    def _is_tracked(self, id_: str) -> bool:
-        return id_ in self._number_of
-
-    def _rests(self, file: TrackedFile) -> bool:
-        return self._watch.is_at_rest(file.id)
 
     # ---- Files that are known
 
@@ -179,21 +175,28 @@ class Tail:
 
     # ---- Files that are new
 
-    def _start(self, id_: str) -> None:
-        """A new file is tracked before it has a line: it may be renamed before the next look."""
+    def _start(self, touched: Ids) -> None:
+        """New files are tracked before they have a line: they may be renamed before the next look.
+
+        Their numbers are made behind all else: among what soon goes into a note, they would keep
+        its memory.
+        """
+        new = {id_: file for id_ in touched if (file := self._begun(id_))}
+        for number, (id_, file) in enumerate(new.items(), self._seen):
+            self._ahead[number] = file
+            self._number_of[id_] = number
+        self._seen += len(new)
+
+    def _begun(self, id_: str) -> TrackedFile | None:
         found = self._watch.find(id_)
         too_late = self._until is not None and id_ not in self._until
-        if too_late or not found or not found.matches or self._is_tracked(id_):
-            return
+        if too_late or not found or not found.matches or id_ in self._number_of:
+            return None
         try:
-            new = self._moved_to(found, TrackedFile(found.path, id_))
+            return begun(found, self._end_of_lines, self._options.maxLineBytes)
         except NotSettledError:
             self._again.add(id_)
-            return
-        if new:
-            self._ahead[self._seen] = new
-            self._number_of[id_] = self._seen
-            self._seen += 1
+            return None
 
     # ---- What comes of it
 

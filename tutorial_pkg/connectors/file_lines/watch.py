@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.file_search import (
@@ -23,6 +22,8 @@ from tutorial_pkg.connectors.file_lines.file_search import (
     found_file,
     name_matcher,
     names_in,
+    packed_id,
+    unpacked,
 )
 from tutorial_pkg.connectors.file_lines.hints import Hints
 
@@ -62,8 +63,8 @@ class Watch:
         self._clock = clock
         self._hints = Hints(AT_REST_EVERY)
         self._listings: dict[str, Listing] = {}
-        self._files: dict[str, dict[str, FoundFile]] = {}  # of each directory, by their paths
-        self._named: dict[str, tuple[FoundFile, ...]] = {}  # under each of its names, by their ids
+        self._files: dict[str, dict[str, bytes]] = {}  # of each directory, packed, by their paths
+        self._paths: dict[str, str] = {}  # of each id: mostly one, else NULs are between them
         self._restless: dict[str, None] = {}  # the next one to look at first
         self._turn: Iterator[str] = iter(())  # of all files
         self._looked_at = clock()
@@ -93,24 +94,30 @@ class Watch:
 
     def find(self, id_: str) -> FoundFile | None:
         """The file with an id, under the name that counts."""
-        names = self._named.get(id_, ())
-        return names[0] if len(names) == 1 else max(names, key=_rank, default=None)
+        paths = self._paths_of(id_)
+        if len(paths) == 1:
+            return self.at(paths[0])
+        return max(filter(None, map(self.at, paths)), key=_rank, default=None)
 
     def at(self, path: str) -> FoundFile | None:
-        return self._files.get(_place_of(path), {}).get(path)
+        data = self._files.get(_place_of(path), {}).get(path)
+        return unpacked(path, data) if data else None
 
     def beside(self) -> list[FoundFile]:
         """The files that do not match, in the order of their names."""
         if self._beside is None:
-            everywhere = (file for files in self._files.values() for file in files.values())
+            everywhere = (
+                unpacked(*item) for files in self._files.values() for item in files.items()
+            )
             beside = (file for file in everywhere if not file.matches)
             self._beside = sorted(beside, key=lambda file: file.path)
         return self._beside
 
-    def is_at_rest(self, id_: str) -> bool:
-        """Whether a file has not changed for a while, or is no more."""
-        found = self.find(id_)
-        return found is None or not self._is_restless(found, self._clock())
+    def restless(self) -> set[str]:
+        """The ids of the files that changed a short while ago."""
+        now = self._clock()
+        files = filter(None, map(self.at, self._restless))
+        return {file.id for file in files if self._is_restless(file, now)}
 
     def also_watch(self, path: str) -> None:
         """Look at a file from now on, though it does not match."""
@@ -154,11 +161,10 @@ class Watch:
     def _take(self, place: str, names: dict[str, int], now: float) -> None:
         """Look at what is new in a directory with these names, and their inodes, or gone."""
         files = self._files.setdefault(place, {})
-        by_inode = sorted(names.items(), key=itemgetter(1))  # as they lie on disk, the older first
-        paths = {f"{place.rstrip('/')}/{name}": inode for name, inode in by_inode}
-        gone = [path for path in files if path not in paths]
-        for path, inode in paths.items():
-            if path not in files or not files[path].id.endswith(f":{inode}"):
+        gone = [path for path in files if path.rpartition("/")[2] not in names]
+        for name in sorted(names, key=names.__getitem__):  # as they lie on disk, the older first
+            path = f"{place.rstrip('/')}/{name}"
+            if path not in files or not packed_id(files[path]).endswith(f":{names[name]}"):
                 self._ask(path, now)
         for path in gone:
             self._note(path, None, now)
@@ -189,37 +195,37 @@ class Watch:
 
     def _note(self, path: str, new: FoundFile | None, now: float) -> None:
         files = self._files.setdefault(_place_of(path), {})
-        old = files.get(path)
-        if new != old:
-            self._replace(files, old, new)
-        if new != old or (new and _is_young(new.modified, now)):
-            self._touch(old)
-            self._touch(new)
-        self._place_in_turn(path, new, now)
+        data = new.packed() if new else None
+        if data != files.get(path):
+            if path in files:
+                self._drop(files, path)
+            if new and data:
+                files[path] = data
+                others = self._paths.get(new.id)
+                self._paths[new.id] = f"{others}\0{path}" if others else path
+                self._touched[new.id] = None
+        elif new and _is_young(new.modified, now):
+            self._touched[new.id] = None
+        self._restless.pop(path, None)
+        if new and self._is_restless(new, now) and self._counts(new):
+            self._restless[path] = None
 
-    def _replace(
-        self, files: dict[str, FoundFile], old: FoundFile | None, new: FoundFile | None
-    ) -> None:
-        if old:
-            del files[old.path]
-            self._drop_name(old)
-        if new:
-            files[new.path] = new
-            self._named[new.id] = (*self._named.get(new.id, ()), new)
+    def _drop(self, files: dict[str, bytes], path: str) -> None:
+        id_ = packed_id(files.pop(path))
+        self._touched[id_] = None
+        others = [other for other in self._paths_of(id_) if other != path]
+        if others:
+            self._paths[id_] = "\0".join(others)
+        else:
+            del self._paths[id_]
+
+    def _paths_of(self, id_: str) -> list[str]:
+        paths = self._paths.get(id_)
+        return paths.split("\0") if paths else []
 
     def _touch(self, file: FoundFile | None) -> None:
         if file:
             self._touched[file.id] = None
-
-    def _drop_name(self, file: FoundFile) -> None:
-        left = tuple(other for other in self._named.pop(file.id) if other.path != file.path)
-        if left:
-            self._named[file.id] = left
-
-    def _place_in_turn(self, path: str, file: FoundFile | None, now: float) -> None:
-        self._restless.pop(path, None)
-        if file and self._counts(file) and self._is_restless(file, now):
-            self._restless[path] = None
 
     def _is_restless(self, file: FoundFile, now: float) -> bool:
         return abs(now - file.modified / 1e9) <= self._rest_after
