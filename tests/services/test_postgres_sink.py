@@ -319,6 +319,7 @@ def test_a_job_adds_or_replaces_at_one_stroke_and_leaves_nothing_behind(
 # ---- Types ---------------------------------------------------------------------------------------
 
 NOW = datetime(2026, 11, 22, 1, 2, 3, 456789)
+LONG_AGO = datetime(1874, 12, 7, 18, 40, tzinfo=UTC)  # when New York was 4:56:02 behind
 SPAN, SPAN_TEXT = timedelta(days=-1, seconds=5), "-1 days 5.000000 seconds"
 NESTED = pa.struct(
     {
@@ -340,6 +341,8 @@ VALUES: list[tuple[str, Any, Any]] = [
     ("date", pa.array([date(2026, 2, 28), None]), [date(2026, 2, 28), None]),
     ("timestamp", pa.array([NOW, None], pa.timestamp("us")), [NOW, None]),
     ("timestamptz", pa.array([NOW], pa.timestamp("us", "UTC")), [NOW.replace(tzinfo=UTC)]),
+    ("timestamptz", pa.array([LONG_AGO, None], pa.timestamp("us", "America/New_York")),
+     [LONG_AGO, None]),
     ("interval", pa.array([timedelta(days=-1, seconds=5)]), [timedelta(days=-1, seconds=5)]),
     ("jsonb", pa.array(['{"a": [1, null]}', None]), [{"a": [1, None]}, None]),
     ("jsonb", pa.array([{"a": 1, "b": "x"}, None]), [{"a": 1, "b": "x"}, None]),

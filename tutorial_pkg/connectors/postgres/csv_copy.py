@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.types as kinds
 
+MINUTES_ONLY = pa.scalar(datetime(1973, 1, 1, tzinfo=UTC))
 # Texts are quoted, so that the empty one is not null.
 FORM = pacsv.WriteOptions(include_header=False, batch_size=10_000, quoting_style="needed")
 
@@ -36,12 +37,18 @@ def csv_of(batch: pa.RecordBatch, json_columns: Collection[str] = ()) -> memoryv
 def _writable(array: pa.Array, as_json: bool) -> pa.Array:
     """What Arrow's writer does not know, as PostgreSQL writes it."""
     kind = array.type
-    if kinds.is_nested(kind) or kinds.is_duration(kind) or _is_bytes(kind):
+    if kinds.is_nested(kind) or kinds.is_duration(kind) or _is_bytes(kind) or _is_old(array):
         values = array.to_pylist()
         array = pa.array([_text(kind, value, as_json) for value in values], pa.string())
     if kinds.is_string(array.type) and pc.any(pc.match_substring(array, "\0")).as_py():
         raise ValueError("PostgreSQL holds no text with the character NUL; see `translate`")
     return array
+
+
+def _is_old(array: pa.Array) -> bool:
+    """Zones had seconds once, the last one until 1972; Arrow's writer cuts them off."""
+    has_zone = kinds.is_timestamp(array.type) and array.type.tz not in (None, "UTC")
+    return has_zone and bool(pc.any(pc.less(array, MINUTES_ONLY)).as_py())
 
 
 def _text(kind: pa.DataType, value: Any, as_json: bool) -> str | None:
