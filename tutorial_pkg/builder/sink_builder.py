@@ -299,7 +299,13 @@ class SinkBuilder(Declaration, Generic[State]):
         return self._set("check", function, "context")
 
     def receive(self, function: Callable[[State, Row], object]) -> Self:
-        """`receive(state, row)` takes a row, a `pyspark.sql.Row`."""
+        """`receive(state, row)` takes a row, a `pyspark.sql.Row`.
+
+        Spark gives a TIMESTAMP as the time that a clock shows in the task's zone. So in the hour
+        that is repeated when summer ends, two moments look alike. Where rows may have such times,
+        run workers with `TZ=UTC` in their environment, or take `receive_batch`, whose times have a
+        zone.
+        """
         return self._set("receive", function, "state", "row")
 
     def receive_batch(self, function: Callable[[State, pa.RecordBatch], object]) -> Self:

@@ -238,12 +238,17 @@ def _rows(found: Any) -> Any:
         raise TypeError(
             f"rows come as a list, or as a pyarrow.RecordBatch, got {type(found).__name__}"
         )
-    if isinstance(found, map):  # a StopIteration in its function would end it, as if it were done
+    return _whole(found)
+
+
+def _whole(found: Any) -> Any:
+    """A StopIteration in the function of a `map` or `filter` would end it, as if it were done."""
+    if isinstance(found, map):
         parts: Any = found.__reduce__()[1]
-        return (parts[0](*each) for each in zip(*parts[1:], strict=False))
-    if isinstance(found, filter):  # the same
+        return (parts[0](*each) for each in zip(*map(_whole, parts[1:]), strict=False))
+    if isinstance(found, filter):
         keeps, rows = cast(Any, found.__reduce__()[1])
-        return (row for row in rows if (keeps or bool)(row))
+        return (row for row in _whole(rows) if (keeps or bool)(row))
     return found
 
 
@@ -260,7 +265,7 @@ def _first_positions(found: Any) -> Positions:
 
 def _named(found: Any, first: Any) -> dict[str, Any]:
     """The splits that `splits` has named, with their first positions."""
-    named = dict(found) if isinstance(found, Mapping) else dict.fromkeys(found, first)
+    named = dict(found) if isinstance(found, Mapping) else dict.fromkeys(_whole(found), first)
     if isinstance(found, str) or any(not name or not isinstance(name, str) for name in named):
         raise TypeError(
             "a list of texts, none of them empty, is wanted, or a dict with a first position for "

@@ -144,7 +144,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         """`restore(state, snapshots)` goes to where the last run ended, after a restart.
 
         `snapshots` is the list of those of *all* instances, by their index, as JSON gives them
-        back: tuples are lists now. The last run may have had another number of instances.
+        back: tuples are lists now. The last run may have had another number of instances, and other
+        options: nobody but you can tell whether the log in `path` is of the same server, table or
+        folder. So keep its name in the snapshot, and raise `ValueError` here for another one.
         """
         return self._set("restore", function, "state", "snapshots")
 

@@ -27,9 +27,7 @@ def no_splits() -> None:
     ENDS.clear()
 
 
-def reader(
-    read: Any = None, firsts: dict[str, int] | None = None, **options: int
-) -> BuiltReplayableReader:
+def reader(read: Any = None, firsts: Any = None, **options: int) -> BuiltReplayableReader:
     source = SourceBuilder.replayable(
         "pages",
         NUMBER,
@@ -195,6 +193,10 @@ def test_a_stop_iteration_within_a_map_or_filter_is_not_its_end() -> None:
     assert rows(reader(read=lambda *_: filter(None, range(4))), {"a": 0}, {"a": 4}) == {
         "a": [1, 2, 3]
     }
+    with pytest.raises(
+        Exception, match="`splits` of the source failed: RuntimeError: generator ra"
+    ):
+        reader(firsts=map(chr, map(parse, range(4)))).initialOffset()
     several = reader(read=lambda *_: map(max, range(4), [5, 0, 0]))
     assert rows(several, {"a": 0}, {"a": 4}) == {"a": [5, 1, 2]}
 

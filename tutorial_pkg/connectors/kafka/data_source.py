@@ -28,7 +28,9 @@ class KafkaDataSource(Format):
         sink. Offsets are in Spark's checkpoint; none is committed to Kafka. New partitions are read
         from their beginning. Where records are gone before they were read (deleted by age or size,
         partition or topic deleted, or made again: it has another id then), the query ends, or with
-        `failOnDataLoss` false warns in Spark's log, and goes on with what there is.
+        `failOnDataLoss` false warns in Spark's log, and goes on with what there is. It is not
+        noticed when a partition lost its last records (an unclean election of its leader) and has
+        used their offsets again before the query looks.
 
     Reading needs one of `subscribe`, `subscribePattern` and `assign`.
 
