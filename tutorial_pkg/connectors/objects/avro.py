@@ -8,7 +8,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-from fastavro.read import SchemaResolutionError
+from fastavro.read import SchemaResolutionError as SchemaResolutionError
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -32,7 +32,6 @@ from pyspark.sql.types import (
 from tutorial_pkg.connectors.arrow_columns import check_kind, check_names
 from tutorial_pkg.core.spark_versions import arrow_schema
 
-ERRORS = (SchemaResolutionError,)
 _NOTHING = "null"
 
 _SPARK: dict[str, DataType] = {

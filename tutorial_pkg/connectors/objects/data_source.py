@@ -47,7 +47,8 @@ class ObjectsDataSource(Format):
     {options}
 
     and, for a stream, `maxFilesPerTrigger` (objects in a batch) and, for reading, `parallelism`
-    (default 4: at least that many tasks, as long as each has 1 MB to read, or ten objects).
+    (at least that many tasks, as long as each has 1 MB to read, or ten objects; by default as many
+    as Spark runs at once).
 
     Credentials: what the client finds in the environment of the driver and of the workers, such as
     AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; they have it from when Spark was started. Or

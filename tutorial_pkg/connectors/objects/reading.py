@@ -1,5 +1,8 @@
 """What is in an object: bytes of it to rows, for each of the formats.
 
+Avro's and Parquet's libraries are imported where they are used: Spark plans each query in new
+processes, and most need neither.
+
 Of a part of an object come the lines that begin in it, or the row groups of a Parquet file that
 do; what cannot be cut comes with the part that has its first byte.
 """
@@ -29,11 +32,9 @@ from tutorial_pkg.connectors.arrow_columns import (
     plain,
     spark_schema,
 )
-from tutorial_pkg.connectors.objects import avro
 from tutorial_pkg.connectors.objects.found import Part, matches
 from tutorial_pkg.connectors.objects.manifests import Content
 from tutorial_pkg.connectors.objects.options import FORMAT
-from tutorial_pkg.connectors.row_groups import batches_of_file, parquet_file, schema_of_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.lines import to_lines
 
@@ -188,12 +189,19 @@ def _header(file: Any, delimiter: str) -> list[str]:
 
 
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    from tutorial_pkg.connectors.objects import avro
+
     if part.begin == 0:
         with _opened(store, part.found) as file:
-            yield from avro.rows(file, schema, options.avroSchema)
+            try:
+                yield from avro.rows(file, schema, options.avroSchema)
+            except avro.SchemaResolutionError as error:
+                raise ValueError(str(error)) from error
 
 
 def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+    from tutorial_pkg.connectors.row_groups import batches_of_file, parquet_file
+
     wanted = RowPacker(schema).arrow_schema
     file = parquet_file(ObjectFile(store, part.found))
     groups = [
@@ -228,7 +236,7 @@ def rows_of(store: Store, part: Part, schema: StructType, options: OptionValues)
         return
     try:
         yield from ROWS[options.format](store, part, schema, options)
-    except (pa.ArrowException, ValueError, TypeError, EOFError, *avro.ERRORS) as error:
+    except (pa.ArrowException, ValueError, TypeError, EOFError) as error:
         if isinstance(error, OSError):
             raise
         what = " ".join(str(error).split())
@@ -242,13 +250,30 @@ def schema_of(options: OptionValues) -> StructType | str:
     """Of a query that names none: that of the first object. Raises `ValueError`."""
     if options.format == "lines":
         return "value STRING"
-    if options.avroSchema:
-        return avro.spark_schema(options.avroSchema)
+    if options.format == "avro":
+        return _avro_schema(options)
     if options.format in ("jsonl", "csv"):
         raise ValueError(
             f"format `{FORMAT}`: objects with {options.format} do not tell their columns' types; "
             'say them: `.schema("id LONG, item STRING")`'
         )
+    from tutorial_pkg.connectors.row_groups import parquet_file, schema_of_file
+
+    store, first = _first(options)
+    return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))
+
+
+def _avro_schema(options: OptionValues) -> StructType:
+    from tutorial_pkg.connectors.objects import avro
+
+    if options.avroSchema:
+        return avro.spark_schema(options.avroSchema)
+    store, first = _first(options)
+    with _opened(store, first) as file:
+        return avro.spark_schema(avro.schema_text(file))
+
+
+def _first(options: OptionValues) -> tuple[Store, Found]:
     store = Store(options, options.path)
     there = [each for each in Content(store).news() if matches(options, each) and each.size]
     if not there:
@@ -256,8 +281,4 @@ def schema_of(options: OptionValues) -> StructType | str:
             f"format `{FORMAT}`: there is no object at {options.path} yet that could tell the "
             'columns; say them: `.schema("id LONG, item STRING")`'
         )
-    first = min(there)
-    if options.format == "avro":
-        with _opened(store, first) as file:
-            return avro.spark_schema(avro.schema_text(file))
-    return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))
+    return store, min(there)
