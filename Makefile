@@ -16,6 +16,9 @@ WITH_OLDEST := $(patsubst %,tests/integration/test_%.py,builder cpu_log file_lin
 	observe item_stream earlier_version)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
+# Where this is set, as in many containers, each of Spark's processes compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help lab test soak again style check demo cluster-demo doctor services notebooks bench bench-peers bench-long conformance test-versions test-oldest book lock wheelhouse chromium rsyslog clean
 
 help: ## this list
@@ -107,12 +110,13 @@ $(READY): requirements.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else \
 		"Python 3.11 or later is needed; name one with: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
-	@# Spark is installed on one core, all others on the other.
-	grep '^pyspark==' requirements.lock | $(INSTALL) -r /dev/stdin & \
-		grep -v '^pyspark==' requirements.lock | $(INSTALL) -r /dev/stdin && wait $$!
+	@# Three at a time: to unpack them is work for more than one core.
+	awk 'NR % 3 == 0' requirements.lock | $(INSTALL) -r /dev/stdin & first=$$!; \
+		awk 'NR % 3 == 1' requirements.lock | $(INSTALL) -r /dev/stdin & second=$$!; \
+		awk 'NR % 3 == 2' requirements.lock | $(INSTALL) -r /dev/stdin && wait $$first && wait $$second
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	mkdir -p .venv/share/jupyter/lab/settings
 	cp .jupyter/overrides.json .venv/share/jupyter/lab/settings/
 	@# Modules are compiled on one core, while Spark's classes are prepared on the other.
-	$(BIN)/python -m compileall -q .venv/lib >/dev/null & $(BIN)/python -m tutorial_pkg prepare && wait
+	$(BIN)/python -m compileall -q -x '/(tests?|pip|setuptools)/' .venv/lib >/dev/null & $(BIN)/python -m tutorial_pkg prepare && wait
 	touch $(READY)
