@@ -578,8 +578,9 @@ class killed(Numbers):
             if not inbox.name.startswith("spark-"):
                 mine.mkdir(exist_ok=True)
                 self.inbox, self.path = inbox, str(mine)
-            for file in sorted(self.inbox.glob("*.txt")):
-                file.rename(Path(self.path) / file.name)
+            there = len(list(Path(self.path).glob("*.txt")))
+            for number, file in enumerate(sorted(self.inbox.glob("*.txt")), there):
+                file.rename(Path(self.path) / f"{number:06}.txt")
             return super().count()
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -588,11 +589,20 @@ class killed(Numbers):
             return super().latestOffset(start, limit)
 
         def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            self.count()
             parts = super().partitions(start, end)
             return [Moved(part.start, part.end, self.path) for part in parts]
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
             yield from map(row, numbers_in(partition.folder)[partition.start : partition.end])
+
+    class table(Table):
+        """Looks there, too."""
+
+        def read(self, partition: InputPartition | None) -> Iterator[Any]:
+            for folder in Path(self.path).glob("spark-*"):
+                yield from map(row, numbers_in(str(folder)))
+            yield from super().read(partition)
 
 
 class Passing(Reader):

@@ -62,6 +62,23 @@ ALSO = {
     "two_queries": {"from_the_first_row"},
     "server_away": {"server_restarted"},
     "server_restarted": {"server_away"},
+    "restart": {  # all where a query starts again
+        "same_rows_again",
+        "rows_fit_schema",
+        "every_split",
+        "limit",
+        "batch_read",
+        "other_parallelism",
+        "server_restarted",
+        "server_away",
+    },
+    # All that end a sink's batch half-way.
+    "never_taken_back": {"dies_in_commit", "errors_told"},
+    "repeated_batch": {"dies_in_commit", "errors_told"},
+    "failed_batch": {"dies_in_commit", "errors_told", "no_rubbish", "server_away", "steady"},
+    "dies_in_commit": {"errors_told"},
+    "killed": {"dies_in_commit", "errors_told"},
+    "new_query": {"two_queries"},
 }
 
 

@@ -170,8 +170,10 @@ def any_zone(trial: SourceTrial) -> None:
     forget_last_commit(trial.plan.checkpoint)
     with trial.far_zone():
         trial.restart()
-        first, *_, last = list(trial.ledger.attempts().values())[-1]
-        check_same(first, last, "in another time zone")
+        *_, tries = trial.ledger.attempts().values()
+        if len(tries) == 1:
+            raise NotTried("the last batch was empty, so there was no row to read again")
+        check_same(tries[0], tries[-1], "in another time zone")
 
 
 @promise(
