@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
+from nats.errors import ConnectionClosedError
 from nats.js.api import AckPolicy, ConsumerConfig
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ from tutorial_pkg import NatsDataSource, last_error
 from tutorial_pkg.builder import Options, SinkContext
 from tutorial_pkg.connectors.nats import publishing
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
+from tutorial_pkg.connectors.nats.pull import Pull
 from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.connectors.nats.stream import Reading
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
@@ -273,6 +275,24 @@ def test_messages_deleted_while_a_batch_is_read(streams: Streams, name: str, cap
     rest = column(list(reading[1]), "data")
     assert rest == [b"%d" % number for number in range(199, 300)]
     assert text in caplog.text
+
+
+def test_fewer_messages_are_asked_for_when_a_connection_breaks(
+    streams: Streams, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server gives up who has 64 MB to take: the same question would break the next one, too."""
+    fetch = Pull.fetch
+
+    async def from_a_server(pull: Pull, count: int) -> list[Any]:
+        if count > 60:
+            raise ConnectionClosedError
+        return await fetch(pull, count)
+
+    streams.send(f"{name}.a", range(120))
+    stream = reader(streams, name, timeoutSeconds=10)
+    monkeypatch.setattr(Pull, "fetch", from_a_server)
+    batches, _ = read_all(stream, stream.initialOffset())
+    assert column(batches, "sequence") == list(range(1, 121))
 
 
 @pytest.mark.parametrize("subject", [None, "a"])
