@@ -88,7 +88,7 @@ def test_a_hint_counts_though_all_times_are_as_before(logs, monkeypatch):
 def test_names_that_hints_told_of_need_no_listing(logs, monkeypatch):
     watched = Watched(logs)
     listed: list[Path] = []
-    monkeypatch.setattr(watch, "names_in", lambda place: listed.append(place) or {})
+    monkeypatch.setattr(watch, "names_in", lambda place: listed.append(place) or [])
     grow(logs / "new.log")
     assert watched.seen() == {"new.log"}
     assert watched.seen() == set()

@@ -87,15 +87,15 @@ def find_files(path: str) -> list[FoundFile]:
     place = Path(path)
     check_place(place)
     matches = name_matcher(place)
-    names = ((at, name) for at in directories_of(place) for name in names_in(at) if matches(name))
-    files = filter(None, (found_file(str(at / name), True) for at, name in names))
+    names = ((at, name) for at in directories_of(place) for name, _ in names_in(at))
+    files = filter(None, (found_file(str(at / name), True) for at, name in names if matches(name)))
     return list({file.id: file for file in sorted(files, key=lambda file: file.path)}.values())
 
 
 def sizes_now(path: str) -> dict[str, int]:
     """The size of each file that `path` means, and of those beside them, by their ids."""
     places = directories_of(Path(path))
-    files = (found_file(str(at / name), False) for at in places for name in names_in(at))
+    files = (found_file(str(at / name), False) for at in places for name, _ in names_in(at))
     return {file.id: file.size for file in files if file}
 
 
@@ -123,16 +123,16 @@ def directories_of(path: Path) -> list[Path]:
     return sorted(place for place in Path(path.anchor).glob(below_root) if place.is_dir())
 
 
-def names_in(directory: Path) -> dict[str, int]:
+def names_in(directory: Path) -> list[tuple[str, int]]:
     """The names in a directory, with the inodes they have; none if there is no such directory.
 
     A file that is renamed meanwhile may be missed, or have both names.
     """
     try:
         with os.scandir(directory) as entries:
-            return {entry.name: entry.inode() for entry in entries}
+            return [(entry.name, entry.inode()) for entry in entries]
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return []
 
 
 def name_matcher(path: Path) -> Callable[[str], bool]:

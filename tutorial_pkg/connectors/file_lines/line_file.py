@@ -10,6 +10,7 @@ from collections.abc import Iterator
 CHUNK_BYTES = 1 << 19
 _SEARCH_BYTES = 1 << 16
 _CHECKED_BYTES = 1024
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -157,7 +158,7 @@ def file_id(status: os.stat_result) -> str:
 
 def _open_regular(path: str) -> tuple[int, os.stat_result]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, _FLAGS)
     except PermissionError as error:
         raise PermissionError(
             f"cannot read {path}: {error.strerror}; let the user who runs Spark read it, "

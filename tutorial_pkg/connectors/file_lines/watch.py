@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.file_search import (
@@ -84,7 +85,7 @@ class Watch:
         places = {str(place): place for place in directories_of(self._place)}
         for gone in self._listings.keys() - places.keys():
             self._hints.drop(gone)
-            self._take(gone, {}, now)
+            self._take(gone, [], now)
             del self._listings[gone], self._files[gone]
         for name, place in places.items():
             self._list(name, place, now, anew, name in told)
@@ -158,13 +159,14 @@ class Watch:
         settled = self._hints.covers(name) or not _is_young(old.changed, old.at)
         return same and settled and abs(now - old.at) < AT_REST_EVERY
 
-    def _take(self, place: str, names: dict[str, int], now: float) -> None:
+    def _take(self, place: str, names: list[tuple[str, int]], now: float) -> None:
         """Look at what is new in a directory with these names, and their inodes, or gone."""
         files = self._files.setdefault(place, {})
-        gone = [path for path in files if path.rpartition("/")[2] not in names]
-        for name in sorted(names, key=names.__getitem__):  # as they lie on disk, the older first
+        gone = dict.fromkeys(files)
+        for name, inode in sorted(names, key=itemgetter(1)):  # as on disk, the older first
             path = f"{place.rstrip('/')}/{name}"
-            if path not in files or not packed_id(files[path]).endswith(f":{names[name]}"):
+            gone.pop(path, None)
+            if path not in files or not packed_id(files[path]).endswith(f":{inode}"):
                 self._ask(path, now)
         for path in gone:
             self._note(path, None, now)
