@@ -155,7 +155,8 @@ class SplitCalls:
 
     def _page(self, split: str, position: Any, packer: RowPacker) -> Page:
         who = f"{_who(split)} at position {position!r}"
-        found = self._functions.call("read", who, self._open(), split, position)
+        asked = _plain(position)  # its own, which it may change
+        found = self._functions.call("read", who, self._open(), split, asked)
         with self._functions.blamed("read", who):
             rows, following = _page(found)
             buffer = Buffer(packer)

@@ -236,6 +236,23 @@ def test_rows_may_be_record_batches_and_positions_what_json_can_hold() -> None:
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("refused", [0, 1])
+def test_a_position_that_read_has_changed_is_asked_for_as_it_was(refused: int) -> None:
+    """Else a page is left out: what failed has turned it already."""
+    left = [ConnectionError()] * refused
+
+    def read(_: Any, split: str, at: Any) -> Any:
+        at = at or {"page": 0}
+        at["page"] += 1
+        if at["page"] == 2 and left:
+            raise left.pop()
+        return ([at["page"]], at) if at["page"] < 4 else ([], {"page": 3})
+
+    source: Any = cursor(read).build()
+    reader = source({"retryPauseMillis": "1"}).reader(NUMBER)
+    assert values(reader.read(reader.partitions()[0])) == [1, 2, 3]
+
+
 def test_a_position_whose_keys_json_would_mix_up_is_refused() -> None:
     source: Any = cursor(lambda _, split, at: ([1], {1: "a", "1": "b"})).build()
     reader = source({}).reader(NUMBER)
