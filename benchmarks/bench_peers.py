@@ -29,7 +29,7 @@ from tutorial_pkg.session.java import find_java
 VERSIONS = {"flink": "apache-flink==2.3.0", "bytewax": "bytewax==0.21.1"}
 PAUSE = 1.0  # ending a Flink job goes on in its JVM after its answer
 MORE_ROUNDS = 2  # than asked for: processes of several programs disturb each other
-WARM_UP_ROUNDS = 10  # the JVMs of both go on getting faster for some bursts
+WARM_UP_ROUNDS = 20  # the JVMs of both go on getting faster for some 60 million lines
 
 
 def environment(peer: str) -> Path:
