@@ -22,6 +22,7 @@ def test_any_cut_gives_each_line_once(
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(reading, "CHUNK", chance.randint(1, 40))
+    monkeypatch.setattr(reading, "SLICE", chance.randint(1, 40))
     monkeypatch.setattr(reading, "TAIL", chance.randint(1, 40))
     lines = [b"x" * chance.choice([0, 0, 1, 5, 90]) + b"%d" % line for line in range(31)]
     ending = chance.choice([b"", b"\n"])

@@ -38,7 +38,9 @@ from tutorial_pkg.connectors.objects.options import FORMAT
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
 from tutorial_pkg.core.lines import to_lines
 
-CHUNK = 8 << 20  # bytes in one request
+CHUNK = 32 << 20  # bytes in one request: each costs the server and the client work of its own
+SLICE = 4 << 20  # of its bytes become rows at a time, which take several times as much memory
+BUFFER = 8 << 20  # bytes in one request for an object that has to be read from its beginning
 TAIL = 64 << 10  # and where only the rest of a line is wanted
 BATCH_ROWS = 10_000  # of lines: the JVM takes some while Python makes the next
 UNPACKING: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open}
@@ -54,7 +56,7 @@ Rows = Iterator[Any]
 
 def _opened(store: Store, found: Found) -> Any:
     """To be read from its beginning to its end."""
-    file: Any = io.BufferedReader(ObjectFile(store, found), CHUNK)
+    file: Any = io.BufferedReader(ObjectFile(store, found), BUFFER)
     unpack = _unpacking(found)
     return unpack(file) if unpack else file
 
@@ -74,7 +76,7 @@ def _line_chunks(store: Store, part: Part) -> Iterator[bytes]:
     if part.begin:
         return iter(())
     file = _opened(store, found)
-    return _whole_lines(iter(lambda: file.read(CHUNK), b""), 0, sys.maxsize)
+    return _whole_lines(iter(lambda: file.read(SLICE), b""), 0, sys.maxsize)
 
 
 def _pieces(store: Store, part: Part) -> Iterator[bytes]:
@@ -89,11 +91,15 @@ def _pieces(store: Store, part: Part) -> Iterator[bytes]:
             end = min(at + CHUNK, part.end)
             piece, following = following, ahead.submit(store.read_range, part.found, at, end)
             if piece:
-                yield piece.result()
+                yield from _slices(piece.result())
         if following:
-            yield following.result()
+            yield from _slices(following.result())
     for at in range(part.end, size, TAIL):
         yield store.read_range(part.found, at, min(at + TAIL, size))
+
+
+def _slices(piece: bytes) -> Iterator[bytes]:
+    return (piece[at : at + SLICE] for at in range(0, len(piece), SLICE))
 
 
 def _whole_lines(pieces: Iterator[bytes], begin: int, end: int) -> Iterator[bytes]:
