@@ -3,11 +3,12 @@
     python benchmarks/bench_latency.py [--lines 40] [--rounds 2] [--conf key=value ...]
 
 Lines come one at a time, at random moments, to queries that wait for them. To the row:
-`network_lines` beside Spark's `socket`, until `foreachBatch` has the line in this process. To the
-file: `network_lines` with the sink `cpu_log` beside `socket` with `csv`, until whoever looks into
-the sink's folder finds the line. For `csv` that is a new name in `_spark_metadata`.
+`network_lines` beside Spark's `socket`, until `foreachBatch` has the line in this process; and the
+least that a source in Python can be, one that has a task and nothing else: no log, no replay. To
+the file: `network_lines` with the sink `cpu_log` beside `socket` with `csv`, until whoever looks
+into the sink's folder finds the line. For `csv` that is a new name in `_spark_metadata`.
 
-The two of a pair take turns in one session, `--lines` lines each time; a first turn does not count.
+Those of a group take turns in one session, `--lines` lines each time; a first turn does not count.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from measure import Result, Series, Watch, finish, in_turns, parse, series_of
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from tutorial_pkg import network_status, start_spark
@@ -37,6 +39,8 @@ LOOK_SECONDS = 0.002
 MOST_SECONDS = 60
 
 TO_ROW, TO_FILE = "one line, send to row", "one line, send to published"
+LEAST = "a source in Python that has a task and no log"
+RECEIVED_AT_ONCE = 2**16  # bytes
 Arrivals = Callable[[], object]  # something that changes when a line has arrived
 Contestant = Callable[[int], list[float]]  # sends so many lines and returns the seconds of each
 Waiting = tuple[DataFrame, Callable[[], socket.socket]]  # lines, and how to connect to their query
@@ -66,6 +70,49 @@ def spark_socket(spark: SparkSession, folder: Path, port: int) -> Iterator[Waiti
         yield source.load(), lambda: server.accept()[0]
 
 
+class LeastReader(DataSourceStreamReader):
+    """Reads lines from a sender, in the process that plans; each batch's lines go to a task."""
+
+    def __init__(self, port: int) -> None:
+        self.sender = socket.create_connection((HOST, port))
+        self.sender.setblocking(False)
+        self.lines: list[bytes] = []
+
+    def initialOffset(self) -> dict:
+        return {"lines": 0}
+
+    def latestOffset(self) -> dict:
+        with suppress(BlockingIOError):
+            self.lines += self.sender.recv(RECEIVED_AT_ONCE).splitlines()
+        return {"lines": len(self.lines)}
+
+    def partitions(self, start: dict, end: dict) -> list[InputPartition]:
+        return [InputPartition(self.lines[start["lines"] : end["lines"]])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        return ((line.decode(),) for line in partition.value)
+
+    def __getstate__(self) -> dict:
+        return {}  # a task needs its lines only, which its partition has
+
+
+class LeastSource(DataSource):
+    def schema(self) -> str:
+        return "value STRING"
+
+    def streamReader(self, schema: object) -> LeastReader:
+        return LeastReader(int(self.options["port"]))
+
+
+@contextmanager
+def least_source(spark: SparkSession, folder: Path, port: int) -> Iterator[Waiting]:
+    """It connects to its sender, as `socket` does."""
+    spark.dataSource.register(LeastSource)
+    with socket.create_server((HOST, port)) as server:
+        source = spark.readStream.format("LeastSource").option("port", port)
+        yield source.load(), lambda: server.accept()[0]
+
+
 # ---- Sinks: a writer, and what tells that a line has arrived ------------------------------------
 
 
@@ -88,8 +135,12 @@ def to_csv(lines: DataFrame, folder: Path) -> tuple[DataStreamWriter, Arrivals]:
     return writer, lambda: {file.name for file in out.glob("_spark_metadata/[0-9]*")}
 
 
-PAIRS = {
-    TO_ROW: {"network_lines": (network_lines, to_driver), "socket": (spark_socket, to_driver)},
+CONTESTANTS = {  # ours, what Spark has, and what bounds ours from below
+    TO_ROW: {
+        "network_lines": (network_lines, to_driver),
+        "socket": (spark_socket, to_driver),
+        LEAST: (least_source, to_driver),
+    },
     TO_FILE: {
         "network_lines to cpu_log": (network_lines, to_cpu_log),
         "socket to csv": (spark_socket, to_csv),
@@ -131,10 +182,10 @@ def latency(client: socket.socket, arrivals: Arrivals, query: StreamingQuery) ->
     return time.perf_counter() - sent
 
 
-def measure_pair(spark: SparkSession, group: str, lines: int, rounds: int) -> list[Series]:
+def measure_group(spark: SparkSession, group: str, lines: int, rounds: int) -> list[Series]:
     with ExitStack() as opened:
         runs = {}
-        for number, (name, (source, sink)) in enumerate(PAIRS[group].items()):
+        for number, (name, (source, sink)) in enumerate(CONTESTANTS[group].items()):
             temporary = tempfile.TemporaryDirectory(dir=work_dir("bench"))
             folder = Path(opened.enter_context(temporary))
             waiting = contestant(spark, folder, PORT + number, source, sink)
@@ -149,7 +200,9 @@ def main() -> None:
     with Watch("latency") as watch:
         spark = start_spark("bench_latency", **given.conf)
         series = [
-            one for group in PAIRS for one in measure_pair(spark, group, given.lines, given.rounds)
+            one
+            for group in CONTESTANTS
+            for one in measure_group(spark, group, given.lines, given.rounds)
         ]
         spark.stop()
     finish(given, Result("A single line", series), watch)
