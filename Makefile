@@ -32,7 +32,7 @@ lab: $(READY) ## open the workbook in JupyterLab
 test: style ## style, types, all notebooks, and one proof of every promise (a quarter of an hour)
 	$(PYTEST) $(NBVAL) $(LONG_TESTS_FIRST)
 
-soak: $(READY) ## the rest: many kills, all subjects of the kit, the book, both compilers, all versions (some hours; PART=3/12 is a part)
+soak: $(READY) ## the rest: many kills, all subjects of the kit, the book, both compilers, all versions (some hours; PART=3/15 is a part)
 	$(PYTEST) -m soak $(if $(PART),--part $(PART)) tests
 	$(if $(PART),,$(MAKE) test-versions)
 
