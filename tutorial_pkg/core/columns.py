@@ -27,6 +27,8 @@ def check_columns(
         if kind not in kinds:
             what = f"`{field.name}` is {kind}, not {' or '.join(kinds)}"
             raise ValueError(_text(format_name, taken, what))
+        if schema.names.count(field.name) > 1:
+            raise ValueError(_text(format_name, taken, f"`{field.name}` is there twice"))
     if needed not in schema.names:
         raise ValueError(_text(format_name, taken, f"`{needed}` is missing"))
     if given is None and place not in schema.names:
