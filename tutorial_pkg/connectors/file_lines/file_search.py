@@ -141,6 +141,8 @@ def name_matcher(path: Path) -> Callable[[str], bool]:
     As in Spark, names that start with a dot or an underscore have to be asked for.
     """
     pattern = _name_pattern(path)
+    if pattern == "*":  # asked of each of very many names
+        return lambda name: name[0] not in "._"
     fits = re.compile(translate(pattern)).match
     return lambda name: bool((name[0] not in "._" or pattern[0] == name[0]) and fits(name))
 

@@ -162,12 +162,13 @@ class Watch:
     def _take(self, place: str, names: list[tuple[str, int]], now: float) -> None:
         """Look at what is new in a directory with these names, and their inodes, or gone."""
         files = self._files.setdefault(place, {})
-        gone = dict.fromkeys(files)
+        gone = files.copy()
+        folder = place.rstrip("/")
         for name, inode in sorted(names, key=itemgetter(1)):  # as on disk, the older first
-            path = f"{place.rstrip('/')}/{name}"
-            gone.pop(path, None)
-            if path not in files or not packed_id(files[path]).endswith(f":{inode}"):
-                self._ask(path, now)
+            path = f"{folder}/{name}"
+            known = gone.pop(path, None)
+            if known is None or not packed_id(known).endswith(f":{inode}"):
+                self._note_in(files, path, found_file(path, self._matches(name)), now)
         for path in gone:
             self._note(path, None, now)
 
@@ -196,10 +197,15 @@ class Watch:
         self._note(path, found_file(path, self._matches(path.rpartition("/")[2])), now)
 
     def _note(self, path: str, new: FoundFile | None, now: float) -> None:
-        files = self._files.setdefault(_place_of(path), {})
+        self._note_in(self._files.setdefault(_place_of(path), {}), path, new, now)
+
+    def _note_in(
+        self, files: dict[str, bytes], path: str, new: FoundFile | None, now: float
+    ) -> None:
         data = new.packed() if new else None
-        if data != files.get(path):
-            if path in files:
+        old = files.get(path)
+        if data != old:
+            if old:
                 self._drop(files, path)
             if new and data:
                 files[path] = data
