@@ -24,6 +24,9 @@ def network_to_log(spark: SparkSession, folder: str, port: int, ports: int) -> S
 
 if __name__ == "__main__":
     end_with_parent()
-    without_ui: dict[str, Any] = {"spark.ui.enabled": "false"}
-    spark = start_spark("drill", **without_ui)
+    settings: dict[str, Any] = {
+        "spark.ui.enabled": "false",
+        "spark.master": "local[2,4]",  # a task whose worker was killed runs again, as on a cluster
+    }
+    spark = start_spark("drill", **settings)
     network_to_log(spark, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])).awaitTermination()

@@ -14,8 +14,8 @@ assert int(LARGEST) != LARGEST, "the data should make rounding matter"
 
 test_05_1 = tried(
     check_05_1,
-    (int(LARGEST) + 1, "✓ 82 seconds"),
-    (np.int64(LARGEST + 1), "✓ 82 seconds"),  # pandas gives NumPy's numbers
+    (int(LARGEST) + 1, "✓ Nothing is late"),
+    (np.int64(LARGEST + 1), "✓ Nothing is late"),  # pandas gives NumPy's numbers
     ("a minute", "A number of seconds is wanted, this is str"),
     (True, "A number of seconds is wanted, this is bool"),
     ([82], "A number of seconds is wanted, this is list"),
