@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,13 @@ class Service:
     def staged(self) -> list[Path]:
         return list((self._folder / "out" / "_cpu_log" / "staged").iterdir())
 
+    def is_in_a_batch(self) -> bool:
+        planned, done = (
+            {file.name for file in (self._folder / "checkpoint" / notes).iterdir()}
+            for notes in ("offsets", "commits")
+        )
+        return bool(planned - done)
+
     def _start(self) -> None:
         self._started += 1
         settings = (f"spark.master={self._cluster.url}", "spark.executor.memory=512m")
@@ -81,3 +89,28 @@ def test_whatever_dies_every_confirmed_line_is_published_once(
         assert len(account.confirmed) >= LINES * (len(kills) + 1)
         wait_until(lambda: not service.staged(), SECONDS, "a stage without orphans")
         account.check()
+
+
+@pytest.mark.soak
+def test_a_query_waits_for_workers_and_outlives_the_master(
+    tmp_path: Path, free_ports: Callable[[int], int]
+) -> None:
+    port = free_ports(1)
+    with Cluster(tmp_path / "cluster") as cluster:
+        service, account = Service(cluster, tmp_path, port), LogAccount(tmp_path / "out", port)
+        with closing(service):
+            published = partial(wait_until, account.is_complete, SECONDS, "all lines in the log")
+            account.send(LINES)
+            published()
+            for number in cluster.workers:
+                cluster.kill_worker(number)
+            account.send(LINES)
+            wait_until(service.is_in_a_batch, SECONDS, "a batch whose tasks nobody runs")
+            assert not account.is_complete()
+            cluster.add_worker()
+            published()
+            cluster.kill_master()
+            account.send(LINES)
+            published()
+            account.check()
+            assert "Traceback" not in service.driver.output.read_text(), "a query started again"

@@ -131,6 +131,10 @@ class Cluster:
         self._workers[killed].close()
         return killed
 
+    def kill_master(self) -> None:
+        """`kill -9` the master: no worker and no job can join any more."""
+        self._master.close()
+
     def close(self) -> None:
         for daemon in (*self._workers.values(), self._master):
             daemon.close()
