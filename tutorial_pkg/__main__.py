@@ -154,7 +154,8 @@ def _follow(given: argparse.Namespace) -> int:
     if not given.name:
         raise ValueError("--follow needs a --name, by which the receiver knows what it has")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    follow(given.follow, given.host, given.port, given.name, _client_tls(given), _told_to_stop())
+    tls = partial(_client_tls, given)
+    follow(given.follow, given.host, given.port, given.name, tls, _told_to_stop())
     return 0
 
 

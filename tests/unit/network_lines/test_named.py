@@ -6,16 +6,20 @@ import json
 import logging
 import random
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.certificates import Certificates
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.__main__ import main
@@ -32,6 +36,7 @@ from tutorial_pkg.connectors.network_lines.named import greeting_of
 from tutorial_pkg.connectors.network_lines.names import Names
 from tutorial_pkg.connectors.network_lines.notes import split, with_note
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
+from tutorial_pkg.connectors.network_lines.tls import client_tls
 from tutorial_pkg.durable_log.segments import SegmentWriter, frames
 from tutorial_pkg.processes.query_process import wait_until
 
@@ -439,10 +444,10 @@ def test_notes_and_lines_are_told_apart(lines: bytes) -> None:
 class Following:
     """`follow` on a thread, until `stop`, which raises what ended it."""
 
-    def __init__(self, path: Path, port: int) -> None:
+    def __init__(self, path: Path, port: int, tls: Callable[[], Any] = lambda: None) -> None:
         self._stopping = threading.Event()
         self._thread = ThreadPoolExecutor(1)
-        words = path, HOST, port, "host-7", None, self._stopping
+        words = path, HOST, port, "host-7", tls, self._stopping
         self._ended = self._thread.submit(follow, *words)
 
     def stop(self) -> None:
@@ -452,11 +457,11 @@ class Following:
 
 
 @pytest.fixture
-def followed() -> Iterator[Callable[[Path, int], Following]]:
+def followed() -> Iterator[Callable[..., Following]]:
     begun: list[Following] = []
 
-    def begin(path: Path, port: int) -> Following:
-        begun.append(Following(path, port))
+    def begin(*words: Any) -> Following:
+        begun.append(Following(*words))
         return begun[-1]
 
     yield begin
@@ -475,6 +480,30 @@ def test_a_folder_is_followed_through_rotation(start, tmp_path, followed) -> Non
         expected += write(folder / "app.log", range(turn * 1_000, turn * 1_000 + 500))
         running.wait_for_lines(len(expected))
     assert sorted(running.lines()) == sorted(expected)
+
+
+def test_following_needs_no_memory_for_a_large_file(start, tmp_path) -> None:
+    listening, file, line = start(), tmp_path / "app.log", b"x" * 999 + b"\n"
+    file.write_bytes(line)
+    words = ["send", "--follow", file, "--name", "host-7", "--port", listening.port]
+    command = [sys.executable, "-m", "tutorial_pkg", *map(str, words)]
+    with subprocess.Popen(command) as sender:
+        try:
+            listening.wait_for_lines(1)
+            before = peak_memory(sender.pid)
+            for _ in range(128):
+                with file.open("ab") as growing:
+                    growing.write(line * 1_000)
+            wait_until(lambda: listening.status.lines == 128_001, SECONDS, "all lines")
+            assert peak_memory(sender.pid) - before < 32 << 20
+        finally:
+            sender.kill()
+
+
+def peak_memory(process: int) -> int:
+    """In bytes, since its start."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) << 10
 
 
 def test_following_goes_on_where_it_stopped(start, tmp_path, followed) -> None:
@@ -532,6 +561,35 @@ def test_a_network_that_is_away_is_waited_for_too(
     followed(file, running.port)
     assert running.wait_for_lines(100) == expected
     assert caplog.text.count("is away") == 1
+
+
+@pytest.mark.parametrize(
+    ("whose", "names", "broken", "said"),
+    [
+        ("server", [HOST], False, "shows a certificate that is not to be trusted: certificate has"),
+        ("host-7", ["host-7"], False, "does not accept this sender's certificate"),
+        ("host-7", ["host-7"], True, "host-7.pem cannot be used"),
+    ],
+    ids=["the receiver's has expired", "the sender's has expired", "the sender's is half written"],
+)
+def test_following_waits_for_a_renewed_certificate(
+    start, tmp_path, followed, caplog, whose, names, broken, said
+) -> None:
+    mine, file = Certificates(tmp_path), tmp_path / "app.log"
+    client = mine.issue("host-7", "host-7")
+    running, expected = start(tls=mine.files()), write(file, range(100))
+    followed(file, running.port, lambda: client_tls(mine.ca, client))
+    running.wait_for_lines(100)
+    renewed = mine.issue(whose, *names, until=datetime.now(UTC) - timedelta(days=1))
+    if broken:
+        renewed.write_bytes(renewed.read_bytes()[:100])
+    running.restart()
+    wait_until(lambda: said in caplog.text, SECONDS, "the reason")
+    expected += write(file, range(100, 200))
+    mine.issue(whose, *names)
+    wait_until(lambda: len(running.lines()) == 200, SECONDS, "all lines")
+    assert running.lines() == expected
+    assert caplog.text.count(said) == 1
 
 
 def test_a_name_is_for_one_kind_of_sending(start, tmp_path) -> None:

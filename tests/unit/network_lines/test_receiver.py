@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,23 +16,28 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
 from tutorial_pkg.connectors.network_lines.forward import send_named
+from tutorial_pkg.connectors.network_lines.metrics import METRICS
 from tutorial_pkg.connectors.network_lines.receiver import receive
-from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
+from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.durable_log import handover
 from tutorial_pkg.durable_log.lock import LogLockedError
 from tutorial_pkg.processes.query_process import wait_until
 
 ALL = ReadAllAvailable()
+PROJECT = Path(__file__).parents[3]
 
 
 @contextmanager
@@ -288,14 +296,23 @@ def command(*words: object, **env: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+def words_of_the_unit(log: Path, port: int) -> list[str]:
+    """Of the example: what follows `receive`, for this log and port."""
+    unit = configparser.ConfigParser()
+    unit.read(PROJECT / "examples" / "network-receiver.service")
+    assert unit["Service"]["Type"] == "notify"
+    _, _, words = unit["Service"]["ExecStart"].partition(" -m tutorial_pkg receive ")
+    return words.replace("/var/lib/network-log", str(log)).replace("11000", str(port)).split()
+
+
 def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path, free_ports) -> None:
     port, metrics = free_ports(2), free_ports(1)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(SECONDS)
         env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
-        words = tmp_path / "log", "--port", port, "--parallelism", 2, "--metrics", metrics
-        with command(*words, **env) as process:
+        words = words_of_the_unit(tmp_path / "log", port)
+        with command(*words, "--parallelism", 2, "--metrics", metrics, **env) as process:
             assert systemd.recv(100) == b"READY=1"
             send_lines(HOST, port + 1, ["a", "b"])
             url = f"http://{HOST}:{metrics}/metrics"
@@ -313,6 +330,56 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path, free_ports)
             assert systemd.recv(100) == b"STOPPING=1"
             assert process.wait(SECONDS) == 0
     assert not network_status(tmp_path / "log").listening
+
+
+def test_the_commands_of_the_readme(tmp_path, free_ports, query) -> None:
+    certificates, port, metrics = Certificates(tmp_path), free_ports(1), free_ports(1)
+    certificates.issue("host-7", "host-7")
+    log, source = tmp_path / "var/network-log", tmp_path / "app"
+    source.mkdir()
+    (source / "app.log").write_text("".join(f"line {number}\n" for number in range(1_013)))
+    of_the_test = {
+        r"var/network-log": str(log),
+        r"/var/log/app": str(source),
+        r"(\S+)\.(pem|key)": rf"{tmp_path}/\1.pem",  # key and certificates are in one file
+        r"11000": str(port),
+        r"0\.0\.0\.0|receiver\.example": HOST,
+    }
+    receive, send = commands_of_the_readme(of_the_test)
+    with running(*receive, "--metrics", str(metrics)) as receiver, running(*send):
+        wait_until(lambda: _listens(log, port), SECONDS, "listening")
+        reading = query(log, includeMetadata="true")
+        assert reading.read_until(1_013) == [f"line {number}" for number in range(1_013)]
+        with pytest.raises(SenderRefusedError, match="not in allowedClients: host-9"):
+            send_lines(HOST, port, ["a stranger's"], tls=certificates.client("host-9"))
+        told = f'network_lines_refused_total{{port="{port}",reason="name"}} 1.0\n'
+        url = f"http://{HOST}:{metrics}/metrics"
+        wait_until(lambda: told in urllib.request.urlopen(url).read().decode(), SECONDS, told)
+        assert reading.read() == []
+        assert receiver.poll() is None
+
+
+def commands_of_the_readme(of_the_test: dict[str, str]) -> list[list[str]]:
+    """The words of the two commands under "TLS", with what a test has in the place of theirs."""
+    text = (PROJECT / "README.md").read_text().split("**TLS.**")[1].split("In a query")[0]
+    text = re.sub(r"\s*\\\n\s*", " ", text)
+    for words, mine in of_the_test.items():
+        text = re.sub(words, mine, text)
+    return [shlex.split(line)[3:] for line in text.splitlines() if "python -m" in line]
+
+
+@contextmanager
+def running(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-m", "tutorial_pkg", *words]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_every_counter_is_a_metric() -> None:
+    counters = {field.name for field in fields(PortStatus)} - {"last_refused"}
+    assert counters == METRICS.keys()
 
 
 def test_errors_are_one_line(tmp_path, free_ports, capsys) -> None:

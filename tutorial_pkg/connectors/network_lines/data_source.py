@@ -144,15 +144,21 @@ class NetworkLinesDataSource(DataSource):
     Parallelism: `parallelism` ports, and each port's new lines are cut into slices, so that one
         busy port keeps all cores at work. Tasks must see `path` under the same name.
     Replay: any batch that the source has not been told to forget (Spark's commit).
-    Guarantee: with a checkpoint and an idempotent or transactional sink, exactly once from the
-        sender, if it has a name (`python -m tutorial_pkg send FILE --name host-7`, or `--follow
-        PATH`): the receiver keeps how far it has come in the same frame as its lines, and tells it
-        when it connects again. From any other sender exactly once from the log on: what had not
-        reached the log when a process died is lost, as plain TCP has no acknowledgement. But one
-        that waits for the connection's close, as `send_lines` does, learns it: a close in good
-        order says that all its lines are on disk, where no power failure takes them; anything
-        else, a reset, says that some may not be. Over RELP at least once: rsyslog sends again what
-        was not acknowledged, which may be in the log.
+    Guarantee: with a checkpoint and an idempotent or transactional sink, exactly once from a sender
+        with a name; from any other sender exactly once from the log on; over RELP at least once.
+
+    Who is told what, and when: nobody is told that lines are safe before the sync to disk, so no
+    power failure takes what was confirmed.
+
+    - A sender with a name (`python -m tutorial_pkg send FILE --name host-7`, or `--follow PATH`) is
+      told after each block, and at each connect how far it has come. That position is in the same
+      frame of the log as the lines. So after any failure it is started again, and goes on there.
+    - Any other sender is told by the end of its connection. If that is closed in good order after
+      the sender's own end, all its lines are on disk. A reset says that some may not be, and
+      nothing says which. `send_lines` waits for the close, for at most five minutes without a sign
+      of life (`timeout`).
+    - rsyslog is told after each message, and sends again what was not acknowledged. It may be in
+      the log already.
 
     Options:
     {options}
@@ -179,8 +185,9 @@ class NetworkLinesDataSource(DataSource):
     causes a warning.
 
     Named senders: one connection for a name at a time, and one file, or one followed path, for a
-    name. A file that was replaced or truncated is refused: its lines could be there already. A name
-    that has been silent for `forgetNamesAfter` is forgotten, and what it sends then comes again.
+    name. A log knows its own senders only: to another receiver a name is new. A file that was
+    replaced or truncated is refused: its lines could be there already. A name that has been silent
+    for `forgetNamesAfter` is forgotten, and what it sends then comes again.
 
     A receiver of its own: `python -m tutorial_pkg receive PATH --port 11000` holds the ports, with
     these options as words with dashes (`--max-backlog-bytes`), and queries on PATH only read: they

@@ -28,6 +28,7 @@ from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 from tutorial_pkg.connectors.network_lines.sender import (
     SENDS_PER_SECOND,
     SILENT_SECONDS,
+    NotTrustedError,
     SenderRefusedError,
     connect,
     end,
@@ -326,35 +327,50 @@ def follow(
     host: str,
     port: int,
     name: str,
-    tls: ssl.SSLContext | None = None,
+    tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     stopping: threading.Event | None = None,
 ) -> None:
     """Send the lines of a file, folder or glob as they come, through rotation, until `stopping`.
 
     Files are read as the format `file_lines` reads them (its docstring has the rules). While the
-    receiver is away this waits for it, and says so once. Raises `SenderRefusedError` if the
-    receiver does not want this sender, and `ValueError` for a path or a line that cannot be read.
+    receiver is away this waits for it, and says so once. `tls` is asked at each connect, so that
+    renewed certificates are used; one that has expired meanwhile is waited for in the same way.
+    Raises `SenderRefusedError` if the receiver does not want this sender, and `ValueError`
+    for a path or a line that cannot be read.
     """
     stopping = stopping or threading.Event()
     source = GrowingFiles(path)
     pause, was_there = AWAY_SECONDS[0], False
-    told = False
+    told: set[type[Exception]] = set()
     while not stopping.is_set():
         try:
-            with open_exchange((host, port), name, tls) as exchange:
+            with open_exchange((host, port), name, _tls_now(tls, was_there)) as exchange:
                 log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
-                pause, was_there, told = AWAY_SECONDS[0], True, False
+                pause, was_there, told = AWAY_SECONDS[0], True, set()
                 source.send(exchange, stopping)
                 exchange.finish()
-        except SenderRefusedError as error:
-            if not (was_there and isinstance(error, NameInUseError)):
-                raise
         except (ConnectionError, TimeoutError) as error:
-            if not told:
+            if isinstance(error, SenderRefusedError) and not (was_there and _may_pass(error)):
+                raise
+            kind = NotTrustedError if isinstance(error, NotTrustedError) else ConnectionError
+            if kind not in told and not isinstance(error, NameInUseError):
                 log.warning("%s:%d is away (%s); it is tried again and again", host, port, error)
-            told = True
+                told.add(kind)
         stopping.wait(pause)
         pause = min(2 * pause, AWAY_SECONDS[1])
+
+
+def _may_pass(error: SenderRefusedError) -> bool:
+    return isinstance(error, NameInUseError | NotTrustedError)
+
+
+def _tls_now(tls: Callable[[], ssl.SSLContext | None], was_there: bool) -> ssl.SSLContext | None:
+    try:
+        return tls()
+    except ValueError as error:
+        if not was_there:
+            raise
+        raise NotTrustedError(error) from None  # files that are being renewed may not fit yet
 
 
 class GrowingFiles:

@@ -20,6 +20,7 @@ METRICS = {  # of a `PortStatus`, what Prometheus should take it for, and what i
     "lines": (CounterMetricFamily, "lines that were put into the log"),
     "bytes": (CounterMetricFamily, "bytes of these lines"),
     "dropped": (CounterMetricFamily, "lines that were dropped, by reason"),
+    "kept_unterminated": (CounterMetricFamily, "lines without a newline that were taken as lines"),
     "unconfirmed": (CounterMetricFamily, "lines of which the sender could not be told"),
     "backlog_bytes": (GaugeMetricFamily, "bytes in the log that the query has not processed"),
 }

@@ -49,6 +49,10 @@ class SenderRefusedError(ConnectionError):
     """The receiver does not let this sender in, or is not to be trusted; the text says why."""
 
 
+class NotTrustedError(SenderRefusedError):
+    """One side does not trust the other's certificate: a renewed one may be trusted."""
+
+
 class LinesDroppedError(ConnectionError):
     """The receiver did not take all lines; the text says how many, and why."""
 
@@ -254,9 +258,9 @@ def _insecure(host: str, error: OSError) -> ConnectionError:
     """Why a handshake failed; what a new attempt might change is no refusal."""
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
-        return SenderRefusedError(text)
+        return NotTrustedError(text)
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        return SenderRefusedError(f"{host} does not accept a TLS connection here: {error.reason}")
+        return NotTrustedError(f"{host} does not accept a TLS connection here: {error.reason}")
     return ConnectionResetError(f"{host} broke off the handshake")
 
 
@@ -282,7 +286,7 @@ def receive(connected: Connected) -> bytes:
     except ssl.SSLError as error:
         why = (error.reason or str(error)).replace("_", " ").lower()
         text = f"the receiver does not accept this sender's certificate: {why}"
-        raise SenderRefusedError(text) from None
+        raise NotTrustedError(text) from None
 
 
 def raise_if_refused(said: bytes) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any, Self
 from unittest import mock
 
@@ -17,7 +18,7 @@ from tutorial_pkg.workbook.checks.trial import Buffer, context_of
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
 PATIENCE = 5.0  # seconds: ten times as long as `fill` may wait, so that a slow machine passes
-LONGEST_WAIT = 0.5  # seconds, of a `fill` for which there is nothing
+LONGEST_WAIT = 0.8  # seconds, of a `fill` for which nothing has come: half a second, and some time
 HOST = "127.0.0.1"
 
 
@@ -49,7 +50,8 @@ class _Server(socketserver.ThreadingTCPServer):
 
 def _connections(state: Any) -> list[socket.socket]:
     """The learner's open ones."""
-    sockets = [each for each in vars(state).values() if isinstance(each, socket.socket)]
+    held = getattr(state, "__dict__", {}).values()
+    sockets = [each for each in held if isinstance(each, socket.socket)]
     return [each for each in sockets if each.fileno() >= 0]
 
 
@@ -61,17 +63,18 @@ def _read_to_end(connection: socket.socket, received: bytearray) -> None:
 # ---- Exercise 1: a source ------------------------------------------------------------------------
 
 PIECES = (
-    b" one \n\ntwo\nthr",
+    b" one \n\ntwo\ntwo\nthr",
     b"ee\rx\n\xc3",  # é is cut in two
-    b"\xa9\xe2\x80\xa8y\ntail",  # a line separator that is none of ours, and no newline at the end
+    b"\xa9\xe2\x80\xa8y\ntail",  # a line separator that is none of ours; this tail then grows
 )
-LINES = [" one ", "", "two", "three\rx", "é\u2028y"]
+LINES = [" one ", "", "two", "two", "three\rx", "é\u2028y"]
 _WHOLE = "A line is whole when its newline is there; keep the rest for the next piece."
 _ALL = (
     "A line is all that is between two newlines, spaces too, and it may be empty: use "
     "split(b'\\n'), not strip() or splitlines()."
 )
-_DECODE = "A character came in two pieces: join the bytes, then decode."
+_DECODE = "A character came in two pieces: join the bytes, then decode them as UTF-8."
+_OWN = "Another client has another server's rest: keep it in `self`, and begin it in `__init__`."
 _TAIL = "What follows the last newline is no line, even when the server has closed: leave it out."
 
 
@@ -83,7 +86,9 @@ def check_11_1(answer: Any) -> str:
     def talk(connection: socket.socket) -> None:
         for piece in PIECES:
             connection.sendall(piece)
-            go_on.acquire()
+            last = piece is PIECES[-1]
+            while not go_on.acquire(timeout=0.05 if last else None):
+                connection.sendall(b".")  # a server that never rests
         connection.shutdown(socket.SHUT_WR)
         _read_to_end(connection, bytearray())
 
@@ -91,33 +96,44 @@ def check_11_1(answer: Any) -> str:
         with _Server(talk) as server:
             state = answer(context_of(port=server.port))
             _read_all(state, go_on)
-            for wait in (connection.gettimeout() or 0 for connection in _connections(state)):
-                if wait > LONGEST_WAIT:
-                    raise Wrong(f"`fill` may wait for {wait} seconds: use settimeout(0.5).")
             state.close()
             if not server.ended.wait(PATIENCE) or _connections(state):
                 raise Wrong("The server still has a connection: `close` closes the socket.")
+            go_on.release(len(PIECES))
+            _read_at_once(answer(context_of(port=server.port)))
     finally:
         go_on.release(len(PIECES))
     return "Whole lines only, no long wait, and it notices the end."
 
 
 def _read_all(state: Any, go_on: threading.Semaphore) -> None:
-    buffer = Buffer()
-    for rows, hint in ((3, _WHOLE), (4, _WHOLE), (5, _DECODE)):
+    buffer, waits = Buffer(), []
+    for rows, hint in ((4, _WHOLE), (5, _WHOLE), (6, _DECODE)):
         _fill(state, buffer, rows)
         _compare(buffer, LINES[:rows], hint)
-        _fill_once(state, buffer)  # nothing has come
+        begin = time.monotonic()
+        _fill_once(state, buffer)  # no newline has come
+        waits.append(time.monotonic() - begin)
         if buffer.closed:
             raise Wrong(
                 "It called `buffer.close()` while the server was still there: a TimeoutError says "
                 "only that nothing has come yet. The end is when `recv` returns b''."
             )
+        if len(waits) == 2 and min(waits) > LONGEST_WAIT:
+            raise Wrong(f"`fill` waits for {min(waits):.1f} seconds: use settimeout(0.5).")
         go_on.release()
     _fill(state, buffer, len(LINES) + 1)
     _compare(buffer, LINES, _TAIL)
     if not buffer.closed:
         raise Wrong("The server has closed (`recv` returned b''): call `buffer.close()`.")
+
+
+def _read_at_once(state: Any) -> None:
+    """A second client, whose server sends everything and closes."""
+    buffer = Buffer()
+    _fill(state, buffer, len(LINES) + 1)
+    state.close()
+    _compare(buffer, LINES, _OWN)
 
 
 def _fill(state: Any, buffer: Buffer, rows: int) -> None:
@@ -159,6 +175,8 @@ def _tell(error: Exception) -> None:
 
 def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
     found = buffer.rows
+    if not found:
+        raise Wrong("`fill` has added nothing: buffer.add(line.decode()) for every whole line.")
     for row in found:
         if not isinstance(row, str):
             raise Wrong(f"A line is wanted as a str, this is {row!r}: buffer.add(line.decode()).")
@@ -170,13 +188,28 @@ def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
 # ---- Exercise 2: a sink --------------------------------------------------------------------------
 
 
+# Each twice, and no round number.
+ROWS = ["", *(f"row {number // 2} é " for number in range(2, 998))]
+
+
 @exercise("class Sender")
 def check_11_2(answer: Any) -> str:
     """Does the class `answer` send each row as a line, and all of them before it closes?"""
-    received, rows = bytearray(), ["", *(f"row {number} é " for number in range(1, 1000))]
     # The system may take a part only of what `send` is given; here it always does.
-    in_parts = mock.patch.object(socket.socket, "send", _send_a_part)
-    with _Server(lambda connection: _read_to_end(connection, received)) as server, in_parts:
+    with mock.patch.object(socket.socket, "send", _send_a_part):
+        for rows in (ROWS, ["again"], []):
+            try:
+                _send_all(answer, rows)
+            except Wrong:
+                raise
+            except Exception as error:
+                raise Wrong(f"For a task with {len(rows)} rows it raised {told(error)}") from None
+    return "Each row is a line, and `close` leaves nothing behind."
+
+
+def _send_all(answer: Any, rows: list[str]) -> None:
+    received = bytearray()
+    with _Server(lambda connection: _read_to_end(connection, received)) as server:
         state = answer(context_of(port=server.port))
         for row in rows:
             state.receive(Row(line=row))
@@ -186,11 +219,10 @@ def check_11_2(answer: Any) -> str:
                     "lost: open one in `__init__`, and use it for every row."
                 )
         state.close()
-        closed = server.ended.wait(PATIENCE)
+        closed = not rows or server.ended.wait(PATIENCE)
     _compare_text(received.decode(errors="replace"), rows)
     if not closed or _connections(state):
         raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")
-    return "Each row is a line, and `close` leaves nothing behind."
 
 
 _send = socket.socket.send
@@ -201,12 +233,13 @@ def _send_a_part(connection: socket.socket, data: bytes, *flags: int) -> int:
 
 
 def _compare_text(text: str, rows: list[str]) -> None:
-    lines = text.split("\n")
+    lines, wanted = text.split("\n"), [*rows, ""]
     if lines == rows:
         raise Wrong("The last line has no newline: each row is a line, and a line ends with one.")
-    if lines != [*rows, ""]:
-        first = text[:40]
-        raise Wrong(
-            f"1,000 rows were given, {text.count(chr(10))} lines arrived, first {first!r}: "
-            "`sendall`, not `send`, of the text, encoded, with a newline after it."
-        )
+    for number, (line, row) in enumerate(zip_longest(lines, wanted), 1):
+        if line != row:
+            raise Wrong(
+                f"{len(rows)} rows were given, {text.count(chr(10))} lines arrived. Line {number} "
+                f"must be {row!r}, yours is {repr(line)[:40]}: send each row as it is, in order, "
+                "encoded, with one newline after it, and by `sendall`, not `send`."
+            )
