@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -61,6 +62,33 @@ class ByReadline(Client):
         buffer.add(line.removesuffix("\n")) if line else buffer.close()
 
 
+class Loops(Client):
+    def fill(self, buffer: Any) -> None:
+        while not buffer.closed:
+            super().fill(buffer)
+
+
+class SharedRest(Client):
+    pieces: ClassVar[list[bytes]] = []
+
+    def fill(self, buffer: Any) -> None:
+        self.rest = b"".join(self.pieces)
+        super().fill(buffer)
+        self.pieces[:] = [self.rest]
+
+
+class WithoutDict:
+    __slots__ = ("rest", "socket")
+
+    __init__, fill, close = Client.__init__, Client.fill, Client.close
+
+
+class BySelect(Client):
+    def fill(self, buffer: Any) -> None:
+        if select.select([self.socket], [], [], 0.2)[0]:
+            super().fill(buffer)
+
+
 BY_PIECE = (
     ('rest = b""', 'rest = ""'),
     ('data).split(b"\\n")', 'data.decode()).split("\\n")'),
@@ -87,7 +115,7 @@ test_11_1 = tried(
     ),
     (client(("self.socket.close()", "pass")), "`close` closes the socket"),
     (client(("socket.close()", "socket.shutdown(1)")), "`close` closes the socket"),
-    (client(("(0.2)", "(1.5)")), "`fill` may wait for 1.5 seconds"),
+    (client(("(0.2)", "(1)")), "`fill` waits for 1.0 seconds"),
     (client(("def fill", "def receive")), "`fill` raised AttributeError"),
     (client(("line.decode()", "line.decode().strip()")), "not strip() or splitlines()"),
     (client(("in lines:", "in filter(None, lines):")), "it may be empty: use split(b'\\n')"),
@@ -95,6 +123,16 @@ test_11_1 = tried(
     (ByReadline, "A file made by `makefile` cannot be read any more after a time-out"),
     (client(("line.decode()", "line")), "A line is wanted as a str, this is b' one '"),
     (client(("            return\n", "            data = b''\n")), "the server was still there"),
+    (Loops, "recv() once"),
+    (SharedRest, "Another client has another server's rest"),
+    (client(("buffer.add(line", "_ = (line")), "`fill` has added nothing"),
+    (
+        client(("in lines:", "in dict.fromkeys(lines):")),
+        "Wanted [' one ', '', 'two', 'two'], got [' one ', '', 'two']",
+    ),
+    (client(("decode()", "decode('latin-1')")), "decode them as UTF-8"),
+    (WithoutDict, "✓ Whole lines only"),
+    (BySelect, "✓ Whole lines only"),
 )
 
 
@@ -122,6 +160,44 @@ class AllInClose(Sender):
         super().close()
 
 
+class ByHundreds(AllInClose):
+    def receive(self, row: Any) -> None:
+        super().receive(row)
+        if len(self.rows) == 100:
+            self.socket.sendall("".join(f"{line}\n" for line in self.rows).encode())
+            self.rows = []
+
+    close = Sender.close
+
+
+class AtTheFirstRow(Sender):
+    socket: Any = None
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def receive(self, row: Any) -> None:
+        if not self.socket:
+            super().__init__(self.context)
+        super().receive(row)
+
+
+class OnlyIfThereAreRows(AtTheFirstRow):
+    def close(self) -> None:
+        if self.socket:
+            super().close()
+
+
+class OneForAll(Sender):
+    sockets: ClassVar[list[socket.socket]] = []
+
+    def __init__(self, context: Any) -> None:
+        if not self.sockets:
+            super().__init__(context)
+            self.sockets.append(self.socket)
+        (self.socket,) = self.sockets
+
+
 class AConnectionARow(Sender):
     def __init__(self, context: Any) -> None:
         self.context = context
@@ -139,16 +215,25 @@ test_11_2 = tried(
     (Sender, "✓ Each row is a line"),
     (sender(("row.line", "row['line']")), "✓ Each row is a line"),
     (sender(("row.line", "row[0]")), "✓ Each row is a line"),
-    (sender(("row.line", "row.line.strip()")), "1000 lines arrived"),
+    (sender(("row.line", "row.line.strip()")), "997 lines arrived"),
     (
         sender(("        self.socket.sendall", "        row.line and self.socket.sendall")),
-        "999 lines",
+        "996 lines",
     ),
-    (sender(("\\n", "")), "0 lines arrived, first 'row 1 é row 2"),
+    (sender(("\\n", "")), "0 lines arrived. Line 1 must be '', yours is 'row 1 é row 1"),
     (sender(("sendall", "send")), "`sendall`, not `send`"),
     (AllInClose, "The last line has no newline"),
     (AConnectionARow, "It opens a connection for each row"),
     (sender(("self.socket.sendall", "self.kept =")), "0 lines arrived"),
     (sender(("self.socket.close()", "pass")), "`close` closes the socket"),
     (sender(("socket.close()", "socket.shutdown(1)")), "`close` closes the socket"),
+    (ByHundreds, "900 lines arrived. Line 901 must be 'row 450 é ', yours is ''"),
+    (AtTheFirstRow, "For a task with 0 rows it raised AttributeError"),
+    (OneForAll, "For a task with 1 rows it raised OSError"),
+    (
+        sender((".encode()", ".encode('latin-1')")),
+        "Line 2 must be 'row 1 é ', yours is 'row 1 \ufffd '",
+    ),
+    (OnlyIfThereAreRows, "✓ Each row is a line"),
+    (sender((".encode()", ".encode('utf-8')")), "✓ Each row is a line"),
 )
