@@ -51,7 +51,7 @@ POLL = Option(
     "pollSeconds",
     integer(0),
     1,
-    "stream: a split that had nothing new is asked again so long after that, and for new splits",
+    "stream: a split that had nothing new is asked again this long after that, and for new splits",
 )
 PAGES = Option(
     "maxRowsPerTrigger",
@@ -246,8 +246,8 @@ class Planned:
 class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """An offset has the splits' positions, and of its batch where that began, rows and a checksum.
 
-    So a batch can be repeated from its end alone: it is the first so many rows behind its start.
-    More may have come behind them, also on the same page; others in their place are an error.
+    So a batch can be repeated from its end alone: the end says how many rows it has behind its
+    start. More may have come behind them, also on the same page; others in their place are an error.
     Pages without rows move no offset.
     """
 
@@ -324,7 +324,7 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _up_to(walk: Walk, most: float) -> Iterator[Page]:
-    """Pages with rows, until there are so many rows, or for a second; no split twice at its end."""
+    """Pages with rows, until there are enough rows, or for a second; no split twice at its end."""
     deadline = time.monotonic() + FETCH_SECONDS
     rows, at_end = 0, set[str]()
     while rows < most and (page := walk.next_page()):

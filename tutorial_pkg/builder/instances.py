@@ -16,7 +16,7 @@ from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.status import StatusPublisher
 
 STOP_SECONDS = 3.0
-NOTABLE_SECONDS = 1.0  # so long an instance may be silent, or in a function, without a word
+NOTABLE_SECONDS = 1.0  # how long an instance may be silent, or in a function, without a word
 
 _log = logging.getLogger(__name__)
 

@@ -45,7 +45,7 @@ PARALLELISM = Option(
     "parallelism",
     integer(1),
     1,
-    "so many tasks at least, while each has 1,000 rows: what is new is cut",
+    "the least number of tasks, while each has 1,000 rows: what is new is cut",
 )
 
 BEGAN = ""  # no split's name: in the first batch's end, where the splits began, as JSON

@@ -81,7 +81,7 @@ class Flushed(WriterCommitMessage):
 class Kept:
     """A task's rows, of which the first are kept, so that the task can begin anew with them.
 
-    So many as Spark puts into one record batch, which is in memory anyway.
+    As many as Spark puts into one record batch, which is in memory anyway.
     """
 
     def __init__(self, rows: Iterator[Any]) -> None:

@@ -93,7 +93,7 @@ class SplitCalls:
         return end | shared({split: n for split, n in waiting.items() if n}, limits, take)
 
     def _bound(self, split: str, begin: Position, end: Position, rows: int | None) -> Position:
-        """Where a batch of so many rows ends in one split."""
+        """Where a batch of this many rows ends in one split."""
         if "bound" in self._functions:
             who = _who(split)
             found = self._ask("bound", who, split, begin, end, rows)
@@ -107,7 +107,7 @@ class SplitCalls:
             raise ValueError(
                 f"format `{self._functions.format}`: positions that are texts do not count rows, "
                 f"and split `{split}` is at {begin!r}; give the source a `.bound(...)`, which says "
-                "where a batch of so many rows ends"
+                "where a batch of that many rows ends"
             )
         return min(end, begin + rows)
 

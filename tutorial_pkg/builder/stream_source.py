@@ -169,7 +169,7 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         return self
 
     def heartbeat(self, seconds: float) -> Self:
-        """After so many seconds without a row, an instance adds one with only the time set: now.
+        """After this many seconds without a row, an instance adds one with only the time set: now.
 
         Spark's watermark follows the newest event time among the rows of a source, and the slowest
         one among several sources in one query (a union, a join). A source that falls silent holds

@@ -19,7 +19,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one batch may take: so many rows, and so many bytes; None is no limit."""
+    """How many rows and bytes one batch may take; None is no limit."""
 
     rows: int | None = None
     size: int | None = None

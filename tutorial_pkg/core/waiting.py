@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 def wait_for(condition: Callable[[], Answer], seconds: float, every: float = 0.05) -> Answer:
     """Ask `condition()` until its answer is true, but for `seconds` at most; its last answer.
 
-    It is asked at least once, and `every` so many seconds after that.
+    It is asked at least once, and again every `every` seconds.
     """
     end = time.monotonic() + seconds
     while not (answer := condition()) and time.monotonic() < end:

@@ -172,7 +172,7 @@ def log_options(rows: str, log: str) -> tuple[Option, ...]:
             integer(1, unit="bytes"),
             1024**3,
             f"{rows} in the log, of every {log}, that the query has not processed; when there are "
-            "so many, the source takes in no more until some are",
+            "that many, the source takes in no more until some are",
         ),
         Option("maxBytesPerTrigger", integer(1, unit="bytes"), None, f"size of a batch, {each}"),
         Option("maxRowsPerTrigger", integer(1), None, f"{rows} in a batch, {each}"),

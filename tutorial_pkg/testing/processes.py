@@ -156,7 +156,7 @@ def _is_of(process: psutil.Process, module: str) -> bool:
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
-    """No one, when it has ended."""
+    """Empty if it has ended."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return list(process.children())
     return []

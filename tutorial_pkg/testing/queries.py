@@ -167,7 +167,7 @@ class SinkQuery:
     def start(
         self, spark: SparkSession, writers: int = WRITERS, drain: bool = False
     ) -> StreamingQuery:
-        """Start it with so many tasks that write; with `drain` it ends when all is written."""
+        """Start it with this many tasks that write; with `drain` it ends when all is written."""
         files = spark.readStream.schema(self._schema()).option("maxFilesPerTrigger", 1)
         rows = files.json(str(self.batches)).repartition(writers, PART).drop(PART)
         if self.fails:
@@ -242,7 +242,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 
 
 def keys_of_parts(spark: SparkSession, parts: int) -> list[int]:
-    """For each of so many tasks a value of the column `_part` that leads there."""
+    """For each of that many tasks a value of the column `_part` that leads there."""
     place = f"CAST(pmod(hash(id), {parts}) AS INT) AS place"
     found = {row.place: row.id for row in spark.range(32 * parts).selectExpr("id", place).collect()}
     return [found[place] for place in range(parts)]

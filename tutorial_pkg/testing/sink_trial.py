@@ -98,7 +98,7 @@ class Aside:
     trial: SinkTrial
 
     def add(self, text: str, count: int) -> list[Row]:
-        """A batch of so many rows: `text` with a number behind it."""
+        """A batch of this many rows: `text` with a number behind it."""
         rows = [self.trial.row(f"{text} {number}") for number in range(count)]
         self.feed.add(rows, self.parts)
         return [self.trial.known(row) for row in rows]
@@ -160,7 +160,7 @@ class SinkTrial(Trial):
         self.plan, self.feed = new.plan, new.feed
 
     def run(self, writers: int = WRITERS) -> None:
-        """See that the query runs, with so many tasks that write."""
+        """See that the query runs, with this many tasks that write."""
         if self._writers != writers:
             self.stop()
         self._writers = writers
@@ -189,7 +189,7 @@ class SinkTrial(Trial):
             self.works()
 
     def add(self, count: int = BATCH, text: str = "", evenly: bool = False) -> list[Row]:
-        """The next batch: so many rows, each with a number, and `text` behind it."""
+        """The next batch: this many rows, each with `text` and a number."""
         return self.write([f"{self.number + place}{text}" for place in range(count)], evenly)
 
     def write(self, values: Sequence[str | None], evenly: bool = False) -> list[Row]:

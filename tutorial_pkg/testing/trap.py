@@ -147,5 +147,5 @@ def _home(kind: type) -> str:
 
 
 def some_of(lines: int, most: int) -> list[int]:
-    """At most so many of the numbers below `lines`: the first, the last, and some in between."""
+    """At most that many of the numbers below `lines`: the first, the last, and some in between."""
     return sorted({place * (lines - 1) // max(1, most - 1) for place in range(most)})

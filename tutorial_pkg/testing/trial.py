@@ -30,7 +30,7 @@ from tutorial_pkg.testing.trap import Trap
 
 SECONDS = 120  # until something that must happen counts as not happening
 RESTLESS = 20  # batches that begin though all rows are there
-QUIET = 2.0  # when Spark has nothing to do for so long, what has not come will not come
+QUIET = 2.0  # when Spark has nothing to do for this long, what has not come will not come
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 HELD = 3.0  # seconds that a slow server does not answer
 FAR_ZONE = "Asia/Kathmandu"  # 5:45 before Greenwich: no zone of a test machine
@@ -178,7 +178,7 @@ class Trial:
         return progress["batchId"] if progress else -1
 
     def wait(self, done: Callable[[], bool], seconds: float) -> None:
-        """Wait for `done()`, at most so long; raise `Broken` when the query fails."""
+        """Wait for `done()`, at most that long; raise `Broken` when the query fails."""
         deadline = time.monotonic() + seconds
         while not done() and time.monotonic() < deadline:
             self.raise_failure()

@@ -60,7 +60,7 @@ class Account:
 
 
 def run_cluster_demo(lines: int = 60_000, folder: Path | None = None) -> Account:
-    """Send so many lines to both queries, kill a worker half-way, and count."""
+    """Send this many lines to both queries, kill a worker half-way, and count."""
     folder = folder or work_dir("cluster")
     shutil.rmtree(folder, ignore_errors=True)
     with Cluster(folder / "daemons") as cluster:

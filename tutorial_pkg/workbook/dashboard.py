@@ -40,7 +40,7 @@ def dashboard(metrics: QueryMetrics, until: Callable[[], Any], seconds: float = 
 
     For each query: rows a second that came and that were dealt with, the seconds of each batch by
     phase, how far it is behind its source and how old its watermark is, and what it keeps and
-    drops. Raises `TimeoutError` after so many `seconds`.
+    drops. Raises `TimeoutError` after that many `seconds`.
     """
     handle = DisplayHandle()
     handle.display(picture(metrics.queries()))

@@ -25,7 +25,7 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = ""
     source's offsets (bytes, say) a third one: the lag, which is how far each batch's end was
     behind the newest offset that the source reported. (A source may report one and never lag, as
     Spark's `rate` does, so that whoever draws it has to say whether lag means something.)
-    Raises `RuntimeError` when the query fails, and `TimeoutError` after so many `seconds`.
+    Raises `RuntimeError` when the query fails, and `TimeoutError` after that many `seconds`.
     """
     handle = DisplayHandle()
     handle.display(picture([], unit))

@@ -35,14 +35,14 @@ def orders(count: int) -> list[Order]:
 
 
 def payments(count: int) -> list[Payment]:
-    """Of every order but each seventh; after 1 to 9 seconds, and each fifth after 15 to 23."""
+    """One per order, except every seventh: after 1 to 9 seconds, every fifth after 15 to 23."""
     paying = [n for n in range(count) if n % 7]
     waits = [1 + n * 5 % 9 + (14 if n % 5 == 0 else 0) for n in paying]
     return [Payment(START + (n + w) * SECOND, n) for n, w in zip(paying, waits, strict=True)]
 
 
 def deliveries(count: int) -> list[Delivery]:
-    """Of every order but each eleventh, 20 to 29 seconds after it."""
+    """One per order, except every eleventh, 20 to 29 seconds after it."""
     sent = [n for n in range(count) if n % 11]
     return [Delivery(START + (n + 20 + n % 10) * SECOND, n) for n in sent]
 

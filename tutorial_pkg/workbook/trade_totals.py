@@ -114,7 +114,7 @@ def expected(until: int) -> dict[str, tuple[int, int]]:
 
 
 def trades_in(folder: Path) -> int:
-    """So many trades are in the totals of `folder`."""
+    """How many trades are in the totals of `folder`."""
     return sum(trades for trades, _ in totals(folder).values())
 
 

@@ -64,7 +64,7 @@ def window_ends(time: datetime, window: timedelta, slide: timedelta) -> list[dat
 def counts(
     rows: Iterable[Trade], window: timedelta, slide: timedelta
 ) -> Counter[tuple[str, datetime]]:
-    """So many trades of each ticker in each window, by its end."""
+    """How many trades of each ticker are in each window, by its end."""
     return Counter(
         (row.ticker, end) for row in rows for end in window_ends(row.time, window, slide)
     )

@@ -63,7 +63,7 @@ def by_frame(marks: Sequence[float | None], frame: float) -> list[float]:
 
 
 def behind(marks: Sequence[float | None], seen: Sequence[Arrival]) -> int:
-    """So many arrivals have an event time behind the watermark of the tick before them."""
+    """How many arrivals have an event time behind the watermark of the tick before them."""
     before = [marks[max(0, int((clock - 1e-9) / TICK))] for clock, _ in seen]
     return sum(m is not None and time < m for m, (_, time) in zip(before, seen, strict=True))
 

@@ -63,12 +63,12 @@ class Weather:
             self._readings[station].extend(degrees)
 
     def count(self, station: str) -> int:
-        """So many readings were measured."""
+        """How many readings were measured."""
         with self._lock:
             return len(self._readings[station])
 
     def busy(self, times: int, status: int = 503, retry_after: float | None = None) -> None:
-        """So many of the next requests are refused with `status`."""
+        """Refuse the next `times` requests with `status`."""
         with self._lock:
             self._moods.extend([(status, retry_after)] * times)
 

@@ -103,8 +103,8 @@ FILE_OPTIONS = (
         "restAfter",
         integer(1, 1 << 31, unit="seconds"),
         60,
-        "a file that has not changed for so long is at rest: it leaves the offset for a note, and "
-        "where the kernel reports no changes, one is noticed up to two minutes late",
+        "a file that has not changed for this long is at rest: it leaves the offset for a note, "
+        "and where the kernel reports no changes, one is noticed up to two minutes late",
     ),
     Option(
         "notesDirectory",

@@ -29,7 +29,7 @@ from tutorial_pkg.core.disk import replace_file, sync_directory
 
 FOLD_FILES = 128  # at rest, before a note is worth writing
 _GROWTH = 4
-_LINE_FILES = 256  # of a note: so much is read to look up one file
+_LINE_FILES = 256  # in a line of a note, which is what is read to look up one file
 
 log = logging.getLogger(__name__)
 

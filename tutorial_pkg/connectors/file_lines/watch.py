@@ -173,7 +173,7 @@ class Watch:
             self._note(path, None, now)
 
     def _due(self, now: float) -> Iterator[str]:
-        """The restless ones, and so many of all that each has its turn in time."""
+        """The restless ones, and enough of all that each has its turn in time."""
         most = _RESTLESS_MOST if all(map(self._hints.covers, self._listings)) else None
         yield from list(islice(self._restless, most))
         passed = min(1.0, (now - self._looked_at) / AT_REST_EVERY)

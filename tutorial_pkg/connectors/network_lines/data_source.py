@@ -88,7 +88,7 @@ OPTIONS = Options(
             "idleTimeout",
             integer(1, unit="seconds"),
             300,
-            "a connection that has not ended a line for so long is closed",
+            "a connection that has not ended a line for this long is closed",
         ),
         Option(
             "protocol",
@@ -120,7 +120,7 @@ OPTIONS = Options(
             "forgetNamesAfter",
             integer(1, unit="seconds"),
             FORGET_SECONDS,
-            "the position of a named sender that has not been heard of for so long is forgotten, "
+            "the position of a named sender that has not been heard of for this long is forgotten, "
             "and its file would be sent from its start",
         ),
         *_LIMITS,

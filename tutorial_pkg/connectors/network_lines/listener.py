@@ -50,7 +50,7 @@ from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
 
-FRAME_SECONDS = 0.005  # so long a line waits at most for company, while others come
+FRAME_SECONDS = 0.005  # longest wait for more lines
 POLL_SECONDS = 0.1
 FULL_SECONDS = 0.02
 SWEEP_SECONDS = 0.5

@@ -18,7 +18,7 @@ from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.handover import Published
 
-PUBLISH_SECONDS = 0.01  # a line waits so long at most before queries are told of it
+PUBLISH_SECONDS = 0.01  # longest wait before queries are told of a line
 POLL_SECONDS = 0.05
 OF_QUERIES = {"path", "includeMetadata", "eventTime", "mode"}
 RECEIVER_OPTIONS = [each for each in OPTIONS.declared.values() if each.name not in OF_QUERIES]

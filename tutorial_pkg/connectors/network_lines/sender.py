@@ -22,7 +22,7 @@ SENDS_PER_SECOND = 20
 COUNTED_AT_ONCE = 1024 * 1024
 QUOTED = 120
 CONNECT_SECONDS = 30.0
-SILENT_SECONDS = 300.0  # a receiver that takes and says nothing for so long is not waited for
+SILENT_SECONDS = 300.0  # longest wait for a receiver that takes and says nothing
 ANSWER_BYTES = 64 * 1024
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 

@@ -22,7 +22,7 @@ from tutorial_pkg.connectors.objects.object_log import ObjectLog
 from tutorial_pkg.connectors.store import Found, ReplacedError, Store, log
 
 BLOCK = 1024
-OPENING = 100  # to open an object takes about as long as to read so many blocks
+OPENING = 100  # opening an object takes about as long as reading this many blocks
 AT_ONCE = 2_000  # objects in a record: some 200 kB
 
 

@@ -69,7 +69,7 @@ def latest(context: SplitContext, split: str, start: int) -> int:
 
 
 def bound(context: SplitContext, split: str, start: int, end: int, objects: int | None) -> int:
-    """Where a batch of so many objects, and of so many bytes, ends."""
+    """Where a batch of this many objects and bytes ends."""
     options = context.options
     if context.batch:
         return end
@@ -128,8 +128,8 @@ source = (
     .limit("maxFilesPerTrigger", "objects in a batch")
     .distributed(
         None,
-        meaning="so many tasks at least, while each has 1 MB to read, or ten objects; by default "
-        "as many as Spark runs at once",
+        meaning="the least number of tasks, while each has 1 MB to read, or ten objects; by default as "
+        "many as Spark runs at once",
     )
     .options(*READ)
     .build()

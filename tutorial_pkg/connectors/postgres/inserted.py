@@ -24,7 +24,7 @@ from tutorial_pkg.connectors.postgres.table_reader import (
 
 # Not the smallest key that is there now: one below it may still be on its way.
 BEGIN = -(2**63)
-LOOK_SECONDS = 1.0  # so long a look waits for writers, before the next trigger looks again
+LOOK_SECONDS = 1.0  # how long a look waits for writers; the next trigger looks again
 PAUSE_SECONDS = 0.02
 PREPARED = "-1/"  # the number of a transaction without a session begins with it
 MADE_AGAIN = "was dropped and made again"

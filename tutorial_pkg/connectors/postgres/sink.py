@@ -50,7 +50,7 @@ NOTES_COLUMNS = """query text, target text, batch bigint, rows bigint,
 
 @dataclass(frozen=True)
 class Staged:
-    """What a task has staged: so many rows, with some of the target's columns.
+    """What a task has staged: how many rows, with some of the target's columns.
 
     `nulls` are those of the key's columns that hold some.
     """

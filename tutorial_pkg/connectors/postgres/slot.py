@@ -21,8 +21,8 @@ from tutorial_pkg.core.patience import patiently
 
 NUMBER = "spark_number"  # the snapshot's own column
 MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise
-IDLE_BYTES = 4 << 20  # so much log of other tables makes an empty batch, to let go of it
-WHOLE_BYTES = 64 << 20  # so much makes one batch, without a look at what it is
+IDLE_BYTES = 4 << 20  # this much log of other tables makes an empty batch, to let go of it
+WHOLE_BYTES = 64 << 20  # this much makes one batch, without a look at what it is
 BUSY_SECONDS = 30
 FIRST_MESSAGES = 100  # enough to see that nobody else has the slot
 AT_ONCE = 500  # messages from the server; a message is a row, and may be large

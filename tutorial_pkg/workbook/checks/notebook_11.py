@@ -137,7 +137,7 @@ def _read_at_once(state: Any) -> None:
 
 
 def _fill(state: Any, buffer: Buffer, rows: int) -> None:
-    """Call `fill` until there are so many rows."""
+    """Call `fill` until there are that many rows."""
     end = time.monotonic() + PATIENCE
     while len(buffer.rows) < rows and not buffer.closed and time.monotonic() < end:
         _fill_once(state, buffer)

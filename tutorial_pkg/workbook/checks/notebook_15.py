@@ -38,7 +38,7 @@ def _phases(**seconds: float) -> dict[str, Any]:
     return {**SLOWER, "seconds": seconds}
 
 
-CASES = [  # in what a batch differs from one that is well
+CASES = [  # how a batch differs from a healthy one
     Case(({},), [], "A healthy batch needs no alarm."),
     Case(({"late_rows": 3},), ["late"], "Rows were dropped: `late_rows`."),
     Case((SLOWER,), ["behind"], "Fewer rows were processed per second than arrived."),

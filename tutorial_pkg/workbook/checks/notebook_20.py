@@ -95,7 +95,7 @@ def _look_at_types(found: pa.RecordBatch) -> None:
 _ORDERS = [Order(START + n * SECOND, n, 10) for n in reversed(range(4))]
 _MAY_COME = "A payment within 10 seconds may still come for each."
 _HAD_TIME = "Orders 0 and 1 had time until 10 and 11, the others have more."
-_CASES = [  # payments as second by order, within so many seconds, second of the watermark
+_CASES = [  # payments as second by order, within how many seconds, second of the watermark
     Case(({}, 10, 5), [], _MAY_COME),
     Case(({}, 10, 11.5), [0, 1], _HAD_TIME),
     Case(({0: 4}, 10, 11.5), [1], "Order 0 was paid."),
