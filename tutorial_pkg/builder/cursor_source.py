@@ -247,8 +247,8 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """An offset has the splits' positions, and of its batch where that began, rows and a checksum.
 
     So a batch can be repeated from its end alone: the end says how many rows it has behind its
-    start. More may have come behind them, also on the same page; others in their place are an error.
-    Pages without rows move no offset.
+    start. More may have come behind them, also on the same page; others in their place are an
+    error. Pages without rows move no offset.
     """
 
     def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:

@@ -128,8 +128,8 @@ source = (
     .limit("maxFilesPerTrigger", "objects in a batch")
     .distributed(
         None,
-        meaning="the least number of tasks, while each has 1 MB to read, or ten objects; by default as "
-        "many as Spark runs at once",
+        meaning="the least number of tasks, while each has 1 MB or ten objects to read; by default "
+        "as many as Spark runs at once",
     )
     .options(*READ)
     .build()
