@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -22,7 +23,14 @@ def test_the_book_is_whole_and_needs_no_network(tmp_path: Path) -> None:
         page = (tmp_path / "notebooks" / f"{notebook.stem}.html").read_text()
         assert "What you learned" in page
         assert f"<h1>{notebook.stem[:2]} – " in page
+        assert page.count("<img ") == pictures_in(notebook), "each picture, and stills of explainers"
         loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', page)
         assert loaded == [], "a page must not load anything from the network"
     assert (tmp_path / "docs" / "index.html").is_file()
     assert "micro" in (tmp_path / "searchindex.js").read_text()
+
+
+def pictures_in(notebook: Path) -> int:
+    cells = json.loads(notebook.read_text())["cells"]
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
+    return sum("image/png" in data or "image/svg+xml" in data for data in outputs)
