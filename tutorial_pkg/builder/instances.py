@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import time
@@ -31,7 +32,8 @@ class TogetherAtStart:
         self._barrier = threading.Barrier(count, action=self._save)
 
     def snapshots(self) -> list[Any]:
-        return last_snapshots(self._logs) if self._last is None else self._last
+        """A list of the caller's own, who may change it."""
+        return last_snapshots(self._logs) if self._last is None else copy.deepcopy(self._last)
 
     def wait(self, index: int, snapshot: Any) -> None:
         self._fresh[index] = snapshot

@@ -91,6 +91,31 @@ def test_one_that_can_seek_goes_on_behind_the_last_row_of_the_log(tmp_path: Path
     assert found == list(range(len(found)))
 
 
+class Greedy(Counter):
+    """Takes the snapshots away that it has seen, and the first time it is refused then."""
+
+    refused = False
+
+    def restore(self, snapshots: list[int]) -> None:
+        super().restore([snapshots.pop() for _ in snapshots[:]])
+        if not Greedy.refused:
+            Greedy.refused = True
+            raise ConnectionRefusedError
+
+
+def test_who_changes_the_snapshots_takes_none_from_others_nor_from_a_second_try(
+    tmp_path: Path,
+) -> None:
+    source = counter(2, Greedy).snapshot(lambda c: c.next).restore(Greedy.restore).build()
+    Greedy.refused, found, offset = False, list[int](), None
+    for _ in range(3):
+        with running(source, tmp_path, offset, retryPauseMillis=1) as run:
+            found += run.rows_until(lambda rows: len(rows) > 20)
+            offset = run.offset
+    assert Greedy.refused
+    assert len(set(found)) == len(found)
+
+
 def test_a_source_whose_snapshots_were_deleted_does_not_begin_anew(tmp_path: Path) -> None:
     """All that is in the log would come again."""
     source = counter().snapshot(lambda c: c.next).restore(Counter.restore).build()
