@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -179,11 +180,12 @@ class SplitCalls:
     def _ask(self, name: str, who: str, *arguments: Any, **also: Any) -> Any:
         """Call a function; again, on a new connection, after an error that may pass.
 
-        `also` goes into its context.
+        `also` goes into its context. It may change what it is told, so that is its own each time.
         """
 
         def once() -> Any:
-            return self._functions.call(name, who, replace(self._open(), **also), *arguments)
+            own, more = copy.deepcopy((arguments, also))
+            return self._functions.call(name, who, replace(self._open(), **more), *own)
 
         return self._retries.patiently(once, self.close)
 

@@ -253,6 +253,24 @@ def test_a_position_that_read_has_changed_is_asked_for_as_it_was(refused: int) -
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 3]
 
 
+def test_splits_may_change_the_positions_that_it_is_told() -> None:
+    service = Service(a=list(range(25)), b=[])
+
+    def splits(context: SplitContext) -> list[str]:
+        found: Any = context.offset or {}
+        found.update(dict.fromkeys(found))
+        return ["a", "b"]
+
+    source: Any = SourceBuilder.cursor("pages", NUMBER, service.read).splits(splits).replayable()
+    given = {"pollSeconds": "0", "maxRowsPerTrigger": "10"}
+    reader = source.build()(given).streamReader(NUMBER)
+    found, start = list[int](), reader.initialOffset()
+    for _ in range(3):
+        end = reader.latestOffset(start, ReadMaxRows(10))
+        found, start = found + batch(reader, start, end), end
+    assert found == list(range(25))
+
+
 def test_a_position_whose_keys_json_would_mix_up_is_refused() -> None:
     source: Any = cursor(lambda _, split, at: ([1], {1: "a", "1": "b"})).build()
     reader = source({}).reader(NUMBER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
 from typing import Any
@@ -406,6 +407,31 @@ def test_splits_are_told_where_the_query_stands() -> None:
     stream = built({}).streamReader(NUMBER)
     stream.latestOffset(stream.initialOffset(), ALL)
     assert told == [(True, None), (False, None), (False, {"a": 0})]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda known: known.setdefault("b", 0), lambda known: known.clear()]
+)
+def test_splits_may_change_the_offset_that_it_is_told(change: Any) -> None:
+    def splits(context: Any) -> list[str]:
+        change({} if context.offset is None else context.offset)
+        return list(ENDS)
+
+    ENDS.update(a=3)
+    source = SourceBuilder.replayable(
+        "pages", NUMBER, splits, lambda context, split, start: ENDS[split], read_range
+    ).build()
+    pages: Any = source({}).streamReader(NUMBER)  # type: ignore[call-arg]
+    one = pages.latestOffset(pages.initialOffset(), ALL)
+    ENDS.update(a=4, b=2)
+    two = pages.latestOffset(copy.deepcopy(one), ALL)
+    three = pages.latestOffset(copy.deepcopy(two), ALL)
+    assert rows(pages, one, two) == {"a": [3]}
+    assert rows(pages, two, three) == {"b": [0, 1]}
+
+
+def read_range(context: Any, split: str, start: int, end: int) -> range:
+    return range(start, end)
 
 
 def test_large_splits_are_cut_and_small_ones_are_not() -> None:

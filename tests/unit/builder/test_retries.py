@@ -256,6 +256,21 @@ def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connectio
     assert caplog.text.count("; it is tried again") == 6
 
 
+def test_positions_that_commit_has_changed_are_told_again_as_they_were() -> None:
+    told = list[dict[str, Any]]()
+
+    def commit(context: Any, positions: dict[str, Any]) -> None:
+        told.append(dict(positions))
+        positions.clear()
+        if len(told) == 1:
+            raise ConnectionRefusedError
+
+    pages = SourceBuilder.replayable("pages", NUMBER, *[lambda *_: None] * 3).commit(commit)  # type: ignore[list-item]
+    made: Any = pages.build()(SOON).streamReader(NUMBER)  # type: ignore[arg-type, call-arg]
+    made.commit({"a": 3, "b": 2})
+    assert told == [{"a": 3, "b": 2}] * 2
+
+
 def test_a_read_is_not_repeated_when_spark_has_some_of_its_rows() -> None:
     refusing = Refusing(1)
 
