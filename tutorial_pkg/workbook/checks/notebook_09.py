@@ -25,7 +25,7 @@ def check_09_1(answer: Any, mailbox: type, acknowledge: Acknowledge) -> str:
             raise Wrong(f"`{answer.__name__}` has no method `{name}`: the builder will ask for it.")
     with scratch() as folder:
         _mail(answer, folder, acknowledge)
-    return "In the log and named in the snapshot: such a letter is acknowledged, not read."
+    return "No letter comes twice, and none stays in the folder."
 
 
 def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
