@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -55,7 +56,8 @@ class BuiltBatchReader(DataSourceReader):
 
     def _rows(self, partition: InstancePartition) -> Iterator[pa.RecordBatch]:
         who = f"instance {partition.index}"
-        context = SourceContext(partition.index, self._options.parallelism, self._options)
+        options = copy.deepcopy(self._options)  # which `create` may change
+        context = SourceContext(partition.index, options.parallelism, options)
         state = self._functions.call("create", who, context)
         with closing_with(lambda: self._destroy(state, who)):
             yield from self._filled(state, who)

@@ -6,6 +6,7 @@ frame in the log, and at the end `destroy`. Nothing of a `fill` that fails is in
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import threading
@@ -125,7 +126,7 @@ class Instance(threading.Thread):
         self.status.unacknowledged = 0
 
     def _live(self) -> None:
-        self._state = self._call("create", self._context)
+        self._state = self._call("create", copy.deepcopy(self._context))  # which it may change
         with closing_with(self._destroy):
             self._take_up()
             self._fill_until_stopped()

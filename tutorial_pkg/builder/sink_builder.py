@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,13 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    MapType,
+    StructType,
+    UserDefinedType,
+)
 
 from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
@@ -28,6 +36,8 @@ from tutorial_pkg.core.worker import settle, task_property, this_task
 
 NewState = TypeVar("NewState")
 KEPT_ROWS = 10_000
+# Values that `receive` could change.
+_CHANGEABLE = (ArrayType, MapType, StructType, BinaryType, UserDefinedType)
 
 # ---- What is built -------------------------------------------------------------------------------
 
@@ -81,11 +91,12 @@ class Flushed(WriterCommitMessage):
 class Kept:
     """A task's rows, of which the first are kept, so that the task can begin anew with them.
 
-    As many as Spark puts into one record batch, which is in memory anyway.
+    As many as Spark puts into one record batch, which is in memory anyway. Rows whose values can be
+    changed are kept `pickled`, as they were before anybody saw them.
     """
 
-    def __init__(self, rows: Iterator[Any]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Iterator[Any], pickled: bool) -> None:
+        self._rows, self._pickled = rows, pickled
         self._first: list[Any] = []
         self._count = 0
         self.written = False
@@ -96,11 +107,11 @@ class Kept:
         return self._count <= KEPT_ROWS
 
     def __iter__(self) -> Iterator[Any]:
-        yield from self._first
+        yield from map(pickle.loads, self._first) if self._pickled else self._first
         for rows in self._rows:
             self._count += rows.num_rows if isinstance(rows, pa.RecordBatch) else 1
             if self.are_all:
-                self._first.append(rows)
+                self._first.append(pickle.dumps(rows) if self._pickled else rows)
             else:
                 self._first.clear()
             yield rows
@@ -119,7 +130,8 @@ class SinkWriter:
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
         settle()
-        kept = Kept(iterator)
+        changeable = any(isinstance(field.dataType, _CHANGEABLE) for field in self._target.schema)
+        kept = Kept(iterator, pickled=changeable and "receive" in self._functions)
         return self._retries.patiently(
             lambda: self._write(kept), also_if=lambda: kept.are_all and not kept.written
         )
@@ -136,7 +148,8 @@ class SinkWriter:
 
     def _context(self) -> SinkContext:
         target, index = self._target, this_task().partitionId()
-        return SinkContext(*self._work(), index, target.options, target.streaming, target.overwrite)
+        options = copy.deepcopy(target.options)  # which `create` may change
+        return SinkContext(*self._work(), index, options, target.streaming, target.overwrite)
 
     def _receive_all(self, kept: Kept, state: Any, who: str) -> None:
         name = "receive" if "receive" in self._functions else "receive_batch"
@@ -162,12 +175,14 @@ class SinkWriter:
             self._functions.call("destroy", who, state)
 
     def _tell(self, name: str, messages: Sequence[Flushed | None], query: str, batch: int) -> None:
+        """A function may take away what it is told, so each try has its own."""
         if name in self._functions:
             target = self._target
             context = BatchContext(query, batch, target.options, target.streaming, target.overwrite)
             handles = [message.handle for message in messages if message is not None]
+            told = cloudpickle.dumps((context, handles))
             self._retries.patiently(
-                lambda: self._functions.call(name, f"batch {batch}", context, handles)
+                lambda: self._functions.call(name, f"batch {batch}", *cloudpickle.loads(told))
             )
 
 

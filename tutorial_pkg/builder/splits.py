@@ -191,7 +191,8 @@ class SplitCalls:
 
     def _open(self) -> SplitContext:
         if not self._is_open and "connect" in self._functions:
-            opened = self._functions.call("connect", "the source", self._context.options)
+            options = copy.deepcopy(self._context.options)  # which it may change
+            opened = self._functions.call("connect", "the source", options)
             self._context = replace(self._context, connection=opened)
         self._is_open = True
         return self._context

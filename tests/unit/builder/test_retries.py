@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import urllib.error
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,6 +14,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+)
 
 from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import (
@@ -367,3 +376,85 @@ def test_rows_that_are_not_kept_cannot_be_written_again(before: int) -> None:
     else:
         message = target.writer().write(Row(number=number) for number in rows)
         assert message.handle == rows
+
+
+# ---- What a function has changed before it was refused -------------------------------------------
+
+
+class Taking:
+    """Functions that take away what they are given, and are refused each first time."""
+
+    def __init__(self) -> None:
+        self.refusing, self.told = Refusing(1), list[Any]()
+
+    def take(self, name: str, given: Any) -> list[Any]:
+        found = list(given)
+        self.told.append([*map(copy.copy, found)])
+        for each in found:
+            each.clear()
+        given.clear()
+        self.refusing.at(name)
+        return found
+
+
+@pytest.mark.parametrize("name", ["commit", "abort"])
+def test_handles_that_a_function_has_changed_are_told_again_as_they_were(name: str) -> None:
+    taking = Taking()
+    builder = SinkBuilder.stream("target", lambda context: []).receive(list.append).flush(list)
+    getattr(builder, name)(lambda context, handles: taking.take(name, handles))
+    writer: Any = builder.build()(SOON).streamWriter(NUMBER, False)
+    messages = [writer.write(iter([Row(number=number)])) for number in range(2)]
+    getattr(writer, name)(messages, 7)
+    assert taking.told == [[[Row(number=0)], [Row(number=1)]]] * 2
+
+
+NESTED = StructType().add("tags", ArrayType(StringType())).add("raw", BinaryType())
+NESTED.add("inner", StructType().add("counts", MapType(StringType(), LongType())))
+
+
+def test_a_row_that_receive_has_changed_comes_again_as_it_was() -> None:
+    refusing, received = Refusing(1), list[Any]()
+
+    def receive(state: list[Any], row: Row) -> None:
+        state.append((row.tags.pop(), row.inner.counts.pop("n"), row.raw.pop()))
+        if len(state) == 2:
+            refusing.at("receive")
+
+    builder = SinkBuilder.stream("target", lambda context: []).receive(receive)
+    writer: Any = builder.flush(received.extend).build()(SOON).streamWriter(NESTED, False)
+    row = Row(tags=["a", "b"], raw=bytearray(b"c"), inner=Row(counts={"n": 1}))
+    writer.write(iter([row, copy.deepcopy(row)]))
+    assert received == [("b", 1, ord("c"))] * 2
+
+
+def test_options_that_create_has_changed_are_given_again_as_they_were(tmp_path: Path) -> None:
+    """Each instance, each task and each second try has its own."""
+    taking = Taking()
+
+    def create(context: Any) -> list[Any]:
+        return taking.take(str(type(context)), context.options.files)
+
+    def connect(options: Any) -> list[Any]:
+        return taking.take("connect", options.files)
+
+    def fill(state: list[Any], buffer: Buffer) -> None:
+        buffer.close()
+
+    declared = "files", lambda text: [[text]], [], "what to read"
+    stream = SourceBuilder.stream("stream", NUMBER, create).fill(fill).option(*declared)
+    with running(stream.build(), tmp_path, files="a", retryPauseMillis=1) as run:
+        wait_until(lambda: run.rows() or len(taking.told) == 2, 60, "a second try")
+    taking.refusing.left.clear()
+    given: Any = {"files": "a", **SOON}
+    batch: Any = SourceBuilder.batch("batch", NUMBER, create).fill(fill).option(*declared).build()
+    reader = batch(given).reader(NUMBER)
+    assert list(reader.read(reader.partitions()[0])) == []
+    taking.refusing.left.clear()
+    sink = SinkBuilder.stream("sink", create).receive(list.append).option(*declared).build()
+    writer: Any = sink(given).streamWriter(NUMBER, False)
+    writer.write(iter([]))
+    functions = [lambda context: [], *[lambda *_: None] * 2]
+    pages = SourceBuilder.replayable("pages", NUMBER, *functions).connect(connect)  # type: ignore[arg-type]
+    planned: Any = pages.option(*declared).build()(given)
+    planned.reader(NUMBER).partitions()
+    assert taking.told == [[["a"]]] * 8
