@@ -323,7 +323,7 @@ def check_21_3(answer: Any) -> str:
             hint = "the reply was lost, the lines were booked: ask for the memo before you repeat"
             trial.survives(trouble, hint)
         trial.counts_batches_as_numbers()
-    return "Each batch once and whole: the memo is booked with the lines, so it cannot be wrong."
+    return "Each batch once and whole, whatever becomes of the replies."
 
 
 class _SinkTrial:
