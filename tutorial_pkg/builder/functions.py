@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import inspect
 import logging
 import types
@@ -120,6 +121,9 @@ def ran(name: str, result: Any) -> Any:
     is_lazy = isinstance(result, Iterator) and kind.__module__ in ("builtins", "itertools")
     if is_lazy and not is_state:
         raise TypeError(f"it returned a {kind.__name__}: {_YIELDS}")
+    begins_work = is_state or name in ("receive", "receive_batch")  # which `flush` may wait for
+    if isinstance(result, concurrent.futures.Future) and not begins_work:
+        raise TypeError(f"it returned a {kind.__name__}: {_BEGUN}")
     return result
 
 
@@ -128,6 +132,7 @@ _ASYNC = (
     "the state keeps"
 )
 _YIELDS = "nobody would run it; do the work, and return"
+_BEGUN = "nobody would wait for it, nor see its error; call its `result()`"
 
 
 # ---- Travelling: Spark pickles functions, for the driver's reader process and for tasks ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import re
 import sqlite3
 from collections.abc import Callable
@@ -170,6 +171,14 @@ def test_only_rows_and_splits_may_be_yielded(given: tuple[str, str], form: Any) 
         ("fill", lambda: map(print, "ab"), "TypeError: it returned a map: nobody would run it"),
         ("flush", lambda: chain("a"), "TypeError: it returned a chain: nobody would run it"),
         ("receive", lambda: future(), "TypeError: it returned a Future: nobody would"),
+        *(
+            (
+                name,
+                lambda: concurrent.futures.Future(),
+                "TypeError: it returned a Future: nobody wo",
+            )
+            for name in ("fill", "restore", "acknowledge", "flush", "commit", "abort", "destroy")
+        ),
         ("fill", lambda: asyncio.run(cancelled()), "`fill` of me failed: CancelledError"),
         ("fill", lambda: exit(3), "`fill` of me failed: SystemExit: 3"),
     ],
@@ -198,6 +207,13 @@ def test_what_a_database_returns_has_run() -> None:
             "receive", "me", "SELECT 1"
         )
         assert list(returned) == [(1,)]
+
+
+def test_who_receives_may_begin_work_that_flush_waits_for() -> None:
+    begun = concurrent.futures.Future[None]()
+    functions = Functions("format", {"receive": lambda: begun, "create": lambda: begun})
+    assert functions.call("receive", "me") is begun
+    assert functions.call("create", "me") is begun
 
 
 def test_a_state_may_be_a_generator() -> None:
