@@ -159,11 +159,12 @@ class SourceBuilder:
 
         `position` is None at first, then what `read` returned with the page before: a page number,
         a token, an ETag, or whatever JSON can hold; tuples come back as lists. Rows are as in
-        `Buffer.add`: a list of them, a record batch, or several. When there is nothing new, `read`
-        returns no rows and the same position, and it is called again after `pollSeconds`. No rows
-        and a new position mean an empty page, and it is called for the next one immediately. Rows
-        with the same position are an error, because they would come again and again. So is None as
-        the position after a page.
+        `Buffer.add`: a list of them, a record batch, or several. An iterator will do, unless you
+        have walked through it to find the position: then it has no rows left. When there is nothing
+        new, `read` returns no rows and the same position, and it is called again after
+        `pollSeconds`. No rows and a new position mean an empty page, and it is called for the next
+        one immediately. Rows with the same position are an error, because they would come again and
+        again. So is None as the position after a page.
 
         A page that still grows needs a position within it: `[number, rows_seen]`.
 
@@ -237,7 +238,9 @@ class SourceBuilder:
                 batch, and some five times a second while nothing comes.
             read: `read(context, split, start, end)` runs in a task and yields the rows from `start`
                 up to, but without, `end`: rows as in `Buffer.add`, or record batches. For the same
-                two positions it must give the same rows, always.
+                two positions it must give the same rows, always. What you hand to an iterator of
+                `itertools` must not raise `StopIteration`, which ends it without an error: give
+                `next` a default.
 
         Guarantee: exactly once if `read` keeps that promise, with a checkpoint and an idempotent or
         transactional sink. `context.options` has the query's options, `context.connection` what

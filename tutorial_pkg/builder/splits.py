@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
+import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -253,7 +255,16 @@ def _whole(found: Any) -> Any:
     if isinstance(found, filter):
         keeps, rows = cast(Any, found.__reduce__()[1])
         return (row for row in _whole(rows) if (keeps or bool)(row))
-    return found
+    return _all_of(found) if isinstance(found, types.GeneratorType) else found
+
+
+def _all_of(found: types.GeneratorType[Any, None, Any]) -> Iterator[Any]:
+    """Who writes `yield` and `return rows`, or walks through it first, loses rows in silence."""
+    if inspect.getgeneratorstate(found) == inspect.GEN_CLOSED:
+        raise ValueError(_USED_UP)
+    left = yield from found
+    if left is not None:
+        raise ValueError(f"a generator returned {_short(left)}, which would be left out; yield it")
 
 
 def _add(found: Any, buffer: Buffer) -> None:
@@ -295,6 +306,10 @@ def _page(found: Any) -> tuple[Any, Any]:
     raise TypeError(f"return the rows, as a list, and the next position: got {_short(found)}")
 
 
+_USED_UP = (
+    "a generator was walked through before it was returned: nothing is left in it; make a list of "
+    "it first"
+)
 _SAME_POSITION = (
     "the page has rows, but the next position is the same, so they would come again and again; "
     "return one that is after them: of a page that still grows, say, its number and how many of "

@@ -223,6 +223,19 @@ def test_a_wrong_answer_is_named(answer: Any, text: str) -> None:
         list(reader.read(reader.partitions()[0]))
 
 
+def test_rows_that_were_walked_through_for_the_next_position_are_missed() -> None:
+    """It would be an empty page, and the rows would be lost."""
+
+    def read(context: Any, split: str, position: Any) -> tuple[Any, int]:
+        rows = (number for number in [1, 2])
+        return rows, max(rows)
+
+    source: Any = cursor(read).build()
+    reader = source({}).reader(NUMBER)
+    with pytest.raises(Exception, match="ValueError: a generator was walked through before it was"):
+        list(reader.read(reader.partitions()[0]))
+
+
 def test_rows_may_be_record_batches_and_positions_what_json_can_hold() -> None:
     record_batch = pa.RecordBatch.from_pydict({"number": [1, 2]})
     pages: dict[str, Any] = {

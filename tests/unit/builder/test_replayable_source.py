@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -14,8 +15,10 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import LongType, StructType
 
-from tutorial_pkg.builder import SourceBuilder
+from tutorial_pkg.builder import OptionValues, SourceBuilder, SplitContext
+from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.builder.replayable_source import BuiltReplayableReader
+from tutorial_pkg.builder.splits import SplitCalls
 
 NUMBER = StructType().add("number", LongType())
 ALL = ReadAllAvailable()
@@ -200,6 +203,36 @@ def test_a_stop_iteration_within_a_map_or_filter_is_not_its_end() -> None:
         reader(firsts=map(chr, map(parse, range(4)))).initialOffset()
     several = reader(read=lambda *_: map(max, range(4), [5, 0, 0]))
     assert rows(several, {"a": 0}, {"a": 4}) == {"a": [5, 1, 2]}
+
+
+def returns_the_rest(*found: Any) -> Iterator[Any]:
+    """A `yield` in it makes a generator of it, and nobody sees what a generator returns."""
+    yield from found
+    return [1, 2]
+
+
+def used_up(*found: Any) -> Iterator[Any]:
+    rows = (row for row in found)
+    assert len(list(rows)) == len(found)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (returns_the_rest, "ValueError: a generator returned [1, 2], which would be left out; yi"),
+        (used_up, "ValueError: a generator was walked through before it was returned: nothing is "),
+    ],
+)
+def test_rows_and_splits_that_a_generator_does_not_give_are_missed(made: Any, text: str) -> None:
+    ENDS.update(a=1)
+    for made_by in (made, lambda *found: map(copy.copy, made(*found))):
+        source = reader(read=lambda *_, made_by=made_by: made_by(0))
+        with pytest.raises(Exception, match=re.escape(f"`read` of split `a` failed: {text}")):
+            rows(source, {"a": 0}, {"a": 1})
+        splits = Functions("pages", {"splits": lambda context, made_by=made_by: made_by("a")})
+        with pytest.raises(Exception, match=re.escape(f"`splits` of the source failed: {text}")):
+            SplitCalls(splits, SplitContext(OptionValues())).firsts()
 
 
 def test_wrong_splits_and_a_read_that_fails_are_named() -> None:
