@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,14 @@ def escape(item: str) -> str:
     return item.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
+def escape_with(old: str, new: str) -> Any:
+    return changed(escape, (old, new))
+
+
+def only_before_n_and_r(item: str) -> str:
+    return re.sub(r"\\(?=[nr])", r"\\\\", item).replace("\n", "\\n").replace("\r", "\\r")
+
+
 test_01_1 = tried(
     check_01_1,
     (escape, "✓ One item, one line"),
@@ -56,6 +65,11 @@ test_01_1 = tried(
     (lambda item: escape(item) or "-", "An empty item stays empty"),
     (lambda item: item.encode("unicode_escape").decode(), "unicode_escape, repr and"),
     (lambda i: i.replace("%", "%%").replace("\n", "%n").replace("\r", "%r"), "Use exactly"),
+    (lambda item: item.translate({10: "\\n", 13: "\\r", 92: "\\\\"}), "✓ One item, one line"),
+    (escape_with('"\\\\\\\\")', '"\\\\\\\\", 1)'), "Each backslash becomes two"),
+    (escape_with('"\\\\r")', '"\\\\r", 1)'), "Each newline counts"),
+    (lambda item: escape(item[:-1]) + item[-1:].replace("\n", "\\n"), "even at the end"),
+    (only_before_n_and_r, "Each backslash becomes two, wherever it is"),
 )
 
 
@@ -102,6 +116,44 @@ class DraftsBelow(JsonWriter):
         return Draft(f"drafts/{JsonWriter(str(below)).write(iterator).name}")
 
 
+class RaisesItsOwn(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        try:
+            return super().write(iterator)
+        except OSError as error:
+            raise RuntimeError("the task has failed") from error
+
+
+class NothingForNoRows(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        rows = list(iterator)
+        return super().write(iter(rows)) if rows else None
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        super().commit([*filter(None, messages)], batchId)
+
+
+class OneFile(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        drafts = [self.folder / message.name for message in messages]
+        drafts[0].write_text("".join(draft.read_text() for draft in drafts))
+        super().commit(messages[:1], batchId)
+
+
+class AllInOneLine(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{uuid4()}.tmp"
+        draft.write_text(json.dumps([row.asDict() for row in iterator]) + "\n")
+        return Draft(draft.name)
+
+
+class AbortsAll(JsonWriter):
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        super().abort(messages, batchId)
+        for file in self.folder.glob(f"batch-{batchId}-*.json"):
+            file.unlink()
+
+
 class Swallows(JsonWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         with suppress(OSError):
@@ -115,6 +167,11 @@ WRITTEN = "final.write_text(draft.read_text()); draft.unlink()"
 UNLESS_THERE = "draft.unlink() if final.exists() else draft.rename(final)"
 UNLESS_EMPTY = f"draft.stat().st_size or draft.unlink(); {RETURN}"
 ALL = "for draft in self.folder.glob('*.tmp'):\n            draft.unlink"
+UNTIL_NONE = "iter(iter(messages).__next__, None)"
+NUMBERED = "for number, message in enumerate(messages)"
+WHATEVER = "for number, message in enumerate(Draft(f.name) for f in self.folder.glob('*.tmp'))"
+CLEARED = f"[f.unlink() for f in self.folder.glob(f'batch-{{batchId}}*')]\n        {NUMBERED}"
+TIDIED = f"{MOVED}\n        [f.unlink() for f in self.folder.glob('*.tmp')]"
 LINES = 'f"{json.dumps(row.asDict())}\\n" for row in iterator'
 JOINED = '"\\n".join(json.dumps(row.asDict()) for row in iterator)'
 test_01_2 = tried(
@@ -151,6 +208,18 @@ test_01_2 = tried(
     (writer((".unlink()", "")), "`abort` leaves drafts behind"),
     (writer(("{uuid4()}", "{TaskContext.get().taskAttemptId()}")), "another query's task"),
     (Swallows, "`write` swallows an error"),
+    (RaisesItsOwn, "✓ Each batch is there once"),
+    (NothingForNoRows, "must return a message"),
+    (OneFile, "`commit` gives each draft a file of its own"),
+    (AllInOneLine, "A row came as [{'number': 0, 'name': 'item 0'}, {'number': 1,"),
+    (writer((NUMBERED, WHATEVER)), "`commit` took a draft that no message names"),
+    (writer((MOVED, TIDIED)), "`commit` took a draft that no message names"),
+    (writer((NUMBERED, CLEARED)), "had deleted batch-0-0.json before the new file was there"),
+    (writer((MOVED, f"final.unlink(missing_ok=True); {MOVED}")), "had deleted batch-0-0.json"),
+    (writer((NUMBERED, f"{NUMBERED[:-1]}[:2])")), "4 of 5 rows"),
+    (AbortsAll, "`abort` removed rows that readers see already"),
+    (writer(("(None, messages)", "(None, messages[:1])")), "`abort` leaves drafts behind"),
+    (writer(("filter(None, messages)", UNTIL_NONE)), "`abort` leaves drafts behind"),
     (writer(("row.asDict()", "{'number': row.number}")), "json.dumps(row.asDict())"),
     (
         writer(("Path(folder)", 'Path(folder); self.file = open(f"{folder}/draft.tmp", "w")')),

@@ -47,9 +47,12 @@ _ESCAPES = [
     ),
     Case(("a\nb",), r"a\nb", _EXACTLY, [("a\nb", _TWO_LINES), (r"a\\nb", _ALIKE)]),
     Case(("a\rb",), r"a\rb", _EXACTLY, [("a\rb", _TWO_LINES)]),
-    Case(("a\n\nb\r\n",), r"a\n\nb\r\n", "Each newline counts: a second one, and one at the end."),
+    Case(("\ra\n\nb\r\n",), r"\ra\n\nb\r\n", "Each newline counts: a second one, and the last."),
     Case(("",), "", "An empty item stays empty."),
     Case(("a\\nb",), r"a\\nb", _EXACTLY, [(r"a\nb", _ALIKE)]),
+    Case(
+        ("C:\\a\\",), "C:\\\\a\\\\", "Each backslash becomes two, wherever it is, even at the end."
+    ),
 ]
 
 
@@ -70,7 +73,7 @@ def _text(found: Any) -> str:
 
 Writer = Callable[[str], DataSourceStreamWriter]
 ROWS = [Row(number=number, name=f"item {number}") for number in range(5)]
-BATCHES = ([ROWS[:2], ROWS[2:3]], [ROWS[3:4], ROWS[4:], []])  # one task has no rows
+BATCHES = ([ROWS[:2], ROWS[2:3]], [ROWS[3:4], [], ROWS[4:]])  # one task has no rows
 READERS_SEE = "batch-*.json"
 
 
@@ -83,11 +86,12 @@ def check_01_2(answer: Writer) -> str:
     """
     with scratch() as folder:
         _first_batch(answer, folder)
+    _attempts(answer)
+    _failed_batch(answer)
+    with scratch() as folder:
         _again(answer, folder)
     with scratch() as folder:
         _half_committed(answer, folder)
-    _attempts(answer)
-    _failed_batch(answer)
     _in_a_query(answer)
     return "Each batch is there once, whole, and a repeated one replaces itself."
 
@@ -102,8 +106,7 @@ def _first_batch(answer: Writer, folder: Path) -> None:
             f"`write` raised {told(error)}. Rows may have any columns, here {columns}: take all of "
             "them with row.asDict()."
         ) from None
-    if not all(isinstance(message, WriterCommitMessage) for message in messages):
-        raise Wrong("`write` must return a message: return Draft(name).")
+    _are_messages(messages)
     if _files(folder):
         raise Wrong(f"Readers see rows before `commit`: a draft must not match {READERS_SEE}.")
     if len(_drafts(folder)) < len(messages):
@@ -122,17 +125,41 @@ def _first_batch(answer: Writer, folder: Path) -> None:
     _compare(folder, BATCHES[0], "After `commit` of batch 0")
     if {each.target.name for each in renamed} != {*_files(folder)}:
         raise Wrong("`commit` writes where readers look, and may die meanwhile: rename the drafts.")
+    if len(renamed) < len(messages):
+        raise Wrong("`commit` gives each draft a file of its own: batch-<batchId>-<number>.json.")
+
+
+def _are_messages(messages: list[Any]) -> None:
+    if not all(isinstance(message, WriterCommitMessage) for message in messages):
+        raise Wrong("`write` must return a message, even without rows: return Draft(name).")
 
 
 def _again(answer: Writer, folder: Path) -> None:
-    """A restart repeats batch 0, and batch 1 follows."""
-    for batch, when in enumerate(("After a restart that repeats batch 0", "After batch 1")):
-        writer = answer(str(folder))
+    """A restart repeats batch 0, and batch 1 follows; another query has a draft there."""
+    written(answer(str(folder)), BATCHES[0][:1])
+    others = {*_drafts(folder)}
+    for batch, when in (
+        (0, "After `commit` of batch 0"),
+        (0, "After a restart that repeats batch 0"),
+        (1, "After batch 1"),
+    ):
+        writer, before = answer(str(folder)), {*_files(folder)}
+        messages = written(writer, BATCHES[batch])
+        _are_messages(messages)
         try:
-            copied(writer).commit(written(writer, BATCHES[batch]), batch)
+            with renames(folder, READERS_SEE) as renamed:
+                copied(writer).commit(messages, batch)
         except FileNotFoundError as error:
             raise Wrong(f"`commit` raised {told(error)}. A task may have no rows.") from None
+        if others - {*_drafts(folder)}:
+            raise Wrong("`commit` took a draft that no message names: it was another query's.")
         _compare(folder, [*chain(*BATCHES[: batch + 1])], when)
+        gone = sorted({name for each in renamed for name in before - {*each.visible}})
+        if gone:
+            raise Wrong(
+                f"`commit` had deleted {gone[0]} before the new file was there, and may die "
+                "meanwhile: a rename replaces it."
+            )
     if any(not re.fullmatch(r"batch-\d+-\d+\.json", name) for name in _files(folder)):
         names = ", ".join(_files(folder))
         raise Wrong(f"Files are named batch-<batchId>-<number of the message>.json, not {names}.")
@@ -172,22 +199,26 @@ def _failed_batch(answer: Writer) -> None:
             raise Wrong("`write` swallows an error: let it out, so that Spark tries again.")
     with scratch() as folder:
         writer, other = answer(str(folder)), answer(str(folder))
-        written(other, BATCHES[1][:1])
-        others = _drafts(folder)
-        (message,) = written(writer, BATCHES[0][:1])
-        if {*_drafts(folder)} == {*others}:
+        other.commit(written(other, BATCHES[0]), 0)
+        published = _files(folder)
+        written(other, BATCHES[0])
+        others = {*_drafts(folder)}
+        first, second = written(writer, BATCHES[0])
+        if {*_drafts(folder)} == others:
             raise Wrong(
                 "`write` used the draft of another query's task, whose numbers may be the same: "
                 "uuid4() makes a name that nobody else has."
             )
         try:
-            writer.abort([message, None], 0)
+            writer.abort([first, None, second], 0)
         except (AttributeError, TypeError):
             raise Wrong("`abort` gets None for a task that failed: leave it out.") from None
-        if {*_drafts(folder)} - {*others}:
-            raise Wrong("`abort` leaves drafts behind: unlink those that messages name.")
-        if not _drafts(folder):
+        if {*_drafts(folder)} - others:
+            raise Wrong("`abort` leaves drafts behind: unlink all those that messages name.")
+        if others - {*_drafts(folder)}:
             raise Wrong("`abort` removed a draft that no message names: it was another query's.")
+        if _files(folder) != published:
+            raise Wrong("`abort` removed rows that readers see already: unlink drafts only.")
 
 
 def _compare(folder: Path, parts: list[list[Row]], when: str) -> None:
@@ -199,6 +230,9 @@ def _compare(folder: Path, parts: list[list[Row]], when: str) -> None:
     except json.JSONDecodeError as error:
         line = error.doc[:60]
         raise Wrong(f"A line is not JSON: {line!r}. Write json.dumps(row.asDict()).") from None
+    odd = [row for row in found if not isinstance(row, dict)]
+    if odd:
+        raise Wrong(f"A row came as {odd[0]}: {wanted[0]} is json.dumps(row.asDict()).")
     if len(found) > len(wanted):
         raise Wrong(
             f"{when} there are {len(found)} rows instead of {len(wanted)}: name the files after "

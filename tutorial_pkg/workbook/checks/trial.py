@@ -102,11 +102,13 @@ def broken_off(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def breaks_off(call: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether the OSError of `broken_off` comes out of the call."""
+    """Whether the OSError of `broken_off` comes out of the call, or another error because of it."""
     try:
         call(*arguments)
-    except OSError:
-        return True
+    except Exception as error:
+        if isinstance(error, OSError) or isinstance(error.__context__, OSError):
+            return True
+        raise
     return False
 
 
