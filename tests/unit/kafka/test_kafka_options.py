@@ -275,6 +275,16 @@ def test_what_is_there_is_read_though_the_broker_refused_it_once(
     assert played.places == [3, 3]
 
 
+def test_a_refusal_behind_records_is_read_on_from_behind_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While Spark was busy, both have come: read from before them, they would be there twice."""
+    refused = Event(5, "_AUTO_OFFSET_RESET")
+    played = Played([Event(3), Event(4), refused], [Event(5), Event(9)], holds=(0, 10))
+    assert read(monkeypatch, played) == [3, 4, 5, 9]
+    assert played.places == [3, 5]
+
+
 def test_a_partition_that_ends_before_the_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_off = [Event(3)], [Event(4, "_PARTITION_EOF")]
     with pytest.raises(LookupError, match="from offset 4, but it ends at 4 now"):

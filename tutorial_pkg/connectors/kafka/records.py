@@ -66,14 +66,19 @@ class Records:
     def _consume(self) -> list[Any]:
         """The next records before the end; events that are none of them move the position."""
         count = min(self._count, self._end - self._position)
-        found = self._consumer.consume(count, timeout=WAIT_SECONDS)
-        records = [each for each in found if each.error() is None]
-        for event in found if len(records) < len(found) else ():
-            if event.error() is not None:
-                self._handle(event)
+        records = list[Any]()
+        for each in self._consumer.consume(count, timeout=WAIT_SECONDS):
+            if each.error() is None:
+                records.append(each)
+            else:
+                self._move_behind(records)  # from there on the event may have us read again
+                self._handle(each)
+        self._move_behind(records)
+        return [each for each in records if each.offset() < self._end]
+
+    def _move_behind(self, records: list[Any]) -> None:
         if records:
             self._position = max(self._position, records[-1].offset() + 1)
-        return [each for each in records if each.offset() < self._end]
 
     # ---- Events
 
