@@ -98,7 +98,7 @@ class RowPacker:
         if isinstance(row, dict):
             return self._by_name(row)
         if isinstance(row, Row) and hasattr(row, "__fields__"):
-            return self._by_name(row.asDict())
+            return self._by_name(row.asDict(), row.__fields__)
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
             fields = dataclasses.fields(row)
             return self._by_name({field.name: getattr(row, field.name) for field in fields})
@@ -114,8 +114,13 @@ class RowPacker:
             )
         return row
 
-    def _by_name(self, row: dict[str, Any]) -> tuple[Any, ...]:
-        """A column that is not in the dict is null."""
+    def _by_name(self, row: dict[str, Any], names: Sequence[str] = ()) -> tuple[Any, ...]:
+        """A column that is not in the dict is null. `names` are all that there were before."""
+        if len(row) < len(names) or len(self._known) < len(self._names):
+            raise ValueError(
+                f"row {_quoted(row)} has values by name, and some names are equal: add a tuple of "
+                f"{len(self._names)}"
+            )
         if not row.keys() <= self._known:
             unknown = sorted(row.keys() - self._known)
             raise ValueError(f"row {_quoted(row)} has {unknown}, but the columns are {self._names}")
@@ -411,6 +416,8 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
     """Why a column must not be cast so; None if it may, or Arrow will say that it cannot."""
     if pa.types.is_dictionary(given):
         return _another_value(given.value_type, wanted)
+    if pa.types.is_list_view(given) or pa.types.is_large_list_view(given):
+        return f"{given} is a view of lists, and Arrow loses some in a cast; make lists of it"
     if pa.types.is_struct(given) and pa.types.is_struct(wanted):
         has_names, names = [[field.name for field in kind] for kind in (given, wanted)]
         if sorted(has_names) != sorted(names):  # Arrow would leave out, and fill up with nulls

@@ -121,7 +121,12 @@ def check_kind(kind: pa.DataType, wanted: pa.DataType, name: str) -> None:
     elif pa.types.is_map(kind) and pa.types.is_map(wanted):
         check_kind(kind.key_type, wanted.key_type, f"{name}[key]")
         check_kind(kind.item_type, wanted.item_type, f"{name}[]")
-    elif hasattr(kind, "value_type") and pa.types.is_list(wanted):  # large, of fixed size, a view
+    elif pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        raise ValueError(
+            f"column `{name}` is {kind}, and Arrow loses values when it makes a list of one; write "
+            "it as a list"
+        )
+    elif hasattr(kind, "value_type") and pa.types.is_list(wanted):  # large, or of fixed size
         check_kind(kind.value_type, wanted.value_type, f"{name}[]")
     elif any(holds(kind) and less(wanted) for holds, less in _LESS):
         raise ValueError(

@@ -199,6 +199,28 @@ def test_null_inside_of_what_must_have_none() -> None:
             packer.pack([*rows, (wrong,)])
 
 
+TWICE = StructType().add("a", LongType()).add("a", LongType())
+
+
+@pytest.mark.parametrize(
+    ("schema", "row"),
+    [
+        (PAIR, Row("number", "number")(1, 2)),
+        (PAIR, Row("number", "text", "number")(1, "a", 2)),
+        (StructType().add("inner", PAIR), (Row("text", "text")("a", "b"),)),
+        (TWICE, {"a": 1}),
+        (TWICE, Row("a", "a")(1, 2)),
+    ],
+)
+def test_a_name_that_is_there_twice_names_no_value(schema: StructType, row: Any) -> None:
+    """As after a join: one of the two values would be lost."""
+    with pytest.raises(
+        ValueError, match=r"row .* has values by name, and some names are equal: add"
+    ):
+        packed(schema, row)
+    assert RowPacker(TWICE).pack([(1, 2)]).columns[1].to_pylist() == [2]  # by places
+
+
 @pytest.mark.parametrize("row", [{"number": 0, "text": "a"}, Pair(0, "a")])
 def test_a_row_may_be_filled_anew_for_the_next_one(row: Any) -> None:
     buffer = Buffer(RowPacker(PAIR))
@@ -419,6 +441,8 @@ def test_many_rows_are_packed_on_the_way() -> None:
 
 
 FAR = pa.array([[("a", -1e39)]], pa.map_(pa.string(), pa.float64()))
+VIEW = pa.array([[1], [2, 3]], pa.list_view(pa.int64()))
+VIEWS = pa.array([[("a", [1])]], pa.map_(pa.string(), pa.large_list_view(pa.int64())))
 
 
 @pytest.mark.parametrize(
@@ -432,6 +456,12 @@ FAR = pa.array([[("a", -1e39)]], pa.map_(pa.string(), pa.float64()))
         (TimeType(), pa.array([NAIVE]), "timestamp[us] would silently be cut to time64"),
         (DecimalType(5, 2), pa.array([1 / 3]), "double would silently be cut to decimal128(5, 2)"),
         (ArrayType(INNER), FAR, "map<string, double> is not list"),
+        (ArrayType(LongType()), VIEW, "list_view<item: int64> is a view of lists, and Arrow loses"),
+        (
+            MapType(StringType(), ArrayType(LongType())),
+            VIEWS,
+            "large_list_view<item: int64> is a v",
+        ),
         (INNER, pa.array([{"number": 1}]), "a struct has ['number'], but the schema ['number', 'a"),
     ],
 )

@@ -124,6 +124,7 @@ def test_text_of_json_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
 
 MOMENT = pa.scalar(1, pa.timestamp("us"))
 NUMBERS_BY_TEXT = pa.map_(pa.string(), pa.float64())
+VIEW = pa.large_list_view(pa.int64())
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,7 @@ NUMBERS_BY_TEXT = pa.map_(pa.string(), pa.float64())
             r"`v\[\]` is doubl",
         ),
         (pa.scalar([0.1], pa.list_(pa.float64(), 1)), ArrayType(FloatType()), r"`v\[\]` is double"),
+        (pa.scalar([1], VIEW), ArrayType(LongType()), "`v` is large_list_view.*, and Arrow lo"),
         (
             pa.scalar({"a": 0.1}, NUMBERS_BY_TEXT),
             MapType(StringType(), FloatType()),
