@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from tests.unit.workbook.answers import changed, look, tried
 from tutorial_pkg.core.worker import task_property, this_task
@@ -67,6 +70,54 @@ def test_a_method_that_is_missing_is_named() -> None:
     look(check_12_1(WithoutRead, NumberReader, report(KEPT)), "`WithoutRead` has no `read`")
 
 
+# ---- What any slice must give --------------------------------------------------------------------
+
+
+class PositionInSelf(Mended):
+    done = 0
+
+    def partitions(self, start, end):
+        first, self.done = max(start["next"], self.done), end["next"]
+        return [Slice(first, end["next"])]
+
+
+class PositionFromTheFirstStart(Mended):
+    done = None
+
+    def partitions(self, start, end):
+        first = start["next"] if self.done is None else self.done
+        self.done = end["next"]
+        return [Slice(first, end["next"])]
+
+
+class InTwoParts(Mended):
+    def partitions(self, start, end):
+        middle = (start["next"] + end["next"]) // 2
+        return [Slice(start["next"], middle), Slice(middle, end["next"])]
+
+
+class ByBatch(Mended):
+    def read(self, part):
+        yield pa.record_batch({"value": numbers_in(self.path)[part.start : part.end]})
+
+
+NUMBERS = "numbers_in(self.path)[part.start : part.end]"
+test_any_slice = tried(
+    check_12_1,
+    (InTwoParts, "✓ 1 promises were tried"),
+    (ByBatch, "✓ 1 promises were tried"),
+    (PositionInSelf, "[10, 11, 12] are from position 0 on and before 3, yours are []"),
+    (PositionFromTheFirstStart, "yours are []. Positions are not numbers, and `self`"),
+    (changed(Mended, (NUMBERS, "range(part.start, part.end)")), "yours are [0, 1, 2]"),
+    (
+        changed(Mended, (NUMBERS, "numbers_in(self.path)[part.start :] if number < part.end")),
+        "yours are []. Positions are not numbers",
+    ),
+    (changed(Mended, ("part.end]", "part.end + 1]")), "yours are [10, 11, 12, 13]"),
+    more=(NumberReader, report(KEPT)),
+)
+
+
 # ---- The sinks of exercises 4 and 5 --------------------------------------------------------------
 
 
@@ -116,8 +167,70 @@ class DropsWhatIsThere(OneFile):
         super().commit(messages, batchId)
 
 
+class ByContent(OneFile):
+    def commit(self, messages, batchId):
+        text = "".join(f"{value}\n" for message in messages for value in message.values)
+        draft = self.path / "draft"
+        draft.write_text(text)
+        draft.replace(self.path / f"{zlib.crc32(text.encode())}.txt")
+
+
+class NotesFirst(OneFile):
+    def commit(self, messages, batchId):
+        done = self.path / f"done-{messages[0].query}-{batchId}"
+        if not done.exists():
+            done.touch()
+            super().commit(messages, batchId)
+
+
+class RewritesAndThenNotes(OneFile):
+    def commit(self, messages, batchId):
+        done = self.path / f"done-{messages[0].query}-{batchId}"
+        if not done.exists():
+            file, draft = self.path / "all.txt", self.path / "draft"
+            text = "".join(f"{value}\n" for message in messages for value in message.values)
+            draft.write_text((file.read_text() if file.exists() else "") + text)
+            draft.replace(file)
+            done.touch()
+
+
+class AppendsToADraft(OneFile):
+    def commit(self, messages, batchId):
+        draft = self.path / f".draft-{messages[0].query}-{batchId}"
+        with draft.open("a") as file:
+            file.writelines(f"{value}\n" for message in messages for value in message.values)
+        draft.rename(self.path / f"{messages[0].query}-{batchId}.txt")
+
+
+class Staged(OneFile):
+    """Each task writes a draft, and tells its name."""
+
+    def write(self, iterator):
+        query, batch = (
+            task_property("sql.streaming.queryId"),
+            task_property("streaming.sql.batchId"),
+        )
+        task = this_task()
+        draft = self.path / f".{query}-{batch}-{task.partitionId()}-{task.attemptNumber()}"
+        draft.write_text("".join(f"{row.value}\n" for row in iterator))
+        return Values(query, [draft.name])
+
+    def commit(self, messages, batchId):
+        names = [name for message in messages for name in message.values]
+        draft = self.path / f"draft-{messages[0].query}"
+        draft.write_text("".join((self.path / name).read_text() for name in names))
+        draft.rename(self.path / f"{messages[0].query}-{batchId}.txt")
+
+
+class OnlyIfItIsNotThere(OneFile):
+    def commit(self, messages, batchId):
+        if not (self.path / f"{messages[0].query}-{batchId}.txt").exists():
+            super().commit(messages, batchId)
+
+
 EACH = "for message in messages for value in message.values]"
 ONCE = "for value in {value for message in messages for value in message.values}]"
+ALL_DRAFTS = "draft.name for draft in self.path.glob(f'.q-{batchId}-*')"
 LINES = '"".join(f"{value}\\n" for value in values)'
 IN_PLACE = ((".draft-{messages[0].query}", "{batchId}.txt"), ("draft.replace", "str"))
 test_a_batch_is_shown_by_one_rename = tried(
@@ -132,6 +245,26 @@ test_a_batch_is_shown_by_one_rename = tried(
     (sink(("def commit", "def committed")), "`commit` shows nothing"),
     (AFileForEachMessage, "`commit` shows 2 files one by one"),
     (AppendsAndThenNotes, "`commit` writes where readers look"),
+    (Staged, "✓ 1 promises were tried"),
+    (OnlyIfItIsNotThere, "✓ 1 promises were tried"),
+    (ByContent, "readers see ['1', '2', '2', '2']: each row counts"),
+    (
+        NotesFirst,
+        "A crash just before the rename, and the batch came again: of its 3 rows readers see 0",
+    ),
+    (
+        RewritesAndThenNotes,
+        "A crash just after the rename, and the batch came again: of its 3 rows readers see 6",
+    ),
+    (AppendsToADraft, "of its 3 rows readers see 6"),
+    (
+        changed(Staged, ("name for message in messages for name in message.values", ALL_DRAFTS)),
+        "only those of the tasks whose messages came",
+    ),
+    (
+        sink(('self.path / f".draft', 'Path("/tmp") / f".draft')),
+        "The draft is in another folder",
+    ),
     (DropsWhatIsThere, "readers see ['1', '2', '2']: each row counts"),
     (
         sink(("for message in messages for value in message.values]", ONCE)),
@@ -175,18 +308,40 @@ class LooksAtTheNote(Noting):
         yield from super().read(Slice(max(first, part.start), part.end))
 
 
+class StartsAtTheNote(Noting):
+    def initialOffset(self):
+        return {"next": int(self.note.read_text()) if self.note.exists() else 0}
+
+
+class NotesInLatest(Noting):
+    def latestOffset(self, start, limit):
+        self.note.write_text(str(start["next"]))
+        return super().latestOffset(start, limit)
+
+
+WRITE = 'self.note.write_text(str(end["next"]))'
 test_the_note = tried(
     check_12_1,
+    (noting((WRITE, 'print(end["next"], file=self.note.open("w"))')), "✓ 1 promises were tried"),
+    (noting((WRITE, 'self.note.open("a").write(str(end["next"]))')), "handed-out says '34'"),
+    (
+        noting((WRITE, f"self.note.exists() or {WRITE}")),
+        "4 numbers are done, and handed-out says '3'",
+    ),
+    (noting(('str(end["next"])', "str(len(numbers_in(self.path)))")), "handed-out says '5'"),
+    (noting(('str(end["next"])', 'str(numbers_in(self.path)[end["next"] - 1])')), "says '12'"),
+    (StartsAtTheNote, "nothing must look at handed-out"),
+    (NotesInLatest, "`latestOffset` has written the note handed-out"),
     (Noting, "✓ 1 promises were tried"),
     (noting(("def commit", "def committed")), "There is no note handed-out after `commit(end)`"),
     (NotesInRead, "`read` has written the note handed-out"),
     (
         noting(('str(end["next"])', "str(end)")),
-        """handed-out says "{'next': 3}": write end["next"].""",
+        """handed-out says "{'next': 3}": write end["next"]""",
     ),
     (NotesInPartitions, "`partitions` has written the note handed-out"),
     (noting(("Path(self.path)", "Path()")), "The note is in Python's own folder"),
-    (LooksAtTheNote, "it must not look at handed-out"),
+    (LooksAtTheNote, "nothing must look at handed-out"),
     (noting(('(end["next"])', '(end["nxet"])')), "It raised KeyError: 'nxet'"),
     more=(NumberReader, report(KEPT), "handed-out"),
 )

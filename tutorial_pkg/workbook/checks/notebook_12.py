@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import chdir
+import os
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tutorial_pkg.testing import Report
-from tutorial_pkg.workbook.checks.trial import Renamed, copied, renames, scratch, texts, written
+from tutorial_pkg.workbook.checks.trial import (
+    Renamed,
+    copied,
+    renames,
+    rows_between,
+    scratch,
+    texts,
+    written,
+)
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
 from tutorial_pkg.workbook.number_files import NumberReader, NumberWriter
 
@@ -41,6 +52,8 @@ def _keeps_all(answer: Any, base: type, examine: Examine, note: str | None = Non
         if verdict.name in report.broken:
             seen = " ".join(verdict.seen.split())[:300]
             raise Wrong(f"{verdict.name}: {seen} → {verdict.remedy}")
+    if issubclass(base, NumberReader):
+        _reads_any_slice(answer)
     return f"{len(report.verdicts)} promises were tried, and all are kept."
 
 
@@ -57,18 +70,46 @@ def _has_all(reader: type) -> None:
     reader("nowhere")
 
 
+_NUMBERS = [10, 11, 12, 13, 14]
+
+
+def _reads_any_slice(reader: type) -> None:
+    """One object is asked for slices in any order, of numbers that are not their positions."""
+    with _folder_of_numbers() as folder:
+        made = reader(str(folder))
+        for start, end in ((0, 3), (3, 5), (0, 3), (1, 2)):
+            found: list[Any] = rows_between(made, {"next": start}, {"next": end})
+            if found != _NUMBERS[start:end]:
+                raise Wrong(
+                    f"{_NUMBERS} are there: {_NUMBERS[start:end]} are from position {start} on and "
+                    f"before {end}, yours are {found}. Positions are not numbers, and `self` must "
+                    "not keep one: Spark may ask for a slice again."
+                )
+
+
+@contextmanager
+def _folder_of_numbers() -> Iterator[Path]:
+    with scratch() as folder:
+        (folder / "0.txt").write_text("".join(f"{number}\n" for number in _NUMBERS))
+        yield folder
+
+
 # ---- The sinks of exercises 4 and 5 --------------------------------------------------------------
 
 READERS_SEE = "*.txt"
 _PARTS = [[Row(value="1"), Row(value="2")], [Row(value="2")]]
+_FAILED = [Row(value="3")]
 
 
 def _commits_at_once(writer: Any, folder: Path) -> None:
     """All that readers see of a batch must come by one rename, whatever they saw before."""
     made = writer(str(folder))
-    for batch, parts in enumerate((_PARTS, _PARTS[1:])):  # a 2 again: a number is no key
+    for batch, parts in enumerate(
+        (_PARTS, _PARTS[1:], _PARTS[1:])
+    ):  # a 2 again: a number is no key
         before = texts(folder, READERS_SEE)
-        messages = written(made, parts, batch=batch)
+        written(made, [*parts, _FAILED], batch=batch)  # a try that failed, with a task more
+        messages = written(made, parts, attempt=1, batch=batch)
         if texts(folder, READERS_SEE) != before:
             raise Wrong("`write` shows rows to readers: hand them to `commit` in Values.")
         with renames(folder, READERS_SEE) as renamed:
@@ -76,6 +117,42 @@ def _commits_at_once(writer: Any, folder: Path) -> None:
         _look_at_renames(folder, before, renamed)
         rows = [row.value for part in parts for row in part]
         _compare(folder, before, sorted([*_rows(before), *rows]))
+    for batch, done in ((3, False), (4, True)):
+        _outlives_an_accident(made, folder, batch, done)
+
+
+class _PowerFails(BaseException):
+    """What no answer catches."""
+
+
+def _outlives_an_accident(made: Any, folder: Path, batch: int, done: bool) -> None:
+    """`commit` ends just before or after its rename, and the batch comes again."""
+
+    def breaking(rename: Callable[..., None]) -> Callable[..., None]:
+        def renaming(source: Any, target: Any, **places: Any) -> None:
+            shows = Path(target).match(READERS_SEE)
+            if done or not shows:
+                rename(source, target, **places)
+            if shows:
+                raise _PowerFails
+
+        return renaming
+
+    before = _rows(texts(folder, READERS_SEE))
+    with (
+        suppress(_PowerFails),
+        mock.patch.object(os, "rename", breaking(os.rename)),
+        mock.patch.object(os, "replace", breaking(os.replace)),
+    ):
+        copied(made).commit(written(made, _PARTS, batch=batch), batch)
+    copied(made).commit(written(made, _PARTS, attempt=1, batch=batch), batch)
+    found = len(_rows(texts(folder, READERS_SEE))) - len(before)
+    if found != 3:
+        raise Wrong(
+            f"A crash just {'after' if done else 'before'} the rename, and the batch came again: "
+            f"of its 3 rows readers see {found}. Let the file that the rename shows also say that "
+            "the batch is done: its name is enough. Write a draft anew each time."
+        )
 
 
 def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed]) -> None:
@@ -85,8 +162,10 @@ def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed
         for each in renamed
         if each.target.match(READERS_SEE) and each.target.parent.resolve() == place
     ]
-    if texts(folder, READERS_SEE) == before:
+    if not before and texts(folder, READERS_SEE) == before:
         raise Wrong(f"`commit` shows nothing: give the rows a file that matches {READERS_SEE}.")
+    if not shown and texts(folder, READERS_SEE) == before:
+        return  # an earlier batch is taken for this one, as will be told
     if not shown:
         raise Wrong("`commit` writes where readers look: write a draft, then rename it.")
     if len(shown) > 1:
@@ -94,6 +173,10 @@ def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed
     draft = shown[0]
     if draft.visible != before:
         raise Wrong(f"Readers saw rows before the rename: a draft must not match {READERS_SEE}.")
+    if not draft.file.resolve().is_relative_to(place):
+        raise Wrong(
+            "The draft is in another folder, perhaps on another disk: use self.path for it."
+        )
     if draft.text and not draft.text.endswith("\n"):
         raise Wrong("The last line has no newline: each row is a line, and a line ends with one.")
     if texts(folder, READERS_SEE) != {**before, draft.target.name: draft.text}:
@@ -104,8 +187,8 @@ def _compare(folder: Path, before: dict[str, str], wanted: list[str]) -> None:
     found = sorted(_rows(texts(folder, READERS_SEE)))
     if found != wanted:
         raise Wrong(
-            f"Of batches with the rows 1, 2, 2 and 2 readers see {found}: each row counts, even "
-            "one that was there before. Tell batches by their number."
+            f"Of {wanted} readers see {found}: each row counts, even one that was there before, "
+            "and only those of the tasks whose messages came. Tell batches by their number."
         )
 
 
@@ -118,29 +201,37 @@ def _rows(visible: dict[str, str]) -> list[str]:
 
 def _noted_in_commit(reader: type, note: str) -> None:
     """`commit` notes how many numbers are through; `read` neither writes the note nor heeds it."""
-    with scratch() as folder, scratch() as elsewhere, chdir(elsewhere):
-        (folder / "0.txt").write_text("0\n1\n2\n")
+    with _folder_of_numbers() as folder, scratch() as elsewhere, chdir(elsewhere):
         made, file = reader(str(folder)), folder / note
         first = _read(made, file)
-        made.commit({"next": 3})
-        if (elsewhere / note).exists():
-            raise Wrong(f"The note is in Python's own folder: write Path(self.path) / {note!r}.")
-        if not file.exists():
-            raise Wrong(f"There is no note {note} after `commit(end)`: write it there.")
-        text = file.read_text().strip()
-        if text != "3":
-            raise Wrong(f'3 numbers are done, and {note} says {text[:40]!r}: write end["next"].')
+        for done in (3, 4):
+            made.commit({"next": done})
+            if (elsewhere / note).exists():
+                raise Wrong(
+                    f"The note is in Python's own folder: write Path(self.path) / {note!r}."
+                )
+            if not file.exists():
+                raise Wrong(f"There is no note {note} after `commit(end)`: write it there.")
+            text = file.read_text().strip()
+            if text != str(done):
+                raise Wrong(
+                    f"{done} numbers are done, and {note} says {text[:40]!r}: write "
+                    'end["next"], in place of what it said before.'
+                )
         if _read(made, None) != first:
-            raise Wrong(f"After `commit`, `read` gives other rows: it must not look at {note}.")
+            raise Wrong(f"After `commit`, `read` gives other rows: nothing must look at {note}.")
 
 
 def _read(reader: Any, note: Path | None) -> list[Any]:
     """The rows of one batch; nothing may write the `note` on the way."""
-    rows: list[Any] = []
-    parts = reader.partitions({"next": 0}, {"next": 3})
-    for name, steps in (("partitions", ()), ("read", parts)):
-        for part in steps:
-            rows += reader.read(part)
+    start, found = reader.initialOffset(), list[Any]()
+    steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+        ("latestOffset", lambda _: reader.latestOffset(start, ReadAllAvailable())),
+        ("partitions", lambda _: reader.partitions(start, {"next": 3})),
+        ("read", lambda parts: [row for part in parts for row in reader.read(part)]),
+    )
+    for name, step in steps:
+        found = step(found)
         if note and note.exists():
             raise Wrong(f"`{name}` has written the note {note.name}: write it in `commit` only.")
-    return rows
+    return found
