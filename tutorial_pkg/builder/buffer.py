@@ -29,9 +29,10 @@ class Buffer:
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; or the value, if there is one column.
 
-        Whatever has names is matched by them, including a named tuple with the columns' names. A
-        dict may be used again for the next row; lists, dicts and bytearrays in a row must stay as
-        they are until `fill` returns, and so must the memory of a record batch.
+        Whatever has names is matched by them, including a named tuple with the columns' names; a
+        `Row` with two equal names, as after a join, is an error. A dict may be used again for the
+        next row; lists, dicts and bytearrays in a row must stay as they are until `fill` returns,
+        and so must the memory of a record batch.
 
         Values must be what the column holds; nothing is guessed: an `int` for LONG or DOUBLE, a
         `str` for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's
