@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from pyspark.sql.types import StructType
 
 from tutorial_pkg import KafkaDataSource
@@ -288,5 +289,28 @@ def test_a_refusal_behind_records_is_read_on_from_behind_them(
 def test_a_partition_that_ends_before_the_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_off = [Event(3)], [Event(4, "_PARTITION_EOF")]
     with pytest.raises(LookupError, match="from offset 4, but it ends at 4 now"):
-        read(monkeypatch, Played(*cut_off))
-    assert read(monkeypatch, Played(*cut_off), "false") == [3]
+        read(monkeypatch, Played(*cut_off, holds=(0, 4)))
+    assert read(monkeypatch, Played(*cut_off, holds=(0, 4)), "false") == [3]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_broker_that_is_behind_the_leader_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """A follower, or a leader from an election, takes the end for an earlier one at first."""
+    behind = [Event(3), Event(4, "_PARTITION_EOF")], [], [Event(4), Event(9)]
+    assert read(monkeypatch, Played(*behind), fails) == [3, 4, 9]
+
+
+@pytest.mark.parametrize("code", [78, 9, 56, 74, 75, 13])
+def test_what_brokers_say_after_an_election_passes(code: int) -> None:
+    """78: the new leader does not know yet where its partition ends."""
+    answers = [KafkaException(KafkaError(code)), "answer"]
+
+    def ask() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, KafkaException):
+            raise answer
+        return answer
+
+    assert Brokers.of_source(values()).patiently(ask, lambda: None) == "answer"

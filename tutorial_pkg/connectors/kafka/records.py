@@ -86,7 +86,7 @@ class Records:
         error = event.error()
         name = error.name()
         if name == "_PARTITION_EOF":
-            self._at_the_end(event.offset())
+            self._at_the_end(event)
         elif name == "_AUTO_OFFSET_RESET":
             self._deleted()
         elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"):
@@ -95,18 +95,30 @@ class Records:
             self._brokers.note(error)
             self._brokers.raise_refusal()
 
-    def _at_the_end(self, offset: int) -> None:
-        """Behind the last record may be some that nobody sees: marks of a transaction."""
-        if offset < self._end:
-            self._lost(f"it ends at {offset} now", self._end)
-        self._position = self._end
+    def _at_the_end(self, event: Any) -> None:
+        """Behind the last record may be some that nobody sees: marks of a transaction.
 
-    def _deleted(self) -> None:
+        A follower may be behind, and a leader that was just elected takes the end for an earlier
+        one; the client asks them for more by itself.
+        """
+        if event.offset() >= self._end:
+            self._position = self._end
+        elif (end := self._held()[1]) < self._end:
+            self._lost(f"it ends at {end} now", self._end)
+        else:
+            self._brokers.note(event.error())
+
+    def _held(self) -> tuple[int, int]:
+        """Where the partition begins and ends, as its leader says."""
         place = TopicPartition(self._partition.topic, self._partition.number)
         first, end = self._brokers.patiently(
             lambda: self._consumer.get_watermark_offsets(place, timeout=self._brokers.ask_seconds),
             lambda: None,
         )
+        return first, end
+
+    def _deleted(self) -> None:
+        first, end = self._held()
         if first > self._position:
             self._lost(f"it begins at {first} now", min(first, self._end))
         elif end < self._position:  # cut, by the election of a leader that had not all of it
