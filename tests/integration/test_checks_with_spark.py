@@ -32,7 +32,21 @@ def wide(spark: SparkSession) -> DataFrame:
         (lambda wide: wide.limit(7_000).coalesce(2), "limit() collects all rows"),
         (lambda wide: wide.orderBy("item").coalesce(2), "has an Exchange"),
         (lambda wide: wide.where("item < '4'").coalesce(2), "all 8000 of `wide`"),
-        (lambda wide: wide.sparkSession.range(0, 8_000, 1, 2), "begin with wide"),
+        (
+            lambda wide: wide.sparkSession.range(0, 8_000, 1, 2).selectExpr("id AS item"),
+            "begin with wide",
+        ),
+        (lambda wide: wide.hint("coalesce", 2), "✓ Eight partitions became two"),
+        (lambda wide: wide.coalesce(4).coalesce(2), "✓ Eight partitions became two"),
+        (lambda wide: wide.coalesce(2).drop("item"), "The columns are []"),
+        (lambda wide: wide.coalesce(2).selectExpr("item", "1"), "The columns are ['item', '1']"),
+        (lambda wide: wide.coalesce(2).selectExpr("'one' AS item"), "has 1 different items"),
+        (
+            lambda wide: (
+                wide.sparkSession.range(0, 8_000, 1, 4).selectExpr("id AS item").coalesce(2)
+            ),
+            "begin with wide",
+        ),
     ],
 )
 def test_02_2(

@@ -62,6 +62,35 @@ class InBatches(Counted, DataSourceArrowWriter):
         return super().write(rows)
 
 
+class TotalInWrite(Counted):
+    """Two tasks at once would overwrite each other's sum."""
+
+    def write(self, iterator: Iterator[Row]) -> Any:
+        message, file = super().write(iterator), Path(self.folder, "total.txt")
+        file.write_text(str(message.lines + int(file.read_text() if file.exists() else 0)))
+        return message
+
+    def commit(self, messages: list[Any]) -> None: ...
+
+
+class EachItemOnce(Counted):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        return super().write(iter({*iterator}))
+
+
+class NeedsARow(Counted):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        with open(f"{self.folder}/data.{TaskContext.get().partitionId()}.csv", "a") as file:
+            for count, row in enumerate(iterator, 1):  # noqa: B007
+                print(row.item, file=file)
+        return Wrote(count)
+
+
+class OfTheLastBatch(InBatches):
+    def write(self, iterator: Iterator[Any]) -> Any:
+        return [super(OfTheLastBatch, self).write(iter([batch])) for batch in iterator][-1]
+
+
 RETURN, SUM = "return Wrote(lines)", "sum(message.lines for message in messages)"
 IN_SELF = (("return Wrote(lines)", "self.count += lines; return Wrote(lines)"), (SUM, "self.count"))
 FILES = 'sum(len(file.read_text().split()) // 2 for file in Path(self.folder).glob("data.*"))'
@@ -88,7 +117,16 @@ test_02_1 = tried(
     (writer(("str(total)", 'f"{total} lines"')), "a plain number is wanted"),
     (writer((SUM, "len(messages)")), "the number of messages"),
     (writer((SUM, "sum({message.lines for message in messages})")), "the files hold 60"),
-    (writer(("write_text(str(total))", 'open("a").write(str(total))')), "total.txt says 6060"),
+    (writer(("write_text(str(total))", 'open("a").write(str(total))')), "total.txt says 6050"),
     (writer((SUM, "messages[-1].lines")), "the lines of one task"),
     (writer(("in messages)", "in messages + messages)")), "total.txt says 120, the files hold 60"),
+    (writer(("messages: list[Any])", "messages: list[Any], batchId: int = 0)")), "✓ 3 tasks"),
+    (writer(("messages: list[Any])", "*given: Any)"), ("in messages", "in given[0]")), "✓ 3 tasks"),
+    (TotalInWrite, "total.txt is there before `commit`"),
+    (writer((SUM, FILES)), "total.txt says 60: write the sum of these messages"),
+    (writer((SUM, "60")), "of two tasks, of 25 lines each, total.txt says 60"),
+    (EachItemOnce, "The tasks reported [9, 9, 9], and had [10, 25, 25] rows"),
+    (NeedsARow, "A task may have no rows, and then `write` raised UnboundLocalError"),
+    (OfTheLastBatch, "total.txt says 39, the files hold 60"),
+    (writer(("item}\\n", "item}")), "and end each with a newline"),
 )

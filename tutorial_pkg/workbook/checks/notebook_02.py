@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -21,7 +22,7 @@ from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 from tutorial_pkg.workbook.number_files import sink_of
 
 Writer = Callable[[str], DataSourceWriter]
-PARTS = [[Row(item=f"item {number}") for number in range(count)] for count in (10, 25, 25)]
+PARTS = [[Row(item=f"item {number % 9}") for number in range(count)] for count in (10, 25, 25)]
 
 
 @exercise("class MyWriter(DataSourceWriter)", base=DataSourceWriter)
@@ -30,23 +31,31 @@ def check_02_1(answer: type[DataSourceWriter]) -> str:
 
     It is tried in this process, and then, where a Spark session is active, in a real job.
     """
-    parameters = inspect.signature(answer.commit).parameters
-    if len(parameters) != 2:
-        raise Wrong(f"`commit` takes {', '.join(parameters)}: in a batch job there is no batchId.")
+    signature = inspect.signature(answer.commit)
+    try:
+        signature.bind("self", "messages")
+    except TypeError:
+        names = ", ".join(signature.parameters)
+        raise Wrong(f"`commit` takes {names}: in a batch job there is no batchId.") from None
     praise = _tried(answer)
     _in_a_job(answer)
+    _other_tasks(answer)
     return praise
 
 
 def _tried(answer: Writer) -> str:
     with scratch() as folder:
         writer = answer(str(folder))
-        in_batches = isinstance(writer, DataSourceArrowWriter)
-        messages = written(writer, [*map(_batch, PARTS)] if in_batches else PARTS)
+        messages = written(writer, _parts_for(writer))
         for message in messages:
             if not isinstance(message, WriterCommitMessage):
                 kind = "nothing" if message is None else type(message).__name__
                 raise Wrong(f"`write` returned {kind}: it must return Wrote(count).")
+        if (folder / "total.txt").exists():
+            raise Wrong(
+                "total.txt is there before `commit`: tasks that write it at once overwrite each "
+                "other's sum. Let `commit` write it."
+            )
         try:
             writer.commit(messages)
         except AttributeError as error:
@@ -55,17 +64,46 @@ def _tried(answer: Writer) -> str:
                 "copy: return it in the message, and add up `messages`."
             ) from None
         total, files = _total(folder)
-        writer.commit(messages)
-        if _total(folder)[0] != total:
-            raise Wrong("Called again, `commit` has written another total: open it with 'w'.")
-    reported = [getattr(message, "lines", None) for message in messages]
-    if reported != [len(part) for part in PARTS]:
-        raise Wrong(f"The tasks reported {reported}: return Wrote(count), and add up these.")
+        reported, had = (
+            [getattr(message, "lines", None) for message in messages],
+            [*map(len, PARTS)],
+        )
+        if reported != had:
+            raise Wrong(
+                f"The tasks reported {reported}, and had {had} rows: write each row, return "
+                "Wrote(count), and add up these."
+            )
     return f"{files} tasks reported, and the total is what the files hold: {total}."
 
 
-def _batch(rows: Sequence[Row]) -> list[pa.RecordBatch]:
-    return [pa.RecordBatch.from_pylist([row.asDict() for row in rows])]
+def _parts_for(writer: DataSourceWriter) -> list[Any]:
+    """Rows; or batches, two for each task, as with more rows than go into one."""
+    if not isinstance(writer, DataSourceArrowWriter):
+        return PARTS
+    return [[_batch(rows[:7]), _batch(rows[7:])] for rows in PARTS]
+
+
+def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([row.asDict() for row in rows])
+
+
+def _other_tasks(answer: Writer) -> None:
+    """A second job in the same folder, of two tasks, and one of a task without rows."""
+    with scratch() as folder:
+        writer = answer(str(folder))
+        messages = written(writer, _parts_for(writer))
+        writer.commit(messages)
+        writer.commit(messages[1:])
+        text = (folder / "total.txt").read_text().strip()
+        if text != "50":
+            raise Wrong(
+                "Called again, for the messages of two tasks, of 25 lines each, total.txt says "
+                f"{text}: write the sum of these messages, with 'w'."
+            )
+        try:
+            written(writer, [[]])
+        except Exception as error:
+            raise Wrong(f"A task may have no rows, and then `write` raised {told(error)}") from None
 
 
 def _in_a_job(answer: Writer) -> None:
@@ -100,7 +138,10 @@ def _total(folder: Path) -> tuple[int, int]:
         raise Wrong(f"total.txt says {text[:60]!r}: a plain number is wanted.")
     total = int(text)
     if total != sum(lines):
-        other = f"total.txt says {total}, the files hold {sum(lines)}: count each line once."
+        other = (
+            f"total.txt says {total}, the files hold {sum(lines)}: count each line once, and end "
+            "each with a newline."
+        )
         raise Wrong(_symptoms(total, lines).get(total, other))
     return total, len(files)
 
@@ -121,6 +162,8 @@ def check_02_2(answer: DataFrame) -> str:
     if not isinstance(answer, DataFrame):
         kind = type(answer).__name__
         raise Wrong(f"A DataFrame is wanted, this is {kind}: write nothing, only plan.")
+    if answer.columns != ["item"]:
+        raise Wrong(f"The columns are {answer.columns}: those of `wide` are wanted, only `item`.")
     plan = answer._jdf.queryExecution().executedPlan().toString()
     partitions = answer.rdd.getNumPartitions()
     if "Limit" in plan:
@@ -131,8 +174,11 @@ def check_02_2(answer: DataFrame) -> str:
         )
     if partitions != 2:
         raise Wrong(f"It makes a file for each partition: {partitions}. Two are wanted.")
-    if "Coalesce" not in plan:
+    if "Coalesce" not in plan or "splits=8" not in plan:
         raise Wrong("Its two partitions are not those of `wide` put together: begin with wide.")
     if answer.count() != 8000:
         raise Wrong(f"It has {answer.count()} rows: all 8000 of `wide` must be there.")
+    different = answer.distinct().count()
+    if different != 8000:
+        raise Wrong(f"It has {different} different items: all 8000 of `wide` must be there.")
     return "Eight partitions became two, and no row was moved."
