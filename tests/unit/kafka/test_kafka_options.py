@@ -191,6 +191,10 @@ class Event:
     def name(self) -> str | None:
         return self._error
 
+    def __getattr__(self, name: str) -> Any:
+        """`str()`, as a method of that name would hide the type."""
+        return {"str": lambda: "broken"}[name]
+
     def offset(self) -> int:
         return self._offset
 
@@ -314,3 +318,13 @@ def test_what_brokers_say_after_an_election_passes(code: int) -> None:
         return answer
 
     assert Brokers.of_source(values()).patiently(ask, lambda: None) == "answer"
+
+
+@pytest.mark.parametrize("error", ["_NOT_IMPLEMENTED", "_BAD_MSG", "_BAD_COMPRESSION"])
+def test_records_that_the_client_cannot_read_end_the_query(
+    monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    """It goes on behind those of a form it does not know, or one whose mark of it is broken."""
+    heard = [Event(3), Event(4, error), Event(9)]
+    with pytest.raises(RuntimeError, match="partition `a-0` from offset 4 cannot be read: broken"):
+        read(monkeypatch, Played(heard), "false")

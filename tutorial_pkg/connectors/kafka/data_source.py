@@ -67,8 +67,8 @@ class KafkaDataSource(Format):
     Errors: `ImportError` without the client; `ValueError` for an option or a column;
     `PermissionError` when the brokers refuse; `TimeoutError` when they are away for longer than
     `kafkaConsumer.pollTimeoutMs`, in writing `kafka.delivery.timeout.ms` (120000 milliseconds);
-    `LookupError` for topics and records that are not there; `RuntimeError` with the name of a topic
-    that did not take all records.
+    `LookupError` for topics and records that are not there; `RuntimeError` for records that the
+    client cannot read, and with the name of a topic that did not take all records.
 
     After Spark's own source and sink, and Hazelcast Jet's `KafkaSources` and `KafkaSinks`.
     """

@@ -18,6 +18,10 @@ BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_RECORDS, MOST_RECORDS = 500, 20_000
 WAIT_SECONDS = 0.2
 
+# The client goes on behind such records: of a form that it does not know (or so it seems, as no sum
+# guards the byte that says which), with a wrong sum, or that it cannot unpack.
+UNREADABLE = {"_NOT_IMPLEMENTED", "_BAD_MSG", "_BAD_COMPRESSION"}
+
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 # Those of Spark's own consumers where the client's defaults are others.
@@ -87,6 +91,11 @@ class Records:
         name = error.name()
         if name == "_PARTITION_EOF":
             self._at_the_end(event)
+        elif name in UNREADABLE:
+            raise RuntimeError(
+                f"records of partition `{self._partition.name}` from offset {event.offset()} "
+                f"cannot be read: {error.str()}"
+            )
         elif name == "_AUTO_OFFSET_RESET":
             self._deleted()
         elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"):
