@@ -30,7 +30,10 @@ class KafkaDataSource(Format):
         partition or topic deleted, or made again: it has another id then), the query ends, or with
         `failOnDataLoss` false warns in Spark's log, and goes on with what there is. It is not
         noticed when a partition lost its last records (an unclean election of its leader) and has
-        used their offsets again before the query looks.
+        used their offsets again before the query looks. Nor, where brokers give topics no ids
+        (Kafka before 2.8, some that only speak its protocol), when a topic was made again and has
+        grown past the query's offsets; when they begin to give them, all topics count as made
+        again: start with a new checkpoint, and the old one's offsets as `startingOffsets`.
 
     Reading needs one of `subscribe`, `subscribePattern` and `assign`.
 
@@ -41,7 +44,8 @@ class KafkaDataSource(Format):
 
     Schema: key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP,
     timestampType INT (0 when the record was made, 1 when the broker had it, -1 none); with
-    `includeHeaders` headers ARRAY<STRUCT<key: STRING, value: BINARY>>, null where there is none.
+    `includeHeaders` headers ARRAY<STRUCT<key: STRING, value: BINARY>>, null where there is none. Of
+    a header's key that holds a NUL, the client hands over what is before it.
 
     Writing, with `writeStream` in the output mode append:
 
