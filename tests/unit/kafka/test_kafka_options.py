@@ -49,6 +49,10 @@ def values(**options: str) -> OptionValues:
             {"subscribe": "a", "startingOffsets": '{"a": {"0": 3}, "a": {"1": 5}}'},
             "`startingOffsets` must be",
         ),
+        (
+            {"subscribe": "a", "startingOffsets": '{"a": {"0": 3, "00": 5}}'},
+            "`startingOffsets` must",
+        ),
         ({"subscribe": "a", "endingOffsets": "earliest"}, "`endingOffsets` must be latest, or"),
         ({"subscribe": "a", "endingOffsets": '{"a": {"0": -2}}'}, "`endingOffsets` must be latest"),
         ({"subscribe": "a", "maxOffsetsPerTrigger": "0"}, "must be 1 or more, got '0'"),

@@ -68,7 +68,12 @@ def _places(text: str, least: int) -> Places:
         raise ValueError
     if not all(type(at) is int and at >= least for each in read.values() for at in each.values()):
         raise ValueError
-    return {topic: {int(number): at for number, at in each.items()} for topic, each in read.items()}
+    places = {
+        topic: {int(number): at for number, at in each.items()} for topic, each in read.items()
+    }
+    if any(len(places[topic]) < len(each) for topic, each in read.items()):  # "0" and "00"
+        raise ValueError
+    return places
 
 
 CLIENT = Option(
