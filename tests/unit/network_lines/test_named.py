@@ -404,6 +404,35 @@ def test_names_are_forgotten_but_not_while_they_are_connected(tmp_path) -> None:
     log.close()
 
 
+@pytest.mark.parametrize("ports", [("1", "1"), ("1", "2")])
+def test_a_name_that_was_forgotten_keeps_what_it_has_sent_since(tmp_path, ports) -> None:
+    """The log still has its position of before, which must not count as the newer one."""
+    now = [0.0]
+
+    def logs() -> dict[str, SegmentWriter]:
+        return {port: SegmentWriter(tmp_path / port) for port in ("1", "2")}
+
+    def send(port: str, position: int) -> None:
+        def write(senders: Any) -> None:
+            opened[port].append(with_note(b"a\n", {"senders": senders}), 1, 0)
+
+        names.append(opened[port], "host-7", None, str(position), write)
+
+    opened = logs()
+    names = Names(opened.values(), 100, lambda: now[0])
+    for position in range(50):
+        send(ports[0], position)
+    now[0] = 500.0
+    assert names.begin("host-7", None).position == "null"
+    send(ports[1], 3)
+    for log in opened.values():
+        log.close()
+    opened = logs()
+    assert Names(opened.values(), 100, lambda: now[0]).begin("host-7", None).position == "3"
+    for log in opened.values():
+        log.close()
+
+
 def test_a_silent_sender_is_written_down_before_it_would_be_forgotten(start, wait_for_sign) -> None:
     running = start(forget_seconds=100)
     with exchange(running) as sender:

@@ -27,7 +27,8 @@ class Sender:
     """Where a sender stands: `position` is JSON of its own that only it understands.
 
     `client` is who its certificate said it was, `seen` when it sent last, in seconds since 1970.
-    Of two entries for one name, the one with the higher `count` is newer.
+    Of two entries for one name, the one with the higher `count` is newer: all names share one
+    count, so it goes on for a name that was forgotten, and whose older entries may be in a log.
     """
 
     position: str = "null"
@@ -49,6 +50,7 @@ class Names:
         self._lock = threading.Lock()
         self._active: set[str] = set()
         self._known: dict[str, Sender] = {}
+        self._count = 0
         for log in logs:
             self._read(log)
 
@@ -88,8 +90,8 @@ class Names:
     ) -> None:
         """Have `write(senders)` put lines into `log` with the position behind them."""
         with self._lock:
-            count = self._known.get(name, Sender()).count + 1
-            moved = {name: Sender(position, client, self._clock(), count)}
+            self._count += 1
+            moved = {name: Sender(position, client, self._clock(), self._count)}
             write(_to_json({**self._all_for(log), **moved}))
             self._known.update(moved)
 
@@ -136,6 +138,7 @@ class Names:
         for _, payload in newest_frames(log.directory, log.end):
             for name, fields in split(payload)[1].get("senders", {}).items():
                 found = Sender(**fields)
+                self._count = max(self._count, found.count)
                 if found.count > self._known.get(name, Sender()).count:
                     self._known[name] = found
 
