@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -51,7 +53,7 @@ from tutorial_pkg.testing.queries import (
     forget_last_commit,
     offsets,
 )
-from tutorial_pkg.testing.sink_trial import spread, without_repeats
+from tutorial_pkg.testing.sink_trial import Onlooker, spread, without_repeats
 from tutorial_pkg.testing.source_promises import went_back
 from tutorial_pkg.testing.trap import ToldToRaise, Trap, some_of
 from tutorial_pkg.testing.trial import Trial
@@ -308,10 +310,10 @@ class Life:
         pass
 
 
-def examined(*broken: Exception | None, **said: object) -> list[Verdict]:
+def examined(*broken: BaseException | None, **said: object) -> list[Verdict]:
     """The verdicts when the promises `p0`, `p1` … end with these errors."""
 
-    def trying(error: Exception | None) -> Callable[[object], None]:
+    def trying(error: BaseException | None) -> Callable[[object], None]:
         def try_it(life: object) -> None:
             if error:
                 raise error
@@ -354,6 +356,19 @@ def test_an_error_of_the_trial_itself_is_in_the_report() -> None:
     assert right.mark == "✓"
 
 
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit])
+def test_an_error_that_is_no_exception_is_in_the_report(kind: type[BaseException]) -> None:
+    """As some clients raise when their server has died."""
+    wrong, right = examined(kind(), None)
+    assert (wrong.mark, wrong.seen) == ("✗", f"the trial ended with {kind.__name__}")
+    assert right.mark == "✓"
+
+
+def test_an_interruption_ends_the_examination() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        examined(KeyboardInterrupt(), None)
+
+
 def test_a_mistake_in_the_call_is_raised() -> None:
     with pytest.raises(Mistake, match="no column"):
         examined(Mistake("no column"))
@@ -364,6 +379,25 @@ def test_an_error_of_what_describes_names_the_function() -> None:
         raise FileNotFoundError("rows.json")
     told = "`read` raised FileNotFoundError: rows.json"
     assert str(broken.value) == told
+
+
+def test_an_error_of_what_describes_need_be_no_exception() -> None:
+    with pytest.raises(Broken) as broken, Trial.blamed(Mock(), "feed"):
+        raise asyncio.CancelledError
+    assert str(broken.value) == "`feed` raised CancelledError"
+
+
+def test_an_onlooker_tells_whatever_has_ended_it() -> None:
+    """What it had seen before would count as all there was to see."""
+    error, raised = SystemExit(), threading.Event()
+
+    def read() -> list[object]:
+        raised.set()
+        raise error
+
+    with Onlooker(Mock(read=read)) as onlooker:
+        assert raised.wait(60)
+    assert onlooker.error is error
 
 
 def test_the_remedy_is_for_who_wrote_it() -> None:
