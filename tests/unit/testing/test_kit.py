@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -71,8 +72,20 @@ def test_the_page_on_formats_has_every_promise_as_it_is() -> None:
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
 def test_a_promise_says_what_it_means_how_it_is_tried_and_what_to_do(promise) -> None:
-    for text in (promise.sentence, promise.how, promise.remedy):
+    for text in (promise.sentence, promise.how, promise.remedy, promise.built or promise.remedy):
         assert text.endswith("."), text
+
+
+# What only those have who write the classes themselves.
+OF_CLASSES = (
+    r"latestOffset|getDefaultReadLimit|initialOffset|SupportsTrigger|stream(Reader|Writer)|__init__"
+    r"|TaskContext|\bself\b|`(partitions|stop|write)`"
+)
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
+def test_a_builders_user_is_told_of_nothing_that_only_classes_have(promise) -> None:
+    assert not re.search(OF_CLASSES, promise.built or promise.remedy)
 
 
 def test_rows_that_came_once_are_right() -> None:
