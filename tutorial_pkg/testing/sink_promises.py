@@ -155,6 +155,19 @@ def equal_rows(trial: SinkTrial) -> None:
 
 
 @promise(
+    "What a row holds does not depend on the time zone of the machine that writes it.",
+    "A `datetime` comes without a zone: it is the local time of the process that writes. Give it "
+    "its zone (`value.astimezone(UTC)`) before you make a text or a number of it.",
+    needs="python types",
+)
+def any_zone(trial: SinkTrial) -> None:
+    """Processes that believe to be in Nepal write some rows; every column is compared."""
+    trial.look_inside()
+    with trial.far_zone():
+        trial.works(when="in another time zone")
+
+
+@promise(
     "A repeated batch has its effect once.",
     "After a crash Spark repeats a batch that the sink may have committed. Remember, together with "
     "the rows, which batch of which query is done, and skip it; or write where a repetition "
@@ -407,6 +420,7 @@ SINK_PROMISES: list[Promise[SinkTrial]] = [
     nulls,
     empty_text,
     equal_rows,
+    any_zone,
     repeated_batch,
     failed_batch,
     no_rubbish,
