@@ -172,6 +172,17 @@ class floats(Files):
             return [tuple(int(float(v)) if type(v) is int else v for v in row) for row in rows]
 
 
+class swapped(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Its INT and its LONG column are each other's."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            rows = super().taken(iterator)
+            return [(text, flag, large, small, *rest) for text, flag, small, large, *rest in rows]
+
+
 class whole_batches(Files):
     class stream_writer(Writer):
         """Publishes what each task wrote by itself."""
