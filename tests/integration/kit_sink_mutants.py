@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,7 +49,11 @@ class Writer(DataSourceStreamWriter):
         return Staged(query, file)
 
     def taken(self, iterator: Iterator[Row]) -> Rows:
-        return [tuple(row) for row in iterator]
+        return [tuple(map(self.kept, row)) for row in iterator]
+
+    def kept(self, value: Any) -> Any:
+        """A time with its zone: Spark hands it over as the local one of the task's process."""
+        return value.astimezone(UTC) if isinstance(value, datetime) else value
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         self.connect()
@@ -167,6 +172,17 @@ class floats(Files):
             return [tuple(int(float(v)) if type(v) is int else v for v in row) for row in rows]
 
 
+class swapped(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Its INT and its LONG column are each other's."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            rows = super().taken(iterator)
+            return [(text, flag, large, small, *rest) for text, flag, small, large, *rest in rows]
+
+
 class whole_batches(Files):
     class stream_writer(Writer):
         """Publishes what each task wrote by itself."""
@@ -242,6 +258,14 @@ class equal_rows(Files):
 
         def rows_of(self, messages: Sequence[Any]) -> Rows:
             return list({row[0]: row for row in super().rows_of(messages)}.values())
+
+
+class any_zone(Files):
+    class stream_writer(Writer):
+        """Keeps a time as it comes; it is right where all processes have the same zone."""
+
+        def kept(self, value: Any) -> Any:
+            return value
 
 
 class repeated_batch(Files):

@@ -15,9 +15,9 @@ from typing import Any
 from pyspark import cloudpickle
 
 from tutorial_pkg.builder.retries import NONE, Retries
+from tutorial_pkg.core.errors import NOT_THEIRS
 
 Function = Callable[..., Any]
-NOT_THEIRS = (KeyboardInterrupt, GeneratorExit)  # come from outside, whatever a function does
 
 _log = logging.getLogger(__name__)
 

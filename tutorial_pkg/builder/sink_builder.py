@@ -30,7 +30,8 @@ from pyspark.sql.types import (
 from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
 from tutorial_pkg.builder.declaration import Declaration, State
-from tutorial_pkg.builder.functions import NOT_THEIRS, Functions, closing_with, ran
+from tutorial_pkg.builder.functions import Functions, closing_with, ran
+from tutorial_pkg.core.errors import NOT_THEIRS
 from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
 from tutorial_pkg.core.worker import settle, task_property, this_task
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+# What comes from outside, whatever a user's function does; all else that it raises is its error.
+NOT_THEIRS = (KeyboardInterrupt, GeneratorExit)
+
 # The line behind a Python stack trace, whose own lines are indented: `module.Class: text`.
 _PYTHON = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*?(?:[\w<>]+\.)*(\w+(?:: .*)?)$", re.M

@@ -121,7 +121,7 @@ def _hand_over(peeked: Peeked, to: Callable[[Peeked], object]) -> None:
     """An error in a function of the user's is told, and silences no other peek."""
     try:
         to(peeked)
-    except Exception:
+    except BaseException:  # in this thread no interruption comes from outside
         _log.exception("peek(%r): its `to` failed for %s", peeked.name, peeked)
 
 

@@ -17,9 +17,10 @@ or how to see what is in a sink. Then
     print(examine_source(my_source, SparkSession.builder.getOrCreate()))
 
 tries each promise on a real query, some of them in drivers that are killed, and prints what it
-found, what is broken first: ✗ broken, with what was seen, what to do, and what else is broken for
-the same reason; ! advice that is not followed; ✓ kept; – not claimed, with the reason. In a
-notebook the report is a table. A sink, here Spark's own parquet:
+found, what is broken first: ✗ broken, with what was seen, what to do, and what else ended with the
+same error, or hung; ! advice that is not followed; ✓ kept; – not claimed, with the reason. One
+mistake may break several promises, each in its own way, and each is told then: mend one, usually
+the first, and examine again. In a notebook the report is a table. A sink, here Spark's own parquet:
 
     from pyspark.sql import SparkSession
     from tutorial_pkg.testing import StreamSink, examine_sink
@@ -58,9 +59,12 @@ Most of it works from outside: with Spark's own formats and other people's, of P
 Some promises take a look inside, and are tried on classes in Python only: what rows a reader hands
 on, and what becomes of an error or a crash at any line of `read` or `commit`. The kit runs on one
 machine, for it kills drivers and looks at processes, in a session in which no other query runs.
-What it cannot know: what a power failure takes that `kill -9` does not, what a second attempt of a
-task does beside the first one (a local Spark has no speculation), what happens under loads that it
-does not make, and whether a promise that held in these trials holds in the next one.
+What it does not examine: in which order the rows of a split come (only that it is the same one when
+a batch is read again), and what becomes of an offset beyond what the source has, as after a server
+was restored. What it cannot know: what a power failure takes that `kill -9` does not, what a second
+attempt of a task does beside the first one (a local Spark has no speculation), what a driver that
+was given up for dead still does beside the new one, what happens under loads that it does not make,
+and whether a promise that held in these trials holds in the next one.
 """
 
 from tutorial_pkg.testing.described import LIMIT, Server, StreamSink, StreamSource

@@ -13,6 +13,11 @@ from tutorial_pkg.testing.trial import HELD, Trial
 
 UNKNOWN = "noSuchOption"
 BATCHES = 7  # in which a process must not grow
+DECLARED = "Declare options with `.option`: the builder refuses all others."
+CLOSES = (
+    "Close in `destroy` or `close` what `create` or `connect` opened, and what another function "
+    "opens before it returns."
+)
 MOST_A_BATCH = Size(0.5, 0.5, 4)  # that a process may grow with each
 
 
@@ -38,6 +43,7 @@ def must_leave_no_process(trial: Trial) -> None:
     "No port and no file stays open when the query has stopped.",
     "The workers of tasks live on, and with them what `read` or `write` opened: close it there, "
     "with `with` or `finally`.",
+    built=CLOSES,
 )
 def nothing_open(trial: Trial) -> None:
     """Ports of Spark's Python processes, and open files in the connector's folder, are sought."""
@@ -52,6 +58,7 @@ def nothing_open(trial: Trial) -> None:
     "Make in `__init__`, or when it is first needed, what is needed again; close what you open; "
     "and keep no list of what has passed.",
     needs="seen",
+    built=f"{CLOSES} Keep no list of what has passed.",
 )
 def steady(trial: Trial) -> None:
     """Many small batches; before and after them Spark's Python processes are measured."""

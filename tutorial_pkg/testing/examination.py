@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
+from tutorial_pkg.core.errors import NOT_THEIRS
 from tutorial_pkg.testing.described import DescribeSink, DescribeSource, StreamSink, StreamSource
 from tutorial_pkg.testing.driver import Drivers, NewSession
 from tutorial_pkg.testing.promise import (
@@ -22,6 +23,7 @@ from tutorial_pkg.testing.promise import (
     NotTried,
     Promise,
     check_names,
+    plain,
 )
 from tutorial_pkg.testing.report import ADVICE, BROKEN, KEPT, NOT_CLAIMED, Report, Verdict
 from tutorial_pkg.testing.sink_promises import SINK_PROMISES
@@ -117,11 +119,11 @@ class Examination(Generic[T]):
         except Broken as broken:
             self._end_life()
             return broken
-        except (Mistake, NotTried):
+        except (Mistake, NotTried, *NOT_THEIRS):
             raise
-        except Exception as error:  # of whatever kind: the report on the other promises is worth it
+        except BaseException as error:  # of any kind: the report on the others is worth it
             self._end_life()
-            text = f"the trial ended with {type(error).__name__}: {error}"
+            text = f"the trial ended with {plain(error)}"
             return Broken(text, "Look at what you described, and at what the query did.", text)
         return None
 

@@ -42,6 +42,11 @@ class MachineTooSlow(Exception):
     """Spark gave up waiting for a process of its own; that says nothing about the connector."""
 
 
+def plain(error: BaseException) -> str:
+    """`KeyError: 'id'`, and just the name where there is no text."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
 # Spark waits ten seconds for a worker, and cannot be told to wait longer.
 _WORKER_LATE = re.compile("Python worker (failed )?to connect back")
 

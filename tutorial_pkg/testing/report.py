@@ -35,7 +35,8 @@ class Verdict:
 class Report:
     """All verdicts on `subject`, which took `seconds`.
 
-    Shown, what is broken comes first, with what follows from it below.
+    Shown, what is broken comes first, and below it what ended with the same error, or hung, too.
+    What else follows from a mistake is told by itself: mend one, usually the first, and try again.
     """
 
     subject: str
@@ -44,7 +45,7 @@ class Report:
 
     @property
     def broken(self) -> list[str]:
-        """The names of the promises that are broken, without those that follow from another one."""
+        """The names of the promises that are broken, without those that ended like another one."""
         return [verdict.name for verdict in self.verdicts if _is_root(verdict)]
 
     def __str__(self) -> str:

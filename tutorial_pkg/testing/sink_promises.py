@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
+    DECLARED,
     UNKNOWN,
     must_leave_no_process,
     must_refuse_unknown,
@@ -154,6 +155,19 @@ def equal_rows(trial: SinkTrial) -> None:
 
 
 @promise(
+    "What a row holds does not depend on the time zone of the machine that writes it.",
+    "A `datetime` comes without a zone: it is the local time of the process that writes. Give it "
+    "its zone (`value.astimezone(UTC)`) before you make a text or a number of it.",
+    needs="python types",
+)
+def any_zone(trial: SinkTrial) -> None:
+    """Processes that believe to be in Nepal write some rows; every column is compared."""
+    trial.look_inside()
+    with trial.far_zone():
+        trial.works(when="in another time zone")
+
+
+@promise(
     "A repeated batch has its effect once.",
     "After a crash Spark repeats a batch that the sink may have committed. Remember, together with "
     "the rows, which batch of which query is done, and skip it; or write where a repetition "
@@ -251,6 +265,8 @@ def new_query(trial: SinkTrial) -> None:
     "Two queries may write at the same time, or the second one is refused.",
     "Give drafts, stages and notes names that two queries do not share: the query's id is in "
     "`TaskContext`. Or let the second one fail, with an error, before it writes.",
+    built="Give drafts, stages and notes names that two queries do not share: `context.query` is "
+    "the query's id. Or let the second one fail, with an error, before it writes.",
 )
 def two_queries(trial: SinkTrial) -> None:
     """One writes three batches, and the other one as long as that takes.
@@ -288,6 +304,8 @@ def other_writers(trial: SinkTrial) -> None:
     "The output mode `complete` is refused, or each batch replaces all that was written.",
     "Spark tells it as `overwrite` in `streamWriter(schema, overwrite)`: raise `ValueError`, or "
     "replace, in `commit` and in one step.",
+    built="Where `context.overwrite` is true, replace in `commit` and in one step; or leave out "
+    "`.also_overwrite()`, and the builder refuses the mode.",
 )
 def complete_mode(trial: SinkTrial) -> None:
     """A query in this mode writes two batches, the second of which has the first one's rows too."""
@@ -345,6 +363,7 @@ def errors_told(trial: SinkTrial) -> None:
     "Compare the names of `self.options` with those that you know (Spark makes them small "
     "letters), and raise `ValueError` in `streamWriter`: a typing error in an option otherwise "
     "becomes a silent default.",
+    built=DECLARED,
     advice=True,
 )
 def unknown_option(trial: SinkTrial) -> None:
@@ -359,6 +378,8 @@ def unknown_option(trial: SinkTrial) -> None:
 @promise(
     "No process stays when the query has stopped.",
     "End what `write` or `commit` started before they return; Spark's workers live on.",
+    built="End in `destroy` what `create` started, and what another function started before it "
+    "returns; Spark's workers live on.",
 )
 def nothing_left(trial: SinkTrial) -> None:
     """The processes under Spark's JVM before all queries and after them are compared."""
@@ -399,6 +420,7 @@ SINK_PROMISES: list[Promise[SinkTrial]] = [
     nulls,
     empty_text,
     equal_rows,
+    any_zone,
     repeated_batch,
     failed_batch,
     no_rubbish,

@@ -258,7 +258,7 @@ class Onlooker:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self.views: list[frozenset[Row]] = []
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def _look(self) -> None:
         try:
@@ -266,7 +266,7 @@ class Onlooker:
                 view = frozenset(self._read())
                 if not self.views or view != self.views[-1]:
                     self.views.append(view)
-        except Exception as error:  # told by the promise, in the thread that asks
+        except BaseException as error:  # told by the promise, in the thread that asks
             self.error = error
 
     def __enter__(self) -> Onlooker:

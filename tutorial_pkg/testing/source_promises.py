@@ -15,6 +15,7 @@ import psutil
 from tutorial_pkg.core.spark_versions import HAS_LIMITS
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
+    DECLARED,
     UNKNOWN,
     must_leave_no_process,
     must_refuse_unknown,
@@ -369,6 +370,8 @@ def _leaves(offset: Any, at: str = "") -> Any:
     "Wait for what comes (a timeout on a socket or a queue, a pause between two looks), and make a "
     "look without news cheap: Spark asks `latestOffset` many times a second.",
     needs="feed",
+    built="While nothing comes, `fill` and `latest` are called many times a second: make a call "
+    "without news cheap. `fill` may wait for what comes, for a second at most.",
 )
 def idle(trial: SourceTrial) -> None:
     """All is read; then the use of a core is measured, until it was low for a second of three."""
@@ -420,6 +423,8 @@ def _burst(trial: SourceTrial, rows: int) -> None:
     "Apply the limit in `latestOffset(start, limit)`, and return it in `getDefaultReadLimit`: "
     "`end` is the first row of the next batch, whether or not the limit has cut this one.",
     needs="limit",
+    built="A batch is cut by positions: where these do not count rows, let `.bound` say where it "
+    "ends. What one `fill` adds, or a page has, is not cut: make it smaller.",
 )
 def limit(trial: SourceTrial) -> None:
     """Rows for several batches of 10 are fed at once."""
@@ -451,6 +456,8 @@ def available_now(trial: SourceTrial) -> None:
     "With `SupportsTriggerAvailableNow` Spark asks `latestOffset` again until it returns what was "
     "there at the beginning. Without it there is one batch only.",
     needs="number unread limit",
+    built="`.bound` may answer its `start` only where no row is left before `end`: for the builder "
+    "that is the end.",
 )
 def limited_available_now(trial: SourceTrial) -> None:
     """Rows for several batches of 10 wait unread, for a query with this trigger and the limit."""
@@ -479,6 +486,8 @@ def batch_read(trial: SourceTrial) -> None:
     "Keep what an offset means apart from how many tasks read: an entry for each file, port or "
     "table, not for each task. Read old entries to their end.",
     needs="number restarts other_parallelism",
+    built="`restore` gets the snapshots of all earlier instances, however many there were: each "
+    "instance takes its share of all of them.",
 )
 def other_parallelism(trial: SourceTrial) -> None:
     """The query is restarted with another parallelism, then with the first; rows are waiting."""
@@ -504,6 +513,7 @@ def errors_told(trial: SourceTrial) -> None:
     "Compare the names of `self.options` with those that you know (Spark makes them small "
     "letters), and raise `ValueError` in `schema`, for Spark 4.3 hides what `streamReader` raises "
     "behind an UnboundLocalError. A typing error in an option otherwise becomes a silent default.",
+    built=DECLARED,
     advice=True,
 )
 def unknown_option(trial: SourceTrial) -> None:
@@ -521,6 +531,8 @@ def unknown_option(trial: SourceTrial) -> None:
     "No process stays when the query has stopped.",
     "Close what you opened in the reader's `stop`, and make threads daemons and children end with "
     "their parent: Spark ends the reader's process without asking twice.",
+    built="End in `destroy` or `close` what `create` or `connect` started, and make threads "
+    "daemons and children end with their parent: Spark ends their process without asking twice.",
 )
 def nothing_left(trial: SourceTrial) -> None:
     """The processes under Spark's JVM before all queries and after them are compared."""
@@ -533,6 +545,8 @@ def nothing_left(trial: SourceTrial) -> None:
     "An offset that Spark has seen must be readable by a process that knows nothing else: write to "
     "disk, and sync, before you return it. Memory, temporary folders and `stop` do not survive.",
     needs="number restarts",
+    built="A snapshot or a position must be enough for a process that knows nothing else: memory "
+    "and temporary folders do not survive, and `destroy` is not called.",
 )
 def killed(trial: SourceTrial) -> None:
     """The query runs in drivers of its own, which die while rows come; the last one reads on."""

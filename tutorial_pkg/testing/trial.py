@@ -20,11 +20,19 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.utils import is_remote
 
-from tutorial_pkg.core.errors import last_error
+from tutorial_pkg.core.errors import NOT_THEIRS, last_error
 from tutorial_pkg.testing.described import StreamSink, StreamSource
 from tutorial_pkg.testing.driver import Driver, Drivers
 from tutorial_pkg.testing.processes import ENDING, SparkProcesses
-from tutorial_pkg.testing.promise import HANG, Broken, MachineTooSlow, Mistake, NotTried, failure
+from tutorial_pkg.testing.promise import (
+    HANG,
+    Broken,
+    MachineTooSlow,
+    Mistake,
+    NotTried,
+    failure,
+    plain,
+)
 from tutorial_pkg.testing.queries import SinkQuery, SourceQuery
 from tutorial_pkg.testing.trap import Trap
 
@@ -97,11 +105,10 @@ class Trial:
         except TimeoutError:
             self.raise_failure()  # it waited for a query that has failed
             raise
-        except (Broken, Mistake, MachineTooSlow):
+        except (Broken, Mistake, MachineTooSlow, *NOT_THEIRS):
             raise
-        except Exception as error:
-            plain = f"{type(error).__name__}: {error}"
-            text = last_error(error) if isinstance(error, PySparkException) else plain
+        except BaseException as error:
+            text = last_error(error) if isinstance(error, PySparkException) else plain(error)
             told = "If it is right, the connector has made, or taken away, what it stumbled over."
             raise Broken(
                 f"`{function}` raised {text}", told, cause=f"{function}: {type(error).__name__}"

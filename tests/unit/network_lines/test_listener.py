@@ -436,18 +436,19 @@ def test_waits_for_a_port_that_comes_free(tmp_path, free_ports, monkeypatch) -> 
     log.close()
 
 
-def test_failure_of_the_log_reaches_the_query(start, monkeypatch) -> None:
+@pytest.mark.parametrize("kind", [OSError, SystemExit])  # the second is no `Exception`
+def test_failure_of_the_log_reaches_the_query(start, monkeypatch, kind) -> None:
     running = start()
     running.listener.raise_failure()
 
     def no_room(*_: object) -> None:
-        raise OSError("no room for a frame of 2 bytes")
+        raise kind("no room for a frame of 2 bytes")
 
     monkeypatch.setattr(running.log, "append", no_room)
     with pytest.raises(ConnectionError):
         send_lines(HOST, running.port, ["not written, so not confirmed"])
     wait_until(lambda: running.listener._ports[running.port].failure, SECONDS, "the failure")
-    with pytest.raises(OSError, match="no room for a frame of 2 bytes"):
+    with pytest.raises(kind, match="no room for a frame of 2 bytes"):
         running.listener.raise_failure()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +12,14 @@ from pyspark.sql import Row
 from tutorial_pkg.observe.peek import Peeked, _Listener
 
 
-def test_a_peek_that_fails_is_told_and_silences_no_other(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", [LookupError, asyncio.CancelledError, SystemExit])
+def test_a_peek_that_fails_is_told_and_silences_no_other(
+    kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     found: list[Peeked] = []
 
     def fails(peeked: Peeked) -> None:
-        raise LookupError("no room")
+        raise kind("no room")
 
     listener = _Listener()
     listener.to = {"peek a": fails, "peek b": found.append}

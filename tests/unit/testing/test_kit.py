@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -34,9 +38,10 @@ from tutorial_pkg.testing import (
     queries,
 )
 from tutorial_pkg.testing import processes as processes_module
-from tutorial_pkg.testing.examination import Examination, chosen
+from tutorial_pkg.testing.examination import IMPATIENT, Examination, chosen
 from tutorial_pkg.testing.processes import DAEMON, SparkProcesses, open_paths
 from tutorial_pkg.testing.promise import (
+    HANG,
     MachineTooSlow,
     NothingWorks,
     NotTried,
@@ -51,10 +56,10 @@ from tutorial_pkg.testing.queries import (
     forget_last_commit,
     offsets,
 )
-from tutorial_pkg.testing.sink_trial import spread, without_repeats
+from tutorial_pkg.testing.sink_trial import Onlooker, SinkTrial, spread, without_repeats
 from tutorial_pkg.testing.source_promises import went_back
 from tutorial_pkg.testing.trap import ToldToRaise, Trap, some_of
-from tutorial_pkg.testing.trial import Trial
+from tutorial_pkg.testing.trial import SECONDS, Trial
 from tutorial_pkg.testing.values import comparable
 
 PROMISES = [*SOURCE_PROMISES, *SINK_PROMISES]
@@ -69,8 +74,20 @@ def test_the_page_on_formats_has_every_promise_as_it_is() -> None:
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
 def test_a_promise_says_what_it_means_how_it_is_tried_and_what_to_do(promise) -> None:
-    for text in (promise.sentence, promise.how, promise.remedy):
+    for text in (promise.sentence, promise.how, promise.remedy, promise.built or promise.remedy):
         assert text.endswith("."), text
+
+
+# What only those have who write the classes themselves.
+OF_CLASSES = (
+    r"latestOffset|getDefaultReadLimit|initialOffset|SupportsTrigger|stream(Reader|Writer)|__init__"
+    r"|TaskContext|\bself\b|`(partitions|stop|write)`"
+)
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
+def test_a_builders_user_is_told_of_nothing_that_only_classes_have(promise) -> None:
+    assert not re.search(OF_CLASSES, promise.built or promise.remedy)
 
 
 def test_rows_that_came_once_are_right() -> None:
@@ -301,6 +318,8 @@ def test_a_report_in_a_notebook() -> None:
 class Life:
     """Of a source that is `described`; a promise is a function that raises what it is told to."""
 
+    seconds: int
+
     def __init__(self, **said: object) -> None:
         self.described = StreamSource(**{"format": "rate", **said})
 
@@ -308,10 +327,10 @@ class Life:
         pass
 
 
-def examined(*broken: Exception | None, **said: object) -> list[Verdict]:
+def examined(*broken: BaseException | None, **said: object) -> list[Verdict]:
     """The verdicts when the promises `p0`, `p1` … end with these errors."""
 
-    def trying(error: Exception | None) -> Callable[[object], None]:
+    def trying(error: BaseException | None) -> Callable[[object], None]:
         def try_it(life: object) -> None:
             if error:
                 raise error
@@ -330,6 +349,25 @@ def test_the_same_error_is_told_once() -> None:
     first, other, again = examined(failure("no 1"), failure("yes"), failure("no 2"))
     assert (first.because, other.because, again.because) == ("", "", "p0")
     assert str(again) == "  ✗ p2: for the same reason as p0"
+
+
+@pytest.mark.parametrize("hang", [TimeoutError("late"), Broken("late", cause=HANG)])
+def test_after_a_hang_in_a_later_promise_the_others_are_waited_for_less(hang: Exception) -> None:
+    waited: list[int] = []
+
+    def keeps(life: Life) -> None:
+        waited.append(life.seconds)
+
+    def hangs(life: Life) -> None:
+        waited.append(life.seconds)
+        raise hang
+
+    tried = {"p0": keeps, "p1": hangs, "p2": keeps, "p3": hangs}
+    promises = [Promise(name, "It is.", "So.", "Write it.", tried[name]) for name in tried]
+    with Examination(Mock(), lambda drivers: Life(), promises) as examination:
+        verdicts = [examination.verdict(promise) for promise in promises]
+    assert waited == [SECONDS, SECONDS, IMPATIENT, IMPATIENT]
+    assert [verdict.because for verdict in verdicts] == ["", "", "", "p1"]
 
 
 def test_rows_that_are_missing_twice_are_two_mistakes() -> None:
@@ -354,6 +392,19 @@ def test_an_error_of_the_trial_itself_is_in_the_report() -> None:
     assert right.mark == "✓"
 
 
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit])
+def test_an_error_that_is_no_exception_is_in_the_report(kind: type[BaseException]) -> None:
+    """As some clients raise when their server has died."""
+    wrong, right = examined(kind(), None)
+    assert (wrong.mark, wrong.seen) == ("✗", f"the trial ended with {kind.__name__}")
+    assert right.mark == "✓"
+
+
+def test_an_interruption_ends_the_examination() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        examined(KeyboardInterrupt(), None)
+
+
 def test_a_mistake_in_the_call_is_raised() -> None:
     with pytest.raises(Mistake, match="no column"):
         examined(Mistake("no column"))
@@ -364,6 +415,25 @@ def test_an_error_of_what_describes_names_the_function() -> None:
         raise FileNotFoundError("rows.json")
     told = "`read` raised FileNotFoundError: rows.json"
     assert str(broken.value) == told
+
+
+def test_an_error_of_what_describes_need_be_no_exception() -> None:
+    with pytest.raises(Broken) as broken, Trial.blamed(Mock(), "feed"):
+        raise asyncio.CancelledError
+    assert str(broken.value) == "`feed` raised CancelledError"
+
+
+def test_an_onlooker_tells_whatever_has_ended_it() -> None:
+    """What it had seen before would count as all there was to see."""
+    error, raised = SystemExit(), threading.Event()
+
+    def read() -> list[object]:
+        raised.set()
+        raise error
+
+    with Onlooker(Mock(read=read)) as onlooker:
+        assert raised.wait(60)
+    assert onlooker.error is error
 
 
 def test_the_remedy_is_for_who_wrote_it() -> None:
@@ -416,6 +486,26 @@ def test_a_source_from_now_on_need_not_read_what_was_there() -> None:
 )
 def test_values_are_the_same_in_type_and_content(one: object, other: object, same: bool) -> None:
     assert (comparable(one) == comparable(other)) is same
+
+
+SWAPPED = {"width": 2, "height": 1}  # what should be 1 and 2
+
+
+def test_columns_that_a_source_has_swapped_are_told_with_both_values() -> None:
+    [promise] = [promise for promise in SOURCE_PROMISES if promise.name == "values"]
+    trial = Mock()
+    trial.source.row = lambda number: {"width": 1, "height": 2}
+    trial.plan.kept = [(7, SWAPPED)]
+    with pytest.raises(Broken, match=r"^row 7 came with width = 2, and was fed with 1$"):
+        promise.try_it(trial)
+
+
+def test_columns_that_a_sink_has_swapped_are_told_with_both_values() -> None:
+    trial = Mock(read=lambda: [("7", *SWAPPED.values())], written=[("7", 1, 2)])
+    trial.sink.types = {"width": "INT", "height": "INT"}
+    trial._compare_columns = partial(SinkTrial._compare_columns, trial)
+    with pytest.raises(Broken, match=r"^now: row 7 has width = 2, and was written with 1$"):
+        SinkTrial.compare(trial, "now")
 
 
 @pytest.mark.parametrize("batch", range(4))

@@ -138,7 +138,7 @@ class PortListener(threading.Thread):
         tls: ServerTls | None,
     ) -> None:
         super().__init__(name=f"port {port}", daemon=True)
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.status = PortStatus()
         self._listening = listening
         self._backlog = backlog
@@ -169,7 +169,7 @@ class PortListener(threading.Thread):
                 self._turn()
             self._flush()
             self._confirm(self._confirmation.finish())
-        except Exception as failure:  # for the query, which asks with raise_failure()
+        except BaseException as failure:  # for the query, which asks with raise_failure()
             self.failure = failure
         finally:
             self._close_all()
