@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import json
 import os
 import random
+import socket
+import time
+import zlib
 from typing import Any
 from urllib.request import urlopen
 
@@ -73,9 +77,49 @@ def read_from_0(context: Any, split: str, start: int, end: int) -> Any:
     return [row for row in read(context, split, 0, end) if row[0] >= start]
 
 
+def read_to_the_last_page(context: Any, split: str, start: int, end: int) -> Any:
+    return [row for row in read(context, split, start, THERE_AND_LATER) if row[0] < end]
+
+
+def read_one_by_one(context: Any, split: str, start: int, end: int) -> Any:
+    for number in range(start, end):
+        yield next(read(context, split, number, number + 1))
+
+
+def latest_in_a_call(context: Any, split: str, start: int) -> int:
+    following = page_at(context, start)["next"]
+    return start if following == start else latest_in_a_call(context, split, following)
+
+
+def read_a_list(context: Any, split: str, start: int, end: int) -> list[list[Any]]:
+    return [[number, degrees] for number, degrees in read(context, split, start, end)]
+
+
+THERE_AND_LATER = 280
+PAIR = 'yield reading["id"], reading["degrees"]'
 test_13_1 = tried(
     check_13_1,
     ((latest, read), "✓ To the last page"),
+    ([latest_in_a_call, read_a_list], "✓ To the last page"),
+    (
+        (latest, changed(read, (PAIR, 'yield reading["degrees"], reading["id"]'))),
+        "must yield (id, degrees), yours yields (20.25, 0)",
+    ),
+    (
+        (latest, changed(read, (PAIR, 'yield str(reading["id"]), reading["degrees"]'))),
+        "must yield (id, degrees), yours yields ('0', 20.25)",
+    ),
+    (
+        (latest, changed(read, (PAIR, 'yield reading["id"], round(reading["degrees"])'))),
+        "it gave 250. (0, 20) is wrong, or not in its place",
+    ),
+    (
+        (latest, lambda *asked: list(read(*asked))[::-1]),
+        "(249, -104.25) is wrong, or not in its place",
+    ),
+    ((latest, read_to_the_last_page), "asked for a page beyond it"),
+    ((latest, read_one_by_one), "`read` made 250 requests: take all readings of a page"),
+    ((lambda *asked: float(latest(*asked)), read), "yours is 250.0"),
     (latest, "Two functions are wanted"),
     ((latest, None), "Two functions are wanted"),
     ((one_page_latest, read), "reported the end of one page, 70"),
@@ -88,7 +132,7 @@ test_13_1 = tried(
     ((latest, read_by_hundreds), "must give 250 rows"),
     ((latest_to_a_short_page, read), "reported the end of one page, 70"),
     (
-        (latest, changed(read, ('yield reading["id"], reading["degrees"]', "yield reading"))),
+        (latest, changed(read, (PAIR, "yield reading"))),
         "must yield (id, degrees)",
     ),
     (
@@ -137,6 +181,28 @@ def patient(*edits: tuple[str, str]) -> Any:
     return changed(patiently, *edits)
 
 
+def in_a_loop(ask: Any, sleep: Any) -> Any:
+    """The pause doubles only where the service does not say how long."""
+    slept, pause = 0.0, 1.0
+    for answer in iter(ask, None):
+        told = answer[1].get("Retry-After")
+        seconds = max(1, int(told)) if told else pause
+        if answer[0] not in {429, 503} or slept + seconds > 30:
+            return answer
+        sleep(seconds)
+        slept, pause = slept + seconds, pause if told else 2 * pause
+    return None
+
+
+def in_a_call(ask: Any, sleep: Any, pause: float = 1, slept: float = 0) -> Any:
+    status, headers, content = ask()
+    seconds = max(float(headers["Retry-After"] or pause), 1)
+    if status not in (429, 503) or slept + seconds > 30:
+        return status, headers, content
+    sleep(seconds)
+    return in_a_call(ask, sleep, 2 * pause, slept + seconds)
+
+
 test_13_2 = tried(
     check_13_2,
     (patiently, "✓ It waits as long as it is told"),
@@ -163,6 +229,21 @@ test_13_2 = tried(
     (
         patient(("        if status not", "        sleep(seconds)\n        if status not")),
         "slept [3.0]",
+    ),
+    (in_a_loop, "✓ It waits as long as it is told"),
+    (in_a_call, "✓ It waits as long as it is told"),
+    (
+        patient(
+            (
+                "return status, headers, content",
+                "return ask() if status == 503 and seconds > left else (status, headers, content)",
+            )
+        ),
+        "When it gives up it returns the last answer, not 200",
+    ),
+    (
+        patient(("2 * pause", "2 * seconds")),
+        "429 Retry-After: 5, 503, 200: sleep for [5, 2] seconds, yours slept [5.0, 10.0]",
     ),
     (patient(("2 * pause", "pause")), "sleep for [1, 2, 4] seconds, yours slept [1, 1, 1]"),
     (patient(("seconds > left", "False")), "at most 30 s in all"),
@@ -223,4 +304,19 @@ test_13_3 = tried(
     (with_(("{context.index}-{number}", "{1000 * context.index + number}")), "between the parts"),
     (lambda context, number: str(hash(key(context, number))), "In another process"),
     (lambda context, number: context.name, "It raised AttributeError"),
+    (
+        lambda context, number: hashlib.sha256(key(context, number).encode()).hexdigest(),
+        "✓ The same",
+    ),
+    (lambda *row: json.dumps([*vars(row[0]).values(), row[1]]), "✓ The same row has the same key"),
+    (lambda context, number: f"{context!r}-{number}", "Called twice for one row it gave two keys"),
+    (lambda context, number: f"{key(context, number)}-{int(time.time())}", "no time"),
+    (lambda context, number: f"{key(context, number)}-{socket.gethostname()}", "no machine"),
+    (with_(("context.query", "context.query[:8]")), "Rows that differ in `query`"),
+    (with_(("{context.index}-{number}", "{context.index}{number:04}")), "between the parts"),
+    (
+        with_(("{context.batch}-{context.index}-", "{10 * context.batch + context.index}-")),
+        "between the parts",
+    ),
+    (lambda context, number: f"{zlib.crc32(key(context, number).encode()) % 65536:x}", "Two rows"),
 )

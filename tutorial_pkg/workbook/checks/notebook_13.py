@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from copy import copy
+from contextlib import ExitStack, contextmanager
 from email.message import Message
-from itertools import product
-from types import SimpleNamespace
+from itertools import islice, product
 from typing import Any
 from unittest import mock
 
@@ -21,14 +19,14 @@ from tutorial_pkg.workbook.weather import Weather
 ALL = "all"
 THERE, LATER = 250, 30
 PAGE = 70  # readings: the service may give fewer than 100, even if more follow
-DEGREES = [float(number) for number in range(THERE + LATER)]
+DEGREES = [20.25 - number / 2 for number in range(THERE + LATER)]  # no degree is its number
 PATIENCE = 10.0  # seconds, for what takes milliseconds
 
 
 @exercise()
 def check_13_1(answer: Any) -> str:
     """Does the pair `(latest, read)` go to the last page, and no further than it was told?"""
-    if not (isinstance(answer, tuple) and len(answer) == 2 and all(map(callable, answer))):
+    if not (isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))):
         raise Wrong("Two functions are wanted: def latest, def read, and answer = (latest, read).")
     latest, read = answer
     with _service() as service:
@@ -36,7 +34,7 @@ def check_13_1(answer: Any) -> str:
         hill = context_of(url=f"{service.url}/hill")
         for start in (0, 130, THERE):
             _compare_end(_in_time(latest, hill, ALL, start), start)
-            _begins_there("latest", start, service)
+            _stays_within("latest", start, THERE, service)
         found = _in_time(latest, context_of(url=f"{service.url}/harbour"), ALL, 0)
         if found != 0:
             raise Wrong(f"Nothing was measured: `latest` must stay at 0, yours is {found!r}.")
@@ -44,7 +42,7 @@ def check_13_1(answer: Any) -> str:
         service.requests.clear()
         for start, end in ((0, THERE), (30, 130), (THERE - 20, THERE)):
             _compare_rows(_in_time(_rows, read, hill, start, end), start, end)
-            _begins_there("read", start, service)
+            _stays_within("read", start, end, service)
     return "To the last page, and no further than `end`."
 
 
@@ -83,7 +81,7 @@ def _rows(read: Callable[..., Any], context: Any, start: int, end: int) -> list[
 
 
 def _compare_end(found: Any, start: int) -> None:
-    if found == THERE:
+    if found == THERE and isinstance(found, int):
         return
     if found == min(start + PAGE, THERE):
         raise Wrong(
@@ -96,10 +94,17 @@ def _compare_end(found: Any, start: int) -> None:
     )
 
 
-def _begins_there(name: str, start: int, service: Weather) -> None:
-    """What is long past must not be asked for again, each time."""
-    if start and any(asked.path.endswith("from=0") for asked in service.requests):
+def _stays_within(name: str, start: int, end: int, service: Weather) -> None:
+    """It asks neither for what is long past nor for what comes later, nor for single readings."""
+    asked = [int(each.path.rpartition("=")[2]) for each in service.requests]
+    if start and 0 in asked:
         raise Wrong(f"`{name}` was given {start}, and asked for the very first page: begin there.")
+    if max(asked, default=0) > end:
+        raise Wrong(
+            f"`{name}` was given the end {end}, and asked for a page beyond it: stop there."
+        )
+    if len(asked) > 4 * ((end - start) // PAGE + 2):
+        raise Wrong(f"`{name}` made {len(asked)} requests: take all readings of a page.")
     service.requests.clear()
 
 
@@ -108,7 +113,9 @@ def _compare_rows(found: list[Any], start: int, end: int) -> None:
     try:
         rows = [(row[0], row[1]) for row in found]
     except (TypeError, KeyError, IndexError):
-        raise Wrong(f"{called} must yield (id, degrees), yours yields {found[0]!r}.") from None
+        rows = []
+    if found and not (rows and all(isinstance(number, int) for number, _ in rows)):
+        raise Wrong(f"{called} must yield (id, degrees), yours yields {found[0]!r}.")
     if rows == wanted:
         return
     if rows == wanted[:PAGE]:
@@ -117,15 +124,17 @@ def _compare_rows(found: list[Any], start: int, end: int) -> None:
         raise Wrong(f"{called} read beyond `end`: what came meanwhile belongs to the next batch.")
     if any(number < start for number, _ in rows):
         raise Wrong(f"{called} read what was before `start`: the first page begins there.")
+    differ = (row for row, right in zip(rows, wanted, strict=False) if row != right)
+    first = "".join(f" {row} is wrong, or not in its place." for row in islice(differ, 1))
     raise Wrong(
         f"{called} must give {len(wanted)} rows, each once and in order: it gave {len(rows)}."
+        f"{first}"
     )
 
 
 # ---- Exercise 2: patience ------------------------------------------------------------------------
 
 MOST_SECONDS = 30.0
-MOST_CALLS = 50
 Said = tuple[int, dict[str, str]]  # a status, and headers
 _OK: Said = (200, {})
 _BUSY: Said = (503, {})
@@ -146,9 +155,10 @@ def check_13_2(answer: Callable[..., Any]) -> str:
     _compare_waits(
         answer, [(503, {"Retry-After": "20"}), (503, {"Retry-After": "10"}), _OK], [20, 10]
     )
-    _gives_up(answer, [_BUSY] * MOST_CALLS, [1, 2, 4, 8])
-    _gives_up(answer, [(429, {"Retry-After": "3600"})] * MOST_CALLS, [])
-    _gives_up(answer, [(429, {"Retry-After": "0"})] * MOST_CALLS, [1] * 30)
+    _compare_waits(answer, [(429, {"Retry-After": "5"}), _BUSY, _OK], [5, 2], [5, 1])
+    _gives_up(answer, _BUSY, [1, 2, 4, 8])
+    _gives_up(answer, (429, {"Retry-After": "3600"}), [])
+    _gives_up(answer, (429, {"Retry-After": "0"}), [1] * 30)
     return "It waits as long as it is told, and not for ever."
 
 
@@ -159,7 +169,10 @@ def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
     def ask() -> tuple[int, Message, Any]:
         status, headers = next(answers, (0, {}))
         if status == 0:
-            raise Wrong(_asked_too_often(script[-1][0]))
+            last = script[-1][0]
+            raise Wrong(
+                f"After a {last} there is no need to wait: return it, and do not ask again."
+            )
         message = Message()
         for name, value in headers.items():
             message[name] = value
@@ -176,61 +189,76 @@ def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
     return found[0], slept
 
 
-def _asked_too_often(status: int) -> str:
-    if status in (429, 503):
-        return f"The service was busy {MOST_CALLS} times, and it asked once more: give up."
-    return f"After a {status} there is no need to wait: return it, and do not ask again."
-
-
-def _compare_waits(answer: Callable[..., Any], script: list[Said], wanted: list[float]) -> None:
+def _compare_waits(answer: Callable[..., Any], script: list[Said], *wanted: list[float]) -> None:
     status, slept = _patient(answer, script)
     told_to = ", ".join(f"{s} {' '.join(map(': '.join, h.items()))}".strip() for s, h in script)
     if status != 200:
         raise Wrong(f"The answers were {told_to}; it returned the {status}: ask again.")
-    if slept != wanted:
-        raise Wrong(f"The answers were {told_to}: sleep for {wanted} seconds, yours slept {slept}.")
-
-
-def _gives_up(answer: Callable[..., Any], script: list[Said], wanted: list[float]) -> None:
-    status, slept = _patient(answer, script)
-    if status != script[0][0]:
-        raise Wrong(f"When it gives up it returns the last answer, not {status!r}.")
-    if slept != wanted:
+    if slept not in wanted:
         raise Wrong(
-            f"It slept for {slept} seconds and gave up, instead of {wanted}: it has "
-            f"{MOST_SECONDS:g} seconds, and gives up when the next pause is longer than that."
+            f"The answers were {told_to}: sleep for {wanted[0]} seconds, yours slept {slept}."
         )
 
 
+def _gives_up(answer: Callable[..., Any], said: Said, wanted: list[float]) -> None:
+    """The service says so each time, and would take the first request after the last pause."""
+    status, slept = _patient(answer, [said] * (len(wanted) + 1) + [_OK])
+    if slept != wanted:
+        raise Wrong(
+            f"It slept for {slept} seconds and gave up, instead of {wanted}: it has "
+            f"{MOST_SECONDS:g} seconds, sleeps for at least one of them each time, and gives up "
+            "when the next pause is longer than what is left."
+        )
+    if status != said[0]:
+        raise Wrong(f"When it gives up it returns the last answer, not {status!r}.")
+
+
 # ---- Exercise 3: a key ---------------------------------------------------------------------------
+
+
+QUERY = "b2e1f0a7-5c3d-4e8f-9a61-7d2c4b8e0f3"
+CONTEXTS = ((QUERY, f"{QUERY}1"), (1, 2, 11), (1, 10, 11, 101))
+NUMBERS = (*range(300), 1001, 10_001, 100_001)
+ELSEWHERE = ("builtins.hash", "os.getpid", "os.getppid", "socket.gethostname", "time.time")
 
 
 @exercise("def key(context, number)")
 def check_13_3(answer: Callable[..., Any]) -> str:
     """Is the key of a row the same when its batch is repeated, and another one for any other?"""
     keys: dict[str, tuple[Any, ...]] = {}
-    for which in product(("q", "q1"), (1, 11), (1, 11), (1, 11, 1001, 10_001)):
-        context = SimpleNamespace(**dict(zip(("query", "batch", "index"), which, strict=False)))
-        found = answer(context, which[3])
+    contexts = [_Context(*which) for which in product(*CONTEXTS)]  # kept: none has another's `id`
+    for context, number in product(contexts, NUMBERS):
+        which = (context.query, context.batch, context.index, number)
+        found = answer(context, number)
         if not isinstance(found, str) or not found.isascii() or not found.isprintable():
             raise Wrong(f"A key is a header: a str of plain letters and digits, not {found!r}.")
-        if found != answer(copy(context), which[3]):
-            raise Wrong("Called twice for one row it gave two keys: no time, no random number.")
-        with _elsewhere():
-            if found != answer(context, which[3]):
-                raise Wrong(
-                    "In another process the key differs: no `hash` of a text, no process id."
-                )
         if found in keys:
             raise Wrong(_same_key(keys[found], which, found))
         keys[found] = which
+    for key, which in keys.items():
+        if key != answer(_Context(*which[:3]), which[3]):
+            raise Wrong("Called twice for one row it gave two keys: no time, no random number.")
+    with _elsewhere():  # for one row only: other threads are there, too
+        differs = key != answer(_Context(*which[:3]), which[3])
+    if differs:
+        raise Wrong(
+            "In another process, later, the key differs: no `hash` of a text, no process id, no "
+            "time, and no machine."
+        )
     return "The same row has the same key, whoever sends it, and no other row has it."
+
+
+class _Context:
+    def __init__(self, query: str, batch: int, index: int) -> None:
+        self.query, self.batch, self.index = query, batch, index
 
 
 @contextmanager
 def _elsewhere() -> Iterator[None]:
-    """As in another process: it has another number, and other hashes of texts."""
-    with mock.patch("builtins.hash", lambda _: 7), mock.patch("os.getpid", lambda: 7):
+    """As in another process, later: its number, hashes of texts, and the time are others."""
+    with ExitStack() as stack:
+        for name in ELSEWHERE:
+            stack.enter_context(mock.patch(name, lambda *_: 7))
         yield
 
 
