@@ -39,6 +39,14 @@ _CASES = [
     ),
     Case((_TWO, _change("insert", None, _ALDER)), _TWO, "It came before: set, do not add."),
     Case(({"alder": 5}, _GONE), {"alder": 5}, "It came before: the row is gone already."),
+    Case(
+        ({"birch": 7, "cedar": 5}, _RENAMED),
+        {"birch": 7, "cedar": 5},
+        "It came before: the row with the old key is gone already.",
+    ),
+    Case((_TWO, _GONE), {"alder": 5}, "The same may happen again later: keep nothing elsewhere."),
+    Case(({"birch": 7}, _change("snapshot", None, _ALDER)), _TWO, "A snapshot is one row of many."),
+    Case((_TWO, _change("update", None, _row("birch", 0))), {"alder": 5, "birch": 0}, _SET),
 ]
 
 
