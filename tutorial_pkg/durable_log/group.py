@@ -185,6 +185,20 @@ class LogGroup(Logs):
         for number, log in self.writers.items():
             log.delete_below(offset.positions.get(number, 0))
 
+    def check_end(self, processed: Mapping[int, int]) -> None:
+        """Raise `ValueError` if a query has processed more of a log than there is.
+
+        What came into it now would soon stand where the query is, and be passed over.
+        """
+        for number, position in processed.items():
+            end = self.writers[number].end
+            if position > end:
+                raise ValueError(
+                    f"the query has read {self._noun} {number} up to position {position}, but the "
+                    f"log {self.of(number)} ends at {end}. {_LOST}, and without the file "
+                    "`query/reported.json`"
+                )
+
     def close(self) -> None:
         for log in self.writers.values():
             log.close()

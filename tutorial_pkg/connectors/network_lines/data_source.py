@@ -195,8 +195,9 @@ class NetworkLinesDataSource(DataSource):
     deletes what the query has committed, so a log has one query. A glob for `path`, as Spark has
     them (`*`, `?`, `[a-c]`, `{a,b}`), reads the logs of all receivers whose folders match, and of
     new ones after a second or two. Keep the folder of a receiver that is gone: a checkpoint that
-    has read it needs it. To have queries listen themselves again, delete `received.json` there
-    while nothing runs.
+    has read it needs it. A folder that was restored from an older copy needs a new checkpoint:
+    when it has grown again, nobody can tell it from the one that the query has read. To have
+    queries listen themselves again, delete `received.json` there while nothing runs.
 
     RELP: `value` has the message as rsyslog sends it, in its default template
     `<133>2026-11-23T07:12:36.988655+00:00 host app: text`. Its fields:
