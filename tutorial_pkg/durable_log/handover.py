@@ -56,7 +56,10 @@ class Published:
             self._told = now
 
     def hear(self) -> Mapping[int, int]:
-        """By number, how far the query has come; delete what it needs no more."""
+        """By number, how far the query has come; delete what it needs no more.
+
+        Raises `ValueError` if that is further than the logs go.
+        """
         reported = _read(self._logs.directory / REPORTED)
         if reported.get("log") != self._logs.id:
             return {}
@@ -64,7 +67,9 @@ class Published:
             self._deleted = reported["committed"]
             self._logs.delete_below(LogOffset({int(key): at for key, at in self._deleted.items()}))
         known = self._logs.writers
-        return {int(key): at for key, at in reported["processed"].items() if int(key) in known}
+        processed = {int(key): at for key, at in reported["processed"].items() if int(key) in known}
+        self._logs.check_end(processed)
+        return processed
 
 
 # ---- The query's side ----------------------------------------------------------------------------
@@ -91,11 +96,8 @@ class _Folder:
 
     def report(self, kind: str, positions: Mapping[Number, int]) -> None:
         """Say it to the receiver, if it is something new."""
-        mine = {
-            str(number).removeprefix(self.prefix): at
-            for number, at in positions.items()
-            if str(number).startswith(self.prefix)
-        }
+        places = ((*str(number).rpartition("/"), at) for number, at in positions.items())
+        mine = {key: at for place, slash, key, at in places if place + slash == self.prefix}
         before = {"processed": {}, "committed": {}, **self.reported}
         if before[kind] != mine:
             self.reported = {**before, kind: mine}

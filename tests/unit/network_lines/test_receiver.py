@@ -254,6 +254,39 @@ def test_a_folder_that_went_is_an_error_and_not_a_gap(
         query(tmp_path / "*", reading.offset).read()
 
 
+def test_a_log_that_was_cut_takes_no_lines_where_the_query_would_not_look(
+    tmp_path, free_ports, query
+) -> None:
+    """As soon as it had grown past the old place, nobody could tell it from the right one."""
+    port = free_ports(1)
+    with receiving(tmp_path, port):
+        send_lines(HOST, port, ["one"] * 100)
+        reading = query(tmp_path)
+        assert reading.read_until(100) and reading.read() == []
+        reading.stop()
+    [segment] = (tmp_path / str(port)).glob("*.segment")
+    os.truncate(segment, 0)
+    expected = rf"the query has read port {port} up to position \d+, but the log .* ends at 0. It w"
+    with pytest.raises(ValueError, match=expected), receiving(tmp_path, port):
+        """It does not even begin to listen."""
+
+
+def test_a_receiver_within_the_folder_of_another_one(tmp_path, free_ports, query) -> None:
+    port = free_ports(2)
+    inner = tmp_path / "a" / "b"
+    with receiving(tmp_path / "a", port), receiving(inner, port + 1):
+        reading = query(f"{tmp_path}/{{a,a/b}}")
+        for number in (port, port + 1):
+            send_lines(HOST, number, [str(number)])
+        assert sorted(reading.read_until(2)) == [str(port), str(port + 1)]
+        assert reading.read() == []
+        said = {
+            folder: json.loads((folder / handover.REPORTED).read_text())
+            for folder in (inner, inner.parent)
+        }
+    assert [[*each["processed"]] for each in said.values()] == [[str(port + 1)], [str(port)]]
+
+
 def test_available_now_reads_what_is_there(tmp_path, free_ports, query) -> None:
     port = free_ports(1)
     with receiving(tmp_path, port):
