@@ -21,6 +21,7 @@ def alarms(batch: Any) -> list[str]:
 ringing = partial(changed, alarms)
 
 
+found_so_far: list[str] = []
 SLOWER, WHOLE = "batch.done_per_second < batch.in_per_second", 'batch.seconds["triggerExecution"]'
 test_15_1 = tried(
     check_15_1,
@@ -42,6 +43,15 @@ test_15_1 = tried(
     (ringing(("second < batch", "second <= batch")), "As many rows were processed"),
     (ringing(("> 1", ">= 1")), "One second is not longer"),
     (ringing(("> 1", "> 1.2")), "took longer than a second"),
+    (ringing((SLOWER, f"batch.batch > 0 and {SLOWER}")), "The first batch is like any other"),
+    (ringing((SLOWER, "int(batch.done_per_second) < int(batch.in_per_second)")), "compared with"),
+    (lambda batch: ["late"] * batch.late_rows, "yours is ['late', 'late', 'late']"),
+    (
+        lambda batch: found_so_far.extend(alarms(batch)) or found_so_far,
+        "yours is ['behind', 'late']",
+    ),
+    (lambda batch: list({*alarms(batch)}), "✓ It rings when it should"),
+    (ringing((WHOLE, "max(batch.seconds.values())")), "✓ It rings when it should"),
 )
 
 
@@ -59,9 +69,33 @@ def labeller(shop: Any) -> Any:
 labelling = partial(changed, labeller)
 
 
+class Label:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, batches: Any) -> Any:
+        return labeller(self)(batches)
+
+
+def one_name_for_all(shop: Any) -> Any:
+    names[:] = [shop.name]
+    return lambda batches: Label(names[0])(batches)
+
+
+names: list[str] = []
 test_15_2 = tried(
     check_15_2,
     (labeller, "✓ Only the name travels"),
+    (lambda shop: Label(shop.name), "✓ Only the name travels"),
+    (lambda shop: partial(Label.__call__, Label(shop.name)), "✓ Only the name travels"),
+    (one_name_for_all, "Each item must become 'corner: tea', batch by batch"),
+    (labelling(("to_pylist()]", "to_pylist()[:1]]")), "found [{'item': ['corner: tea']},"),
+    (labelling(("to_pylist()]", "to_pylist() if item]")), "['corner: tea', 'corner: tea']}"),
+    (
+        labelling(("pa.record_batch", "pa.table")),
+        "must yield record batches, as it is given; yours yields Table",
+    ),
+    (labelling(("yield pa.record_batch", "yield from list")), "yours yields str"),
     (labelling(("{name}", "{shop.name}")), "The shop is captured: take its name into a variable"),
     (
         labelling(("name = shop.name", "fields = vars(shop)"), ("{name}", "{fields['name']}")),

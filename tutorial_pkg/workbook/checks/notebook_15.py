@@ -59,7 +59,9 @@ CASES = [  # how a batch differs from a healthy one
         "As many rows were processed as arrived, not fewer.",
     ),
     Case((_phases(triggerExecution=1.0),), [], "One second is not longer than one."),
-    Case((_phases(triggerExecution=1.01),), ["behind"], "It took longer than a second."),
+    Case((_phases(triggerExecution=1.001),), ["behind"], "It took longer than a second."),
+    Case(({**SLOWER, "batch": 0},), ["behind"], "The first batch is like any other."),
+    Case(({**SLOWER, "in_per_second": 100.8, "done_per_second": 100.2},), ["behind"], BOTH_RATES),
 ]
 
 
@@ -93,17 +95,21 @@ class _Shop:
 @exercise("def labeller(shop)")
 def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
     """Does `answer(shop)` return a function for `mapInArrow` that leaves the shop at home?"""
-    batches = [pa.record_batch({"item": [word]}) for word in ("tea", "milk")]
-    for name in ("corner", "station"):
-        function = answer(_Shop(name))
+    names, items = ("corner", "station"), (["tea", "", "tea"], ["milk"])
+    for name, function in [(name, answer(_Shop(name))) for name in names]:
         if not callable(function):
             raise Wrong("`labeller(shop)` has to return a function: `return label`.")
         try:
             travelled = cloudpickle.loads(cloudpickle.dumps(function))
-            found = [batch.to_pydict() for batch in travelled(iter(batches))]
+            batches = list(travelled(pa.record_batch({"item": each}) for each in items))
         except Exception as error:
             raise Wrong(f"{_hint(error)} It raised {told(error)}") from None
-        if found != [{"item": [f"{name}: tea"]}, {"item": [f"{name}: milk"]}]:
+        for batch in batches:
+            if not isinstance(batch, pa.RecordBatch):
+                kind = type(batch).__name__
+                raise Wrong(f"It must yield record batches, as it is given; yours yields {kind}.")
+        found = [batch.to_pydict() for batch in batches]
+        if found != [{"item": [f"{name}: {item}" for item in each]} for each in items]:
             raise Wrong(f"Each item must become '{name}: tea', batch by batch; found {found}.")
     return "Only the name travels."
 
