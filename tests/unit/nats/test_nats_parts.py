@@ -160,6 +160,18 @@ def test_numbers_that_are_given_again_are_new_messages(caplog: pytest.LogCapture
         queue.destroy()
 
 
+def test_a_clock_that_was_set_back_makes_no_known_message_new() -> None:
+    """After a failover, say: the next server's clock is some milliseconds behind."""
+    options: Any = SimpleNamespace(stream="S", subject=None, timeoutSeconds=1)
+    queue = Queue(SourceContext(0, 1, options))
+    try:
+        sent = [Place(1, 100, 0), Place(2, 110, 0), Place(3, 105, 0)]
+        assert [queue._is_new(each) for each in (*sent, *sent)] == [True] * 3 + [False] * 3
+        assert queue._is_new(Place(2, 120, 0))  # a message lost, and its number given again
+    finally:
+        queue.destroy()
+
+
 def test_a_log_of_another_subject_is_refused() -> None:
     """Of what is below its floor, nothing would be read, and all of it acknowledged."""
     snapshots = []

@@ -38,7 +38,7 @@ class Queue:
         self._pull: Any = None
         self._created = ""
         self._floor, self._ahead = 0, set[int]()
-        self._newest = (0, 0)  # the largest sequence number, and its nanoseconds
+        self._newest = (0, 0)  # the largest sequence number, and the latest time, in nanoseconds
 
     def fill(self, buffer: Buffer) -> None:
         """Add the messages that are not in the log yet; the others are only acknowledged again."""
@@ -75,12 +75,14 @@ class Queue:
     def _is_new(self, place: Place) -> bool:
         """Whether it is not in the log; from now on it is.
 
-        A server that has lost its last messages, or was restored, gives their numbers again.
+        A server that has lost its last messages, or was restored, gives their numbers again. The
+        latest time need not be the newest message's: a clock may be set back.
         """
-        sequence, newest = place.sequence, (place.sequence, place.nanoseconds)
-        if sequence <= self._newest[0] and place.nanoseconds > self._newest[1]:
+        sequence, (largest, latest) = place.sequence, self._newest
+        if sequence <= largest and place.nanoseconds > latest:
             self._begin_anew("has lost its last messages, and gives their numbers again")
-        self._newest = max(self._newest, newest)
+            largest = latest = 0
+        self._newest = max(largest, sequence), max(latest, place.nanoseconds)
         if sequence <= self._floor or sequence in self._ahead:
             return False
         self._ahead.add(sequence)
