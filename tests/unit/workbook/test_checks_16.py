@@ -27,6 +27,30 @@ def by_lines(data: bytes, position: int) -> tuple[bytes, int]:
     return block, position + len(block)
 
 
+def without_empty_lines(data: bytes, position: int) -> tuple[bytes, int]:
+    lines = data[position:].split(b"\n")[:-1]
+    block = b"".join(line + b"\n" for line in lines if line)
+    return block, position + len(block)
+
+
+def with_newlines_of_unix(data: bytes, position: int) -> tuple[bytes, int]:
+    block = next_block(data, position)[0].replace(b"\r\n", b"\n")
+    return block, position + len(block)
+
+
+def by_partition(data: bytes, position: int) -> tuple[bytes, int]:
+    before, newline, _ = data[position:].rpartition(b"\n")
+    return before + newline, position + len(before + newline)
+
+
+def line_by_line(data: bytes, position: int) -> tuple[bytearray, int]:
+    block = bytearray()
+    while (end := data.find(b"\n", position) + 1) > 0:
+        block += data[position:end]
+        position = end
+    return block, position
+
+
 def positions(frames: list) -> dict:
     return {name: position for name, position in frames if name}
 
@@ -36,6 +60,22 @@ def highest(frames: list) -> dict:
     for name, position in frames:
         if name:
             found[name] = max(position, found.get(name, 0))
+    return found
+
+
+def higher_or_0(frames: list) -> dict:
+    found: dict = {}
+    for name, position in frames:
+        if name and (position == 0 or position > found.get(name, -1)):
+            found[name] = position
+    return found
+
+
+def backwards(frames: list) -> dict:
+    found: dict = {}
+    for name, position in reversed(frames):
+        if name is not None:
+            found.setdefault(name, position)
     return found
 
 
@@ -52,6 +92,10 @@ test_16_1 = tried(
     (lambda data, position: (data[position : data.rfind(b"\n")], 4), "Both lines are whole"),
     (lambda data, position: (next_block(data, position)[0], len(data)), "may be torn: leave it"),
     (by_index, "No line is whole yet"),
+    (without_empty_lines, "An empty line is a line, too"),
+    (with_newlines_of_unix, "Send the bytes as they are"),
+    (by_partition, "✓ Whole lines"),
+    (line_by_line, "✓ Whole lines"),
 )
 
 test_16_2 = tried(
@@ -62,5 +106,8 @@ test_16_2 = tried(
     (lambda frames: positions(frames[::-1]), "The last frame of a name counts"),
     (lambda frames: None, "An empty log knows nobody"),
     (lambda frames: {name: place for name, place in frames if place}, "its next file began at 0"),
+    (higher_or_0, "must be {'a': 4}, yours is {'a': 9}. The newest frame is the last one"),
+    (backwards, "✓ The log alone says where"),
+    (lambda frames: dict(frame for frame in frames if None not in frame), "✓ The log alone"),
     (lambda frames: dict(frames[-1:]), "Each name has a position of its own"),
 )

@@ -22,6 +22,12 @@ _BLOCKS = [
     Case((b"a\n\xc3", 0), (b"a\n", 2), "A file may end within a letter: work with bytes."),
     Case((b"abc", 0), (b"", 0), "No line is whole yet: an empty block, and the same position."),
     Case((b"a\rb\nc", 0), (b"a\rb\n", 4), "Only a newline ends a line: splitlines cuts at more."),
+    Case(
+        (b"a\r\n\nb\n", 3),
+        (b"\nb\n", 6),
+        "An empty line is a line, too: send the bytes as they are.",
+    ),
+    Case((b"a\r\n", 0), (b"a\r\n", 3), "Send the bytes as they are: a position counts them all."),
 ]
 
 
@@ -40,6 +46,10 @@ def _pair(found: Any) -> Any:
 
 # ---- Exercise 2: where to go on ------------------------------------------------------------------
 
+_NEWEST = (
+    "The newest frame is the last one. It need not have the highest position: after the "
+    "receiver had forgotten a name, its next file began at 0."
+)
 _KNOWN = [
     Case(([],), {}, "An empty log knows nobody."),
     Case(([("a", 5), ("b", 7)],), {"a": 5, "b": 7}, "Each name has a position of its own."),
@@ -49,12 +59,8 @@ _KNOWN = [
         {"a": 5, "b": 7},
         "A frame of plain lines has no name: it says nothing about positions.",
     ),
-    Case(
-        ([("a", 9), ("a", 0)],),
-        {"a": 0},
-        "The newest frame is the last one. It need not have the highest position: after the "
-        "receiver had forgotten a name, its next file began at 0.",
-    ),
+    Case(([("a", 9), ("a", 0)],), {"a": 0}, _NEWEST),
+    Case(([("a", 9), ("a", 4), (None, None)],), {"a": 4}, _NEWEST),
 ]
 
 
