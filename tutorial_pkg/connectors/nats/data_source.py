@@ -66,7 +66,10 @@ class NatsDataSource(Format):
         it was made with another) is longer than the time from the first try of a batch to its
         repetition: each message has an id of query, batch, partition and what the row holds, and
         the stream drops ids that it has. A row that is repeated in another partition has another
-        id, so use a query whose rows come to the same partitions again.
+        id, so use a query whose rows come to the same partitions again. A server that was started
+        again knows the ids of the messages that it holds. What it has removed before (of a work
+        queue, beyond a limit, rolled up) comes again if its batch is repeated after that; where a
+        stream keeps one message for each subject, an older row then takes a newer one's place.
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
     message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused. A
