@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from obstore.exceptions import AlreadyExistsError
@@ -24,6 +25,32 @@ def difference(log: list, version: int) -> set:
     return {file for action, file in done if action == "add"} - removed
 
 
+def kept(log: list, version: int, files: set = set()) -> set:  # noqa: B006
+    for action, file in (each for commit in log[: version + 1] for each in commit):
+        files.add(file) if action == "add" else files.discard(file)
+    return files
+
+
+def replaced(log: list, version: int) -> set:
+    files: set = set()
+    for commit in log[: version + 1]:
+        files = set() if any(action == "remove" for action, _ in commit) else files
+        files |= {file for action, file in commit if action == "add"}
+    return files
+
+
+def last_action(log: list, version: int) -> set:
+    last = {file: action for commit in log[: version + 1] for action, file in commit}
+    return {file for file, action in last.items() if action == "add"}
+
+
+def from_the_version_before(log: list, version: int) -> set:
+    files = from_the_version_before(log, version - 1) if version else set()
+    for _, file in log[version]:
+        files ^= {file}
+    return files
+
+
 test_17_1 = tried(
     check_17_1,
     (files_at, "✓ The files of every version"),
@@ -36,6 +63,15 @@ test_17_1 = tried(
     (changed(files_at, ("log[: version + 1]", "log")), "Version 0 is the first commit"),
     (changed(files_at, ("files.discard(file)", "None")), "removes those that it replaces"),
     (difference, "go through the commits in their order"),
+    (kept, "Begin with an empty set in each call"),
+    (replaced, "Only the file that the commit names is removed"),
+    (changed(files_at, ("files.discard(file)", "files.clear()")), "Only the file that the commit"),
+    (
+        changed(files_at, ("return files", "return files if log[version] else set()")),
+        "An empty commit changes nothing",
+    ),
+    (last_action, "✓ The files of every version"),
+    (from_the_version_before, "✓ The files of every version"),
 )
 
 
@@ -44,6 +80,26 @@ def publish(store: Any, name: str, content: bytes) -> bool:
         store.put(name, content, mode="create")
     except AlreadyExistsError:
         return bytes(store.get(name).bytes()) == content
+    return True
+
+
+def puts_and_looks(store: Any, name: str, content: bytes) -> bool:
+    with contextlib.suppress(AlreadyExistsError):
+        store.put(name, content, mode="create")
+    return bool(store.get(name).bytes() == content)
+
+
+def looks_and_creates(store: Any, name: str, content: bytes) -> bool:
+    if name in [each["path"] for page in store.list() for each in page]:
+        return bytes(store.get(name).bytes()) == content
+    store.put(name, content, mode="create")
+    return True
+
+
+def deletes(store: Any, name: str, content: bytes) -> bool:
+    if not publish(store, name, content):
+        store.delete(name)
+        return False
     return True
 
 
@@ -77,4 +133,11 @@ test_17_2 = tried(
         "It must stay, and you return False",
     ),
     (changed(publish, ("return True", "return None")), "The name is free: write it"),
+    (changed(publish, ("return True", "return content")), "The name is free: write it"),
+    (changed(publish, ("put(name", "put(name + '.tmp'")), "the store has None. The name is free"),
+    (looks_and_creates, "AlreadyExistsError: catch it. Another driver wrote it right before"),
+    (deletes, "It returned False, and the store has None. Another driver has written"),
+    (changed(publish, (SAME, "store.get(name) == content")), "A crash came before Spark noted"),
+    (puts_and_looks, "✓ One driver wins"),
+    (changed(publish, (SAME, "store.get(name).bytes() == content")), "✓ One driver wins"),
 )

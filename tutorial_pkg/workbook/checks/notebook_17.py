@@ -18,6 +18,8 @@ _LOG = [
     [("add", "b")],
     [("remove", "a"), ("remove", "b"), ("add", "c")],
     [("remove", "c"), ("add", "a"), ("add", "b")],
+    [("remove", "b"), ("add", "d")],
+    [],
 ]
 _FILES = [
     Case((_LOG, 0), set(), "Version 0 is the first commit, and it has no file."),
@@ -34,6 +36,9 @@ _FILES = [
         {"a", "b"},
         "A restore adds files that were removed before: go through the commits in their order.",
     ),
+    Case((_LOG, 5), {"a", "d"}, "Only the file that the commit names is removed."),
+    Case((_LOG, 6), {"a", "d"}, "An empty commit changes nothing."),
+    Case((_LOG, 0), set(), "Begin with an empty set in each call."),
 ]
 
 
@@ -79,33 +84,34 @@ class Busy:
 @exercise("def publish(store, name, content)")
 def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     """Does `answer` write a manifest so that one of two drivers wins, and knows it?"""
-    _try(answer, Busy(), True, "The name is free: write it, and return True.")
+    _try(answer, Busy(), OURS, "The name is free: write it, and return True.")
     for theirs in THEIRS:
         taken = Busy()
         taken.put(NAME, theirs)
-        _try(answer, taken, False, _TAKEN)
+        _try(answer, taken, theirs, _TAKEN)
     _try(
         answer,
         Busy(before=THEIRS[0]),
-        False,
+        THEIRS[0],
         "Another driver wrote it right before your put. Looking first does not help, as it may "
         'come between the two: put it with mode="create".',
     )
     again = Busy()
     again.put(NAME, OURS)
     hint = "What is there has exactly your content, so it counts: compare, and return True. "
-    _try(answer, again, True, f"{hint}A crash came before Spark noted that the batch is done.")
-    _try(answer, Busy(lost=True), True, f"{hint}The answer to your put was lost on the way.")
+    _try(answer, again, OURS, f"{hint}A crash came before Spark noted that the batch is done.")
+    _try(answer, Busy(lost=True), OURS, f"{hint}The answer to your put was lost on the way.")
     return "One driver wins, and each knows whether it was the one, also after a crash."
 
 
-def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bool, hint: str) -> None:
+def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bytes, hint: str) -> None:
+    """The store must have what is wanted in the end, and True says that this is ours."""
     try:
         found = answer(store, NAME, OURS)
     except AlreadyExistsError:
         raise Wrong(f"It raised AlreadyExistsError: catch it. {hint}") from None
     there = _content(store)
-    if found is not wanted or (there == OURS) is not wanted:
+    if found is not (wanted == OURS) or there != wanted:
         raise Wrong(f"It returned {found!r}, and the store has {there!r}. {hint}")
 
 
