@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import random
@@ -210,6 +211,20 @@ def test_what_plain_senders_do_not_notice(start) -> None:
         client.shutdown(socket.SHUT_WR)
         assert client.recv(100) == b""
     assert running.lines() == [b"\0netw", b"hello", greeting.rstrip()]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 15, 20, -1])
+def test_half_a_greeting_is_no_line_that_is_kept(start, cut: int) -> None:
+    """Its sender was killed, or cut off, right after it had connected."""
+    running = start(keep_unterminated=True)
+    with running.connect() as client:
+        client.sendall(greeting_of("host-7")[:cut])
+        client.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionResetError):
+            client.recv(1_000)
+    send_lines(HOST, running.port, ["a line"])
+    assert running.lines() == [b"a line"]
+    assert running.status.kept_unterminated == 0
 
 
 @pytest.mark.parametrize("size", [1, 7, 1_000])

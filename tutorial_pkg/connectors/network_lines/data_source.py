@@ -167,12 +167,13 @@ class NetworkLinesDataSource(DataSource):
     (the name in the sender's certificate, null without one); then with eventTime event_time
     TIMESTAMP.
 
-    A line ends with a newline. A rest that none has ended is dropped and counted: the system
-    closes a killed sender's connection in good order, too, and nothing tells a whole `amount=10`
-    from the beginning of `amount=1000`. The sender is told, with a line of text and a reset, as
-    with a line that is too long. Where a last line without newline is usual, as with
-    `printf 'last' | nc`, unterminated=keep takes it, and counts it; but not when the connection
-    breaks, is idle for too long, or the query stops.
+    A line ends with a newline; one carriage return before it is dropped. What is not UTF-8 becomes
+    U+FFFD. A rest that no newline has ended is dropped and counted: the system closes a killed
+    sender's connection in good order, too, and nothing tells a whole `amount=10` from the beginning
+    of `amount=1000`. The sender is told, with a line of text and a reset, as with a line that is
+    too long. Where a last line without newline is usual, as with `printf 'last' | nc`,
+    unterminated=keep takes it, and counts it; but not when the connection breaks, is idle for too
+    long, or the query stops.
 
     A new query reads what the log still holds. With other ports than before, the old ports' lines
     are read to their end. With the trigger `availableNow` no port is opened: the query reads what

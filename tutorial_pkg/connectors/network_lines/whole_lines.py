@@ -79,7 +79,8 @@ class LineBuffer:
         So does the system for a sender that was killed: nothing tells `amount=10` of a whole line
         from that of `amount=1000`.
         """
-        if connection.tail and self._limits.keep_unterminated:
+        keeps = self._limits.keep_unterminated and not _begins_to_greet(connection)
+        if connection.tail and keeps:
             self._status.kept_unterminated += 1
             self._add(connection.tail + _NEWLINE)
             connection.tail = bytearray()
@@ -153,3 +154,9 @@ class LineBuffer:
             middle = self._bytes.find(_NEWLINE, start, end) + 1
         yield from self._cut(start, middle)
         yield from self._cut(middle, end)
+
+
+def _begins_to_greet(connection: Connection) -> bool:
+    """Whether half of a first line is half of a greeting, whose sender was killed meanwhile."""
+    tail = bytes(connection.tail[: len(GREETING)])
+    return connection.fresh and GREETING.startswith(tail)
