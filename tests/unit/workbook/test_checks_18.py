@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
@@ -26,6 +27,13 @@ delaying = partial(changed, lag_and_delay)
 
 BY_LAG = delaying((", *waited", ""))
 UNCHECKED = ("if not seen", "if seen is None")
+
+
+def one_by_one(seen: Any, now: float) -> Any:
+    limits = (time - (LAG if now - clock < DELAY else 0) for clock, time in seen)
+    return max(limits, default=None)
+
+
 test_18_1 = tried(
     check_18_1,
     (lag_and_delay, "✓ No event waits longer"),
@@ -38,6 +46,12 @@ test_18_1 = tried(
     (delaying(("*waited", "*waited[-1:]")), "not that of the last one"),
     (lambda seen, now: int(lag_and_delay(seen, now)) if seen else None, "Times have fractions"),
     (delaying(("*waited", "*waited, 0")), "Event times may be below zero"),
+    (delaying(("*waited", "*waited[:1]")), "not that of the last one"),
+    (delaying(("clock <=", "clock <")), "Event 9 came 6 s ago"),
+    (delaying(("if clock", "if time")), "Event 9 came 6 s ago"),
+    (delaying(("*waited", "*(time - LAG for time in waited)")), "Event 9 came 6 s ago"),
+    (one_by_one, "✓ No event waits longer"),
+    (lambda seen, now: one_by_one(tuple(seen), now), "✓ No event waits longer"),
 )
 
 
@@ -56,6 +70,26 @@ def towards_the_clock(seen: Any, now: float) -> Any:
     return found if found is None or found < now + 10 else now
 
 
+def capped_at_the_highest(seen: Any, now: float) -> Any:
+    return min(top(seen), lag_and_lull(seen, now)) if seen else None
+
+
+def since_the_last_rise(seen: Any, now: float) -> Any:
+    rises = [two for one, two in pairwise([(0, -1), *seen]) if two[1] > one[1]]
+    return top(seen) - LAG + max(0, now - rises[-1][0] - LULL) if seen else None
+
+
+def all_lulls(seen: Any, now: float) -> Any:
+    pauses = [two - one for (one, _), (two, _) in pairwise([*seen, (now, 0)])]
+    earlier = sum(max(0, pause - LULL) for pause in pauses[:-1])
+    return lag_and_lull(seen, now) + earlier if seen else None
+
+
+def by_the_first_highest(seen: Any, now: float) -> Any:
+    clock, time = max(seen, key=lambda one: one[1], default=(0, None))
+    return None if time is None else max(time - LAG, time - LAG + now - clock - LULL)
+
+
 ADVANCED = "min(clock for clock, time in seen if time == top(seen))"
 test_18_2 = tried(
     check_18_2,
@@ -70,6 +104,17 @@ test_18_2 = tried(
     (lulling(("min(clock", "max(clock")), "when it came *first*"),
     (lambda seen, now: lag_and_lull(seen, now) and int(lag_and_lull(seen, now)), "fractions"),
     (lulling(("top(seen) - LAG", "max(0, top(seen) - LAG)")), "Event times may be below zero"),
+    (
+        lulling(("max(0, now - advanced - LULL)", "min(LULL, max(0, now - advanced - LULL))")),
+        "past",
+    ),
+    (capped_at_the_highest, "It goes on as long as the lull"),
+    (since_the_last_rise, "does not end the lull"),
+    (all_lulls, "A lull that is over no longer counts"),
+    (lulling(("now - advanced - LULL", "int(now - advanced) - LULL")), "Times have fractions"),
+    (lulling(("now - advanced", "now - top(seen)")), "goes on by 2 s"),
+    (by_the_first_highest, "✓ In a lull the watermark goes"),
+    (lulling(("max(0, now - advanced - LULL)", "sorted([0, now - advanced - LULL])[1]")), "✓ In"),
 )
 
 
@@ -88,4 +133,14 @@ test_18_3 = tried(
     (lambda seen, now: max([now - BEHIND, *(clock - LAG for clock, _ in seen)]), "they count"),
     (lambda seen, now: round(wall_clock(seen, now)), "Times have fractions"),
     (lambda seen, now: wall_clock([one for one in seen if one[0] < now], now), "very moment"),
+    (lambda seen, now: min(now, wall_clock(seen, now)), "the event time counts, old or in the"),
+    (
+        lambda seen, now: wall_clock([one for one in seen if one[0] > now - BEHIND], now),
+        "old or in",
+    ),
+    (lambda seen, now: min([now - BEHIND, *(time - LAG for _, time in seen)]), "the data count"),
+    (lambda seen, now: wall_clock(seen, now - LAG), "the clock alone gives the limit"),
+    (lambda seen, now: wall_clock(seen, now) if seen else None, "It needs no arrival"),
+    (lambda seen, now: max(now - BEHIND, top([*seen, (0, -1e9)]) - LAG), "✓ Never further behind"),
+    (lambda seen, now: sorted([now - BEHIND, *(one[1] - LAG for one in seen)])[-1], "✓ Never"),
 )

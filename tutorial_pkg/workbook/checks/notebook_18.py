@@ -29,6 +29,7 @@ _LAG_AND_DELAY = [
     Case(([(1, 4), (6, 5)], 2 + DELAY), 4, _WAITED),
     Case(([(1, 4), (6, 20)], 2 + DELAY), 20 - LAG, _GREATER),
     Case(([(1, 9), (2, 3)], 2 + DELAY), 9, _OF_THOSE),
+    Case(([(1, 4), (2, 9)], 2 + DELAY), 9, _OF_THOSE),
 ]
 
 _NOT_YET = f"The lull begins {LULL} s after the last advance, not before."
@@ -45,6 +46,10 @@ _LAG_AND_LULL = [
     Case(([(1, 9), (4, 9.5)], 3 + LULL), 9.5 - LAG, _FROM),
     Case(([(1, 9), (4, 9)], 3 + LULL), 11 - LAG, _FIRST),
     Case(([(1, 1000)], 3 + LULL), 1002 - LAG, _NO_CLOCK),
+    Case(([(1, 9), (2, 3), (4, 5)], 3 + LULL), 11 - LAG, _NO_END),
+    Case(([(1, 9)], 21 + LULL), 29 - LAG, "It goes on as long as the lull, past every event time."),
+    Case(([(1, 9), (20, 30)], 21), 30 - LAG, "A lull that is over no longer counts."),
+    Case(([(1, 9)], 3.5 + LULL), 11.5 - LAG, _FRACTIONS),
 ]
 
 _WALL_CLOCK = [
@@ -56,6 +61,7 @@ _WALL_CLOCK = [
     Case(([(28, 29), (29, 3)], 30), 29 - LAG, _HIGHEST),
     Case(([(30, 29)], 30), 29 - LAG, "What arrives at this very moment counts."),
     Case(([], 15.5), 15.5 - BEHIND, _FRACTIONS),
+    Case(([(1, 1000)], 30), 1000 - LAG, "Of the data the event time counts, old or in the future."),
 ]
 
 
