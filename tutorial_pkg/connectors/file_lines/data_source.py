@@ -153,7 +153,12 @@ class FileLinesDataSource(DataSource):
     matched by `path`; without one the log warns. A *deleted* file is forgotten, with a warning, as
     soon as there is something new elsewhere. Two names of one file are one file. Between two
     looks a query cannot see more than one file come and go under a name that `path` matches; nor
-    can it tell a file that was truncated and grew past the old place with the very same bytes.
+    can it tell a file that was truncated and grew past the old place with the very same bytes. A
+    file that is preallocated, or mapped, and filled in place counts as rewritten while its first
+    KiB fills: its lines come again then, with that warning.
+
+    A batch takes from each file as many bytes as it had when the query was planned. Whoever
+    rewrites a file in that moment may tear a line; write a new file, and rename it.
 
     A batch that failed is read again, also from a renamed file or a copy. What is in neither is
     gone: `failOnDataLoss=true` ends the query then, since a batch was promised these bytes; put
