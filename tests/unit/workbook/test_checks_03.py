@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tests.unit.workbook.answers import changed, tried
@@ -29,7 +31,17 @@ test_03_1 = tried(
         lambda data: sum(len(s) for s in data.splitlines(True) if s.endswith(b"\n")),
         "splitlines() cuts at b'\\r', too",
     ),
-)
+    (lambda data: len(b"".join(data.rpartition(b"\n")[:2])), "✓ Never half a line"),
+    (lambda data: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1, "b'\\r' is a byte like any other"),
+    (lambda data: data.replace(b"\r\n", b"\n").rfind(b"\n") + 1, "a byte like any other"),
+    (lambda data: len(data.decode().rpartition("\n")[0].encode()) + (b"\n" in data),
+     "The file may end within a letter: count bytes, do not decode"),
+    (lambda data: len(data.decode(errors="ignore").rpartition("\n")[0].encode()) + (b"\n" in data),
+     "count bytes, do not decode"),
+    (lambda data: data.find(b"\n", data.find(b"\n") + 1) + 1 or data.find(b"\n") + 1,
+     "It must be after the *last* newline"),
+    (lambda data: np.int64(data.rfind(b"\n") + 1), "a whole number, an int"),
+)  # fmt: skip
 
 
 class Stretch(InputPartition):
@@ -90,6 +102,41 @@ class CountsLetters(WholeLines):
         return {"next": Path(self.path).read_text().rfind("\n") + 1}
 
 
+class Truncates(WholeLines):
+    def commit(self, end: dict) -> None:
+        file = Path(self.path)
+        file.write_bytes(file.read_bytes()[end["next"] :])
+
+
+class EachLineOnce(WholeLines):
+    def read(self, partition: Stretch) -> Iterator[tuple[str]]:
+        return iter(dict.fromkeys(super().read(partition)))
+
+
+class ReadsLetters(WholeLines):
+    def read(self, partition: Stretch) -> Iterator[tuple[str]]:
+        with open(self.path) as file:
+            file.seek(partition.start)
+            text = file.read(partition.stop - partition.start)
+        return iter([(line,) for line in text.splitlines()])
+
+
+class StopsWhereALineIsEmpty(WholeLines):
+    def read(self, partition: Stretch) -> Iterator[tuple[str]]:
+        return takewhile(any, super().read(partition))
+
+
+class LinesAreCounted(WholeLines):
+    """Another kind of offset."""
+
+    def latestOffset(self, start: dict, limit: Any) -> dict[str, int]:
+        return {"next": Path(self.path).read_bytes().count(b"\n")}
+
+    def read(self, partition: Stretch) -> Iterator[tuple[str]]:
+        lines = Path(self.path).read_bytes().split(b"\n")
+        return iter([(line.decode(),) for line in lines[partition.start : partition.stop]])
+
+
 class AtTheEnd(WholeLines):
     def initialOffset(self) -> dict[str, int]:
         return {"next": Path(self.path).read_bytes().rfind(b"\n") + 1}
@@ -135,9 +182,22 @@ test_03_2 = tried(
     (reader(*IN_SELF), "self.next has changed while it read"),
     (
         reader(("read(partition.stop - partition.start)", 'read().rpartition(b"\\n")[0]')),
-        "it gave ['two', '', ' three ', 'four'] for the offsets of",
+        "' three ', 'two', 'four'] for the offsets of",
     ),
     (reader((NEXT, "file.read()")), "`latestOffset` returned None: return an offset"),
     (reader((NEXT, f"return {READ}")), "`latestOffset` returned 6: return an offset such as"),
     (CountsLetters, "It cut a letter in two: an offset counts bytes"),
-)
+    (LinesAreCounted, "✓ Every whole line once"),
+    (reader((NEXT, f"return dict(start, next=start['next'] + {READ})")), "✓ Every whole line once"),
+    (reader(('rfind(b"\\n") + 1', 'replace(b"\\r", b"\\n").rfind(b"\\n") + 1')),
+     "read on until there is a newline, and no further"),
+    (Truncates, "From {'next': 6} to"),
+    (EachLineOnce, "a line that was there before is a line, too"),
+    (ReadsLetters, "`read` went on beyond {'next': 6}"),
+    (reader(('Stretch(start["next"], end["next"])', 'Stretch(start["next"], 10**9)')),
+     "`read` went on beyond {'next': 6}"),
+    (StopsWhereALineIsEmpty, "an empty line is a line"),
+    (reader(("[(line,)", "[line")), "a row is a tuple: (line,)"),
+    (reader((NEXT, f"now = start['next'] + {READ}; return {{'next': now}} if now > start['next'] "
+                   "else None")), "`latestOffset` returned None: return an offset"),
+)  # fmt: skip

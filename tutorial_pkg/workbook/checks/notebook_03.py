@@ -39,9 +39,11 @@ _ENDS = [
     Case((b"on",), 0, _NONE),
     Case((b"",), 0, _NONE),
     Case((b"one\n",), 4, _LAST),
-    Case((b"a\n\nb",), 3, _LAST),
+    Case((b"a\n\nb\nc",), 5, _LAST),
     Case((b"a\rb\nc",), 4, "Only b'\\n' ends a line, and splitlines() cuts at b'\\r', too."),
+    Case((b"a\r\nb\nc\rd",), 5, "b'\\r' is a byte like any other: it counts, and ends no line."),
     Case(("ü\nx".encode(),), 3, "ü has two bytes: count bytes, do not decode."),
+    Case((b"\xff\n\xc3",), 2, "The file may end within a letter: count bytes, do not decode."),
 ]
 
 
@@ -54,14 +56,15 @@ def check_03_1(answer: Callable[[bytes], int]) -> str:
 
 def _whole_number(found: Any) -> int:
     if type(found) is not int:
-        raise Wrong(f"It must return a whole number, whatever the bytes, not {found!r}.")
+        raise Wrong(f"It must return a whole number, an int, whatever the bytes, not {found!r}.")
     return found
 
 
 # ---- Exercise 2: a source that survives a restart ------------------------------------------------
 
 
-NEXT_LINES = ["two", "", " three "]
+NEXT_LINES = ["two", "", " three ", "two"]
+END_OF_FIRST = 6  # bytes: "ünö" and a newline
 LONG = 3_000_000  # bytes of a line: longer than anybody reads at once
 _IN_SELF = (
     "Spark makes new readers for each restart and for each task, and these know nothing: take the "
@@ -91,13 +94,10 @@ def _step_by_step(answer: Reader, file: Path) -> None:
     file.write_bytes("ünö\ntw".encode())
     first = answer(str(file))
     begin = as_json(first.initialOffset())
-    offset = latest(answer(str(file)), begin)
-    if not isinstance(offset, dict):
-        raise Wrong(f"`latestOffset` returned {offset}: return an offset such as {begin}.")
     rows, middle = _drained(first, begin)
     if rows != ["ünö"]:
-        raise Wrong(_first_fault(rows, begin))
-    _append(file, b"o\n\n three \n")
+        raise Wrong(_first_fault(rows, begin, middle))
+    _append(file, b"o\n\n three \ntwo\n")
     rows, end = _drained(first, middle)
     if rows != NEXT_LINES:
         raise Wrong(
@@ -117,8 +117,11 @@ def _drained(reader: DataSourceStreamReader, start: dict[str, Any]) -> tuple[lis
     end = start
     for _ in range(MOST_BATCHES):
         end = latest(reader, start)
+        if not isinstance(end, dict):
+            raise Wrong(f"`latestOffset` returned {end}: return an offset such as {start}.")
         if end == start:
             break
+        reader.commit(start)
         if _went_back(start, end):
             raise Wrong(
                 f"`latestOffset` went back, from {start} to {end}. An offset is a place in the "
@@ -134,8 +137,12 @@ def _went_back(start: dict[str, Any], end: dict[str, Any]) -> bool:
     return any(isinstance(now, int) and now < before for before, now in places)
 
 
-def _first_fault(rows: list[str], begin: dict[str, Any]) -> str:
+def _first_fault(rows: list[str], begin: dict[str, Any], end: dict[str, Any]) -> str:
     """Why the first batch of 'ünö\\ntw' is wrong."""
+    if "tw" in rows and END_OF_FIRST in end.values():
+        return f"`read` went on beyond {end}: read as many bytes as the partition has, with 'rb'."
+    if rows == ["ü"]:
+        return "A row came as its first letter: a row is a tuple: (line,)."
     if "tw" in rows:
         return "Half a line, 'tw', went out: end the offset after the last newline."
     if not rows and any(begin.values()):
@@ -150,7 +157,9 @@ def _second_fault(rows: list[str], middle: dict[str, Any], end: dict[str, Any]) 
     """Why the second batch is wrong, after the end of two, an empty line and three."""
     if "ünö" in rows:
         return "'ünö' came twice. Let `partitions` begin at start['next']."
-    if [*filter(None, map(str.strip, rows))] == ["two", "three"] and "" not in rows[:1]:
+    if rows == NEXT_LINES[:-1]:
+        return "a line that was there before is a line, too."
+    if rows[:1] == ["two"]:
         return "an empty line is a line, and spaces belong to it."
     if rows[:1] == [""]:
         return "an empty line came. An offset comes *after* the newline: rfind(b'\\n') + 1."
@@ -179,12 +188,13 @@ def _restart(
 
 
 def _long_line(reader: DataSourceStreamReader, file: Path) -> None:
-    file.write_bytes(b"x" * LONG + b"\nlast\n")
+    file.write_bytes(b"x" * LONG + b"\nlast\nto be\rcontinued")
     rows, _ = _drained(reader, as_json(reader.initialOffset()))
-    if [len(row) for row in rows] != [LONG, len("last")]:
+    lengths = [len(row) for row in rows]
+    if lengths != [LONG, len("last")]:
         raise Wrong(
-            f"Two lines of {LONG:,} and 4 bytes came as {[len(row) for row in rows]} bytes: "
-            "read on until there is a newline, however far that is."
+            f"Two lines of {LONG:,} and 4 bytes came as {lengths[:5]} bytes: read on until there "
+            "is a newline, and no further, however far that is."
         )
 
 
