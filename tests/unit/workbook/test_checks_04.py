@@ -37,7 +37,41 @@ def gives_a_line_always(rest: bytes, received: bytes) -> tuple[list[str], bytes]
     return [line.decode() for line in complete.split(b"\n")], rest
 
 
+def byte_by_byte(rest: bytes, received: bytes) -> tuple[tuple[str, ...], bytearray]:
+    lines, last = [], bytearray(rest)
+    for byte in received:
+        last.append(byte)
+        if byte == ord("\n"):
+            lines.append(last[:-1].decode())
+            last = bytearray()
+    return tuple(lines), last
+
+
+def drops_what_is_no_text(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    *lines, rest = (rest + received).split(b"\n")
+    whole = [line for line in lines if line.decode(errors="ignore").encode() == line]
+    return [line.decode() for line in whole], rest
+
+
+def says_what_is_no_text(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    try:
+        return cut(rest, received)
+    except UnicodeDecodeError as error:
+        if b"\xff" not in received:
+            raise
+        raise ValueError("not UTF-8") from error
+
+
+class Remembers:
+    rest = b""
+
+    def __call__(self, rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+        lines, self.rest = cut(self.rest, received)
+        return lines, self.rest
+
+
 REPLACE = ("decode()", 'decode(errors="replace")')
+EMPTY = ("line.decode()", "'' if b'\\xff' in line else line.decode()")
 test_04_1 = tried(
     check_04_1,
     (cut, "✓ The same lines"),
@@ -55,6 +89,14 @@ test_04_1 = tried(
     (cut_with(("decode()", 'decode(errors="ignore")')), "errors='ignore' drops bytes silently"),
     (cut_with(REPLACE), "✓ The same lines"),
     (lambda rest, received: None, "raised TypeError"),
+    (byte_by_byte, "✓ The same lines"),
+    (cut_with(("decode()", 'decode(errors="backslashreplace")')), "✓ The same lines"),
+    (says_what_is_no_text, "✓ The same lines"),
+    (drops_what_is_no_text, r"Of b'one\xfftwo\n' it made []: a line with a byte that is not UTF-8"),
+    (cut_with(EMPTY), r"Of b'one\xfftwo\n' it made ['']: a line with a byte that is not UTF-8"),
+    (cut_with(("[line", "(line"), ("lines]", "lines)")), "The lines are a generator: return"),
+    (Remembers(), "and keep nothing from one call to the next"),
+    (lambda rest, received: cut(received, rest), "put the rest before received"),
 )
 
 
@@ -105,3 +147,5 @@ def test_04_2_is_a_log_s_folder(tmp_path: Path) -> None:
     look(check_04_2(tmp_path / "nothing"), "No query has listened for the log nothing")
     log_with(tmp_path / "mine" / "log", 2, 1, 5, 100)
     look(check_04_2(tmp_path / "mine"), "the log is mine / 'log'")
+    look(check_04_2(tmp_path / "mine" / "log" / "11000"), "11000 is in the log's folder")
+    look(check_04_2(str(tmp_path / "mine" / "log")), "✓ 2 lines kept")

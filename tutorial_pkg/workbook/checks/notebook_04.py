@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> str
         found = [_lines_of(answer, size) for size in (1000, 1, 3)]
     except UnicodeDecodeError:
         raise Wrong(_WITHIN_A_LETTER) from None
+    except Wrong:
+        raise
     except Exception as error:
         raise Wrong(
             "It must take and return bytes as the rest, with a list of strings before it: "
@@ -40,6 +42,8 @@ def _lines_of(cut: Callable[[bytes, bytes], Any], size: int) -> tuple[list[str],
     data, lines, rest = TEXT.encode(), [], b""
     for start in range(0, len(data), size):
         complete, rest = cut(rest, data[start : start + size])
+        if isinstance(complete, Iterator):
+            raise Wrong(f"The lines are a {type(complete).__name__}: return a list of them.")
         lines += complete
     return lines, rest
 
@@ -62,16 +66,24 @@ def _compare(found: list[tuple[list[str], bytes]]) -> None:
         if "\ufffd" in "".join(lines):
             raise Wrong(_WITHIN_A_LETTER)
         if (lines, rest) != (LINES, REST):
-            raise Wrong("In small pieces the lines differ: put the rest before received.")
+            raise Wrong(
+                "In small pieces the lines differ: put the rest before received, and keep nothing "
+                "from one call to the next."
+            )
 
 
 def _keeps_each_byte(cut: Callable[[bytes, bytes], Any]) -> None:
     try:
-        [line], _ = cut(b"", NOT_UTF_8)
-    except UnicodeDecodeError:
+        lines, _ = cut(b"", NOT_UTF_8)
+    except Exception:
         return  # a line that is no text: to say so is right, too
-    if line == NOT_UTF_8.decode(errors="ignore").rstrip("\n"):
-        raise Wrong(f"Of {NOT_UTF_8!r} it made {line!r}: errors='ignore' drops bytes silently.")
+    if [*lines] == [NOT_UTF_8.decode(errors="ignore").rstrip("\n")]:
+        raise Wrong(f"Of {NOT_UTF_8!r} it made {lines!r}: errors='ignore' drops bytes silently.")
+    if not re.fullmatch("one.+two", "".join(lines)):
+        raise Wrong(
+            f"Of {NOT_UTF_8!r} it made {lines!r}: a line with a byte that is not UTF-8 must not "
+            "disappear. Raise an error, or decode it with errors='replace'."
+        )
 
 
 @exercise()
@@ -85,6 +97,8 @@ def check_04_2(answer: Path | str) -> str:
     if not status.ports:
         if network_status(folder / "log").ports:
             raise Wrong(f"{folder.name} is the folder above: the log is {folder.name} / 'log'.")
+        if network_status(folder.parent).ports:
+            raise Wrong(f"{folder.name} is in the log's folder: the log is {folder.parent.name}.")
         raise Wrong(f"No query has listened for the log {folder.name}: start one.")
     lines = sum(port.lines for port in status.ports.values())
     dropped = sum(port.dropped["too_long"] for port in status.ports.values())
