@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -47,6 +48,54 @@ class AveragesOfAverages(SharePrice):
         return ((left[0] + right[0]) / 2,)
 
 
+class LastInSelf(SharePrice):
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        self.last = super().accumulate(accumulator, row)
+        return self.last
+
+    def finish(self, accumulator: Any) -> Any:
+        return super().finish(self.last)
+
+
+class SumInSelf(SharePrice):
+    sums: Any = (0, 0)
+
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        self.sums = super().accumulate(self.sums, row)
+        return self.sums
+
+
+class InFractions(SharePrice):
+    def finish(self, accumulator: Any) -> Any:
+        return (Fraction(*accumulator),)
+
+
+class Mean:
+    accumulator, result = "mean DOUBLE, shares LONG", "cents: double"
+
+    @staticmethod
+    def create() -> Any:
+        return 0.0, 0
+
+    @classmethod
+    def accumulate(cls, accumulator: Any, row: Any) -> Any:
+        return cls.combine(accumulator, (float(row.price), row.quantity))
+
+    @staticmethod
+    def combine(left: Any, right: Any, sign: int = 1) -> Any:
+        shares = left[1] + sign * right[1]
+        paid = left[0] * left[1] + sign * right[0] * right[1]
+        return paid / shares if shares else 0.0, shares
+
+    @classmethod
+    def deduct(cls, left: Any, right: Any) -> Any:
+        return cls.combine(left, right, -1)
+
+    @staticmethod
+    def finish(accumulator: Any) -> Any:
+        return accumulator[:1]
+
+
 AVERAGE, TYPES = "(accumulator[0] / accumulator[1],)", "paid LONG, shares LONG"
 test_19_1 = tried(
     check_19_1,
@@ -68,8 +117,26 @@ test_19_1 = tried(
         "must return (275.75,), yours returned 275.75. It must be a tuple even for one",
     ),
     (price((AVERAGE, "accumulator")), "names one column, so one value is wanted, not 2"),
-    (price(("row.price", "row.amount")), "raised AttributeError"),
+    (price(("row.price", "row.amount")), "raised PySparkAttributeError"),
     (price((AVERAGE, "(round(accumulator[0] / accumulator[1], 2),)")), "do not round"),
     (price((TYPES, "cents, shares")), "a name and a type for each column"),
     (price((TYPES, "cents INT, shares INT")), "`LONG` or `DOUBLE`"),
+    (price((TYPES, "paid: LONG, shares: LONG")), "a name of its own, and a space before its type"),
+    (price((TYPES, "cents LONG, cents LONG")), "a name of its own"),
+    (
+        price((TYPES, "paid DOUBLE, shares LONG")),
+        "`paid` is DOUBLE, and `create` gives 0, which Spark would lose",
+    ),
+    (
+        price(("row.price *", "float(row.price) *")),
+        "`paid` is LONG, and `accumulate` gives 2000.0, which Spark would lose",
+    ),
+    (price((AVERAGE, "(accumulator[0] / accumulator[1] / 100,)")), "in cents, not in euros"),
+    (price((AVERAGE, "(round(accumulator[0] / accumulator[1]),)")), "(276,). Do not round"),
+    (LastInSelf, "keep nothing in `self`"),
+    (SumInSelf, "A law is broken"),
+    (InFractions, "so a float is wanted, not Fraction(2995, 12)"),
+    (price(("row.price * row.quantity", "row['price'] * row['quantity']")), "✓ All laws hold"),
+    (Mean, "✓ All laws hold"),
+    (price((TYPES, "paid bigint, shares bigint")), "✓ All laws hold"),
 )

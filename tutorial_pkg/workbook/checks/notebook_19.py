@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from math import isclose
 from typing import Any
+
+from pyspark.sql import Row
 
 from tutorial_pkg.state import broken_law
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
 
 _ROWS = [
-    SimpleNamespace(price=price, quantity=quantity)
+    Row(price=price, quantity=quantity)
     for price, quantity in ((200, 10), (301, 30), (250, 1), (100, 7))
 ]
-_SUMS = ("long", "bigint", "double")
+_SUMS = {"long": int, "bigint": int, "double": float}
 _PARTS = ("accumulator", "result", "create", "accumulate", "combine", "deduct", "finish")
 
 
@@ -26,6 +28,7 @@ def check_19_1(answer: Any) -> str:
     _look_at_columns(operation)
     if law := broken_law(operation, _ROWS):
         raise Wrong(f"A law is broken: {law}.")
+    _look_at_types(operation)
     _look_at_result(operation)
     return "All laws hold: Spark may cut, combine and deduct it as it likes."
 
@@ -34,7 +37,7 @@ def _look_at_columns(operation: Any) -> None:
     accumulator = operation.create()
     if not isinstance(accumulator, tuple):
         raise Wrong("`create` must return a tuple, one value for each column of `accumulator`.")
-    columns = [part.replace(":", " ").lower().split() for part in operation.accumulator.split(",")]
+    columns = _columns(operation)
     if len(accumulator) != len(columns):
         raise Wrong(
             f"`accumulator` names {len(columns)} column(s), `create` returns {len(accumulator)} "
@@ -45,8 +48,34 @@ def _look_at_columns(operation: Any) -> None:
             "`accumulator` is a name and a type for each column, and sums grow: `LONG` or `DOUBLE`;"
             f" yours is {operation.accumulator!r}."
         )
+    if len({name for name, _ in columns}) < len(columns) or ":" in operation.accumulator:
+        raise Wrong(
+            "Each column of `accumulator` needs a name of its own, and a space before its type; "
+            f"yours is {operation.accumulator!r}."
+        )
     if operation.result.replace(":", " ").lower().split() != ["cents", "double"]:
         raise Wrong(f"`result` must be 'cents DOUBLE', yours is {operation.result!r}.")
+
+
+def _columns(operation: Any) -> list[list[str]]:
+    return [part.replace(":", " ").lower().split() for part in operation.accumulator.split(",")]
+
+
+def _look_at_types(operation: Any) -> None:
+    """Where a value is not of its column's type, Spark reads null from the state."""
+    one = operation.accumulate(operation.create(), _ROWS[0])
+    for name, accumulator in (
+        ("create", operation.create()),
+        ("accumulate", one),
+        ("combine", operation.combine(one, one)),
+        ("deduct", operation.deduct(one, one)),
+    ):
+        for (column, kind), value in zip(_columns(operation), accumulator, strict=True):
+            if not isinstance(value, _SUMS[kind]):
+                raise Wrong(
+                    f"`{column}` is {kind.upper()}, and `{name}` gives {value!r}, which Spark "
+                    "would lose: an int is for LONG, a float for DOUBLE."
+                )
 
 
 def _look_at_result(operation: Any) -> None:
@@ -55,23 +84,32 @@ def _look_at_result(operation: Any) -> None:
         wanted = "10 shares at 200 and 30 at 301: `finish` must return (275.75,)"
         raise Wrong(f"{wanted}, yours returned {found!r}. {_hint(found)}")
     found = _of(operation, _ROWS)
-    if found != (11980 / 48,):
+    if not isclose(found[0], 11980 / 48):
         raise Wrong(
             f"`finish` must return ({11980 / 48},) for 48 shares and 11,980 cents in all, "
             f"yours returned {found!r}: do not round. Whoever shows the price may do that."
         )
+    if not isinstance(found[0], float):
+        raise Wrong(f"`cents` is DOUBLE, so a float is wanted, not {found[0]!r}.")
 
 
-def _of(operation: Any, rows: list[SimpleNamespace]) -> Any:
+def _of(operation: Any, rows: list[Row]) -> Any:
     accumulator = operation.create()
     for row in rows:
-        accumulator = operation.accumulate(accumulator, row)
+        alone = operation.accumulate(operation.create(), row)
+        accumulator = operation.combine(accumulator, alone)
     return operation.finish(accumulator)
 
 
 def _hint(found: Any) -> str:
     if found == (250.5,):
         return "That is the average of the *trades*: a trade of 30 shares must count 30 times."
+    if found == (301,):
+        return "That is the last trade alone: keep nothing in `self`."
+    if found == (2.7575,):
+        return "The result is in cents, not in euros."
+    if found == (276,):
+        return "Do not round: whoever shows the price may do that."
     if found == (275,):
         return "`//` drops what comes after the decimal point: divide with `/`."
     if not isinstance(found, tuple):
