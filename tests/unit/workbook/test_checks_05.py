@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -47,6 +50,19 @@ def by_division(second: int, length: int, slide: int) -> list[int]:
     return windows(second // slide * slide, length // slide * slide, slide)
 
 
+def toward_zero(second: int, length: int = 30, slide: int = 10) -> list[int]:
+    return [*range(int(second / slide) * slide, second - length, -slide)]
+
+
+def as_many_as_fit(second: int, length: int = 30, slide: int = 10) -> list[int]:
+    last = second // slide * slide
+    return [last - slide * back for back in range(math.ceil(length / slide))]
+
+
+def numpy_windows(second: int, length: int = 30, slide: int = 10) -> Any:
+    return np.array(windows(second, length, slide))[::-1]
+
+
 test_05_2 = tried(
     check_05_2,
     (windows, "✓ All windows that contain it"),
@@ -63,4 +79,12 @@ test_05_2 = tried(
     (lambda second, length, slide: 3, "A list of starts is wanted, not 3"),
     (lambda second: windows(second), "raised TypeError"),
     (lambda second, length, slide: windows(second, 30, 10), "answer(65, 60, 20)"),
+    (numpy_windows, "✓ All windows that contain it"),
+    (lambda second, length=30, slide=10: {*windows(second, length, slide)}, "✓ All windows"),
+    (toward_zero, "toward_zero(-5, 30, 10) must be [-30, -20, -10], yours is [-30, -20, -10, 0]"),
+    (as_many_as_fit, "as_many_as_fit(17, 5, 10) must be [], yours is [10]"),
+    (lambda second, length, slide: windows(second, length, slide), "answer(25) raised TypeError"),
+    (lambda second, length=60, slide=20: windows(second, length, slide), "answer(25) must be"),
+    (lambda second, length, slide: "0, 10, 20", "A list of starts is wanted, not '0, 10, 20'"),
+    (lambda *given: {start: start + given[1] for start in windows(*given)}, "A list of starts is"),
 )

@@ -62,11 +62,14 @@ _WINDOWS = [
     Case((25, 10, 10), [20], _STARTS),
     Case((5, 30, 10), [-20, -10, 0], "A window may begin before second 0, and -20 does."),
     Case((21, 25, 10), [0, 10, 20], "There are three such windows, though 25 // 10 is 2."),
+    Case((17, 5, 10), [], "Windows of 5 seconds every 10 leave gaps, and 17 is in one."),
+    Case((-5, 30, 10), [-30, -20, -10], "Before second 0, too, round down: -5 // 10 is -1."),
+    Case((25,), [0, 10, 20], "Unless told, the length is 30 and the slide is 10."),
 ]
 
 
 def _starts(found: Any) -> list[Any]:
-    if not isinstance(found, Iterable):
+    if not isinstance(found, Iterable) or isinstance(found, str | dict):
         raise Wrong(f"A list of starts is wanted, not {found!r}.")
     return sorted(found)
 
