@@ -197,12 +197,17 @@ def by_values(
     if not columns:
         yield (), batch
         return
-    rows: dict[tuple[Any, ...], list[int]] = {}
+    rows: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[int]]] = {}
     values = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
     for row, each in enumerate(values):
-        rows.setdefault(each, []).append(row)
-    for each, places in rows.items():
+        rows.setdefault(tuple(map(_exactly, each)), (each, []))[1].append(row)
+    for each, places in rows.values():
         yield each, batch.take(pa.array(places))
+
+
+def _exactly(value: Any) -> Any:
+    """To Python -0.0 is 0.0, and a NaN no other NaN."""
+    return repr(value) if isinstance(value, float) else value
 
 
 def _as_text(kind: pa.DataType) -> bool:

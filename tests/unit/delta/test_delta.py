@@ -19,7 +19,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, LongType, StringType, StructType
+from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
 
 from tests.properties import IN_FOLDERS
 from tests.stream_runs import ALL, Run
@@ -556,6 +556,45 @@ def test_values_that_cut_a_table_are_what_other_tools_read(tmp_path: Path) -> No
     assert {row["id"]: row["item"] for row in next_rows(run, run.latest())} == wanted
     with pytest.raises(ValueError, match="column `raw` is BINARY, and cannot cut a table"):
         Query(tmp_path / "raw", StructType().add("raw", BinaryType()), partitionBy="raw")
+
+
+def test_numbers_that_cut_a_table_are_told_apart_as_their_texts_are(tmp_path: Path) -> None:
+    """Python takes -0.0 for 0.0, and no NaN for another one: each would have a file of its own."""
+    numbers = [0.0, -0.0, float("nan"), float("-inf"), float("nan"), 5e-324, None]
+    schema = StructType().add("id", LongType()).add("price", DoubleType())
+    query = Query(tmp_path, schema, partitionBy="price")
+    query.write(0, [*enumerate(numbers), *enumerate(numbers, 10)])
+    wanted = sorted([*enumerate(map(repr, numbers)), *enumerate(map(repr, numbers), 10)])
+    assert sorted((row["id"], repr(row["price"])) for row in batch(tmp_path)) == wanted
+    assert sorted((each, repr(price)) for each, price in content(tmp_path)) == wanted
+    assert len(DeltaTable(tmp_path).file_uris()) == len(set(map(repr, numbers)))
+
+
+@pytest.mark.parametrize("later", [0.0, -0.0])
+def test_a_key_of_minus_zero_is_that_of_zero(tmp_path: Path, later: float) -> None:
+    """As in Spark: two rows would be one there, and both would be replaced by the next one."""
+    schema = StructType().add("key", DoubleType()).add("v", LongType())
+    query = Query(tmp_path, schema, mode="upsert", key="key")
+    with pytest.raises(ValueError, match=r"several rows with the same key \(key\)"):
+        query.write(0, [(0.0, 1), (-0.0, 2)])
+    query.write(0, [(0.0, 1), (float("nan"), 1)])
+    query.write(1, [(later, 2), (float("nan"), 2)])
+    assert [(key == 0, v) for key, v in content(tmp_path)] == [(True, 2), (False, 2)]
+
+
+def test_names_with_quotes_in_an_upsert(tmp_path: Path) -> None:
+    schema = StructType().add('a "key"', LongType()).add('it\'s "v"', LongType())
+    query = Query(tmp_path, schema, mode="upsert", key='a "key"')
+    query.write(0, [(1, 1), (2, 2)])
+    query.write(1, [(2, 3)])
+    assert content(tmp_path) == [(1, 1), (2, 3)]
+
+
+def test_an_upsert_leaves_columns_that_its_rows_lack_as_they_are(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, table(1, item=["a"], price=[10]))
+    query = Query(tmp_path, mode="upsert", key="id")
+    query.write(0, [(1, "b"), (2, "c")])
+    assert content(tmp_path) == [(1, "b", 10), (2, "c", None)]
 
 
 def rewritten(folder: Path, with_file: pa.Table, **given: Any) -> None:

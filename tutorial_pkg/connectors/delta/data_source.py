@@ -51,10 +51,10 @@ class DeltaDataSource(Format):
     Credentials: as in format `objects`.
 
     Schema: that of the table. A row's columns are found by name and must have the table's types;
-    those that it lacks are null. A column that the table lacks is an error, or `evolve` adds it. A
-    stream ends at a version that gives the table a new column; a newly created DataFrame continues
-    from there. In a partition column an empty text becomes null, as Delta's log has none; BINARY
-    cannot be a partition column.
+    those that it lacks are null, or with `mode=upsert` stay what they are in a row that is there. A
+    column that the table lacks is an error, or `evolve` adds it. A stream ends at a version that
+    gives the table a new column; a newly created DataFrame continues from there. In a partition
+    column an empty text becomes null, as Delta's log has none; BINARY cannot be a partition column.
 
     Not supported: tables with column mapping; when reading, deletion vectors; when writing, tables
     with constraints, generated or identity columns, or values that must not be null inside of

@@ -88,26 +88,30 @@ class Upload:
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
-        self._drafts: dict[tuple[Any, ...], Draft] = {}
+        self._drafts: dict[tuple[str | None, ...], Draft] = {}
         self._files = ExitStack()
         self._columns: Sequence[str] | None = None
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
         columns = self._partitioned_by()
         for values, rows in by_values(in_utc(batch), columns):
-            rows = rows.drop_columns(list(columns))
-            if values not in self._drafts:
-                self._drafts[values] = Draft(rows.schema)
-                self._files.callback(self._drafts[values].file.close)
-            self._drafts[values].add(rows)
+            rows, texts = rows.drop_columns(list(columns)), tuple(map(_text, values))
+            if texts not in self._drafts:
+                self._drafts[texts] = Draft(rows.schema)
+                self._files.callback(self._drafts[texts].file.close)
+            self._drafts[texts].add(rows)
 
     def flush(self) -> list[Written]:
         options, context = self._context.options, self._context
         folder = f"{STAGED}/{context.query}/" if options.mode == "upsert" else ""
         store = Store(options, options.path)
         return [
-            draft.upload(store, f"{folder}{self._name()}", self._texts(values))
-            for values, draft in self._drafts.items()
+            draft.upload(
+                store,
+                f"{folder}{self._name()}",
+                dict(zip(self._columns or (), texts, strict=True)),
+            )
+            for texts, draft in self._drafts.items()
             if draft.rows
         ]
 
@@ -123,10 +127,6 @@ class Upload:
             table = None if options.mode == "upsert" else open_table(options)
             self._columns = table.metadata().partition_columns if table else ()
         return self._columns
-
-    def _texts(self, values: tuple[Any, ...]) -> dict[str, str | None]:
-        pairs = zip(self._columns or (), values, strict=True)
-        return {name: _text(value) for name, value in pairs}
 
 
 def _text(value: Any) -> str | None:
@@ -240,17 +240,26 @@ def _upsert(
     found = [ObjectFile(store, Found(file.key, "", file.size)) for file in files]
     rows = pa.concat_tables([parquet_file(file).read() for file in found])
     _check_keys(rows, options.key)
-    same = " AND ".join(f'target."{name}" = source."{name}"' for name in options.key)
-    columns = {f'"{name}"': f'source."{name}"' for name in rows.column_names}
+    same = " AND ".join(f"target.{_named(name)} = source.{_named(name)}" for name in options.key)
+    columns = {_named(name): f"source.{_named(name)}" for name in rows.column_names}
     merge = table.merge(rows, same, "source", "target", commit_properties=properties)
     merge.when_matched_update(columns).when_not_matched_insert(columns).execute()
+
+
+def _named(column: str) -> str:
+    quoted = column.replace('"', '""')
+    return f'"{quoted}"'
 
 
 def _check_keys(rows: pa.Table, key: Sequence[str]) -> None:
     """Raises `ValueError` where nothing says which row comes last, or which one is meant."""
     if any(rows.column(name).null_count for name in key):
         raise ValueError(f"a row's key ({', '.join(key)}) must not be null")
-    counts = rows.group_by(list(key)).aggregate([([], "count_all")])
+    keys = {name: rows.column(name) for name in key}
+    for name, column in keys.items():
+        if pa.types.is_floating(column.type):  # to Arrow -0.0 is another value than 0.0
+            keys[name] = pc.add(column, pa.scalar(0, column.type))
+    counts = pa.table(keys).group_by(list(key)).aggregate([([], "count_all")])
     if rows.num_rows and pc.max(counts.column("count_all")).as_py() > 1:
         raise ValueError(
             f"a batch has several rows with the same key ({', '.join(key)}), and nothing says "
