@@ -7,11 +7,11 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -29,10 +29,11 @@ from tests.services.secrets import SECRET, sightings
 from tests.soak import few_or_many
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
-from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.builder import Buffer, Options, SinkContext, SourceContext
 from tutorial_pkg.connectors.nats import publishing
-from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
+from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE, WRITE
 from tutorial_pkg.connectors.nats.pull import Pull
+from tutorial_pkg.connectors.nats.queue import Queue
 from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.connectors.nats.stream import Reading
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
@@ -553,6 +554,50 @@ def test_who_is_refused_is_told_at_once(tmp_path: Path) -> None:
         with pytest.raises(Exception, match=r"PermissionError: NATS at .* refused") as error:
             reader(streams, "S", user="spark", password=f"not {SECRET}").initialOffset()
         assert SECRET not in str(error.value)
+
+
+DENIED = """authorization { users: [
+    {user: admin, password: p},
+    {user: noAck, password: p, permissions: {publish: {deny: ["$JS.ACK.>"]}}},
+    {user: noPull, password: p, permissions: {publish: {deny: ["$JS.API.CONSUMER.MSG.>"]}}},
+    {user: noRows, password: p, permissions: {publish: {deny: ["S.>"]}}}]}"""
+
+
+def test_what_a_login_may_not_do_is_told(tmp_path: Path) -> None:
+    """The server says so, and goes on: without acknowledgements until it sends no more."""
+    (tmp_path / "users").write_text(DENIED)
+    with start_nats(tmp_path / "nats", "-c", str(tmp_path / "users")) as server:
+        streams = Streams(server.uri, user="admin", password="p")
+        streams.make("S")
+        streams.send("S.a", range(3))
+        given = {"url": server.uri, "password": "p", "timeoutSeconds": "1"}
+        read = {**given, "user": "noAck", "stream": "S", "mode": "queue", "consumer": "spark"}
+        values = Options(FORMAT, READ_QUEUE).parse(read)
+        with ExitStack() as ending:
+            queue = Queue(SourceContext(0, 1, values))
+            ending.callback(queue.destroy)
+            queue.fill(cast(Buffer, found := Found()))
+            assert len(found.tokens[0]) == 3
+            with pytest.raises(PermissionError, match=r'refused: .* publish to "\$js.ack'):
+                queue.acknowledge(found.tokens)
+        with pytest.raises(Exception, match=r"PermissionError: .*consumer.msg.next"):
+            read_all(stream := reader(streams, "S", **given, user="noPull"), stream.initialOffset())
+        options = Options(FORMAT, WRITE).parse({**given, "user": "noRows", "subject": "S.b"})
+        with (
+            closing(Publisher(SinkContext("query", 0, 0, options))) as task,
+            pytest.raises(PermissionError, match=r'refused: .* publish to "s.b"'),
+        ):
+            task.send(pa.RecordBatch.from_pydict({"data": ["x"]}))
+
+
+class Found:
+    """A buffer that takes what a queue adds."""
+
+    def __init__(self) -> None:
+        self.tokens = list[Any]()
+
+    def add_batch(self, rows: pa.RecordBatch, token: Any) -> None:
+        self.tokens.append(token)
 
 
 # ---- Writing -------------------------------------------------------------------------------------

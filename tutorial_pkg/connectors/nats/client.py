@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -50,6 +51,7 @@ class Connection:
         self._thread.start()
         self.client: Any = None
         self._broker: Any = None
+        self._denied = deque[str](maxlen=10)  # what the login may not do, as the server says
 
     def ask(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
         """The answer of `question(broker)`, asked again on a new connection when one breaks.
@@ -62,10 +64,20 @@ class Connection:
         except PermissionError:
             raise
         except AWAY as error:
+            self.raise_denied()
             raise TimeoutError(
                 f"NATS at {self._options.url} has not answered for {self._seconds:g} s "
                 f"(option `timeoutSeconds`): {str(error) or type(error).__name__}"
             ) from None
+
+    def raise_denied(self, subject: str = "") -> None:
+        """Raise `PermissionError` if the login may not publish to such a subject, or to any.
+
+        The server says so and goes on, without an answer to what was asked.
+        """
+        for text in self._denied:
+            if subject.lower() in text:  # of which the client has made small letters
+                raise PermissionError(f"NATS at {self._options.url} refused: {text}")
 
     def _may_pass(self, error: Exception) -> bool:
         if not isinstance(error, AWAY) or isinstance(error, PermissionError):
@@ -104,6 +116,7 @@ class Connection:
 
     async def _connect(self) -> None:
         self._lost = asyncio.Event()
+        self._denied.clear()
         try:
             self.client = await nats.connect(**self._settings(), closed_cb=self._note_loss)
         except errors.Error as error:
@@ -120,6 +133,11 @@ class Connection:
 
     async def _note_loss(self) -> None:
         self._lost.set()
+
+    async def _note_error(self, error: Exception) -> None:
+        """What else the client tells, of a connection that broke, is raised where it is asked."""
+        if "permissions violation" in str(error):
+            self._denied.append(str(error))
 
     async def _disconnect(self) -> None:
         client, self.client = self.client, None
@@ -141,14 +159,10 @@ class Connection:
             "allow_reconnect": False,  # `ask` does it, and with a bound
             "max_reconnect_attempts": 1,  # else the client tries for two minutes by itself
             "reconnect_time_wait": RETRY_SECONDS,
-            "error_cb": _ignore,  # what matters is raised where it is asked
+            "error_cb": self._note_error,
             **{name: value for name, value in given.items() if value},
             **{name: value.reveal() for name, value in secrets.items()},
         }
-
-
-async def _ignore(error: Exception) -> None:
-    """What the client tells of a connection that broke; without this it prints a stack trace."""
 
 
 async def stream_info(broker: Any, name: str) -> Any:

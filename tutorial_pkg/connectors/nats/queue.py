@@ -153,6 +153,7 @@ class Queue:
         for reply in replies:
             await client.publish(reply, b"+ACK")
         await client.flush()
+        self._connection.raise_denied("$JS.ACK")
         await self._forget_below(broker)
 
     async def _forget_below(self, broker: Any) -> None:
