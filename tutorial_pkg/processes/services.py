@@ -197,8 +197,10 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
     return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
 
 
-def start_kafka(folder: Path) -> ServerProcess:
+def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
     """Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
+
+    `advertised` is where it tells its clients to go (`host:port`), if that is a proxy before it.
 
     Its topics are in memory and gone when it ends; in `folder` there is only its log. It is not
     Kafka: asked where a partition ends, Tansu 0.6 names the position after the *first* record of
@@ -206,10 +208,11 @@ def start_kafka(folder: Path) -> ServerProcess:
     `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
     """
     port = _free_port()
-    url = f"tcp://{LOOPBACK}:{port}"
-    addresses = ["--listener-url", url, "--advertised-listener-url", url]
+    address = f"{LOOPBACK}:{port}"
+    addresses = ["--listener-url", f"tcp://{address}"]
+    addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
     command = [_program(KAFKA), "broker", *addresses, "--storage-engine", "memory://tansu/"]
-    return ServerProcess(folder, command, port, f"{LOOPBACK}:{port}")
+    return ServerProcess(folder, command, port, address)
 
 
 class ServerProcess(Service):
