@@ -30,7 +30,7 @@ from tests.services.kafka_topics import SCHEMA, SCHEMA_WITH_HEADERS, Topics
 from tests.services.secrets import SECRET, sightings
 from tests.soak import few_or_many
 from tutorial_pkg import KafkaDataSource, last_error
-from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.builder import FunctionError, Options, SinkContext
 from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE
 from tutorial_pkg.connectors.kafka.sink import Sender
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
@@ -229,6 +229,34 @@ def test_what_the_stand_in_hides_at_first_is_not_lost(topics: Topics, topic: str
     found = column(first + read_all(stream, end)[0], "value")
     assert found == [b"%d" % number for number in range(11)]
     stream.stop()
+
+
+def test_records_of_an_open_transaction_are_waited_for(topics: Topics, topic: str) -> None:
+    stream = reader(topics, subscribe=topic, **{"kafka.isolation.level": "read_committed"})
+    writer = Producer(
+        {**topics.settings, "batch.num.messages": 1, "transactional.id": f"of {topic}"}
+    )
+    writer.init_transactions(20)
+    writer.begin_transaction()
+    writer.produce(topic, "one", partition=0)
+    assert writer.flush(20) == 0
+    batches, end = read_all(stream, stream.initialOffset())
+    assert batches == []
+    writer.commit_transaction(20)
+    assert column(read_all(stream, end)[0], "value") == [b"one"]
+    stream.stop()
+
+
+def test_nanoseconds_for_a_timestamp_are_told(topics: Topics, topic: str) -> None:
+    topics.send(topic, ["one"], partition=0)
+    topics.send(topic, ["two"], partition=0, timestamp=1_795_000_000_000_000_000)
+    stream = reader(topics, subscribe=topic)
+    text = (
+        "ValueError: column `timestamp` cannot hold 1795000000000000000 milliseconds, which the "
+        f"record at offset 1 of partition `{topic}-0` has"
+    )
+    with pytest.raises(FunctionError, match=re.escape(text)):
+        read_all(stream, stream.initialOffset())
 
 
 # ---- Records that are gone -----------------------------------------------------------------------

@@ -206,6 +206,9 @@ def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
     Kafka: asked where a partition ends, Tansu 0.6 names the position after the *first* record of
     the newest piece, so a reader sees the others when more comes. Write to it with
     `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
+    While a transaction is open, it tells readers of committed records (`isolation.level`) that the
+    partition ends at 0, so a query that has read more ends with an error. Records of aborted
+    transactions it gives them, too.
     """
     port = _free_port()
     address = f"{LOOPBACK}:{port}"
