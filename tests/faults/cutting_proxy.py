@@ -13,19 +13,21 @@ _RESET = b"\1\0\0\0\0\0\0\0"
 
 
 class CuttingProxy:
-    """Leads each connection to `target`; `cut` ends all that are open, with resets.
+    """Leads each connection to the port `target`; `cut` ends all that are open, with resets.
 
-    So does a connection end by itself after `most` bytes to the target.
+    So does a connection end by itself after `most` bytes to the target, and each one at once
+    between `refuse` and `accept`.
     """
 
     def __init__(self, target: int, seed: int = 27) -> None:
-        self._target, self._chance = target, random.Random(seed)
+        self.target, self._chance = target, random.Random(seed)
         self.most = sys.maxsize
         self.connections = 0  # so far
         self._server = socket.create_server((HOST, 0))
         self.port = self._server.getsockname()[1]
         self._open: list[socket.socket] = []
         self._cutting, self._was_cut = threading.Event(), threading.Event()
+        self._refusing = threading.Event()
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
@@ -48,6 +50,14 @@ class CuttingProxy:
         self._end_all()
         self._cutting.clear()
 
+    def refuse(self) -> None:
+        """From now on it is as if the target were away."""
+        self._refusing.set()
+        self._end_all()
+
+    def accept(self) -> None:
+        self._refusing.clear()
+
     def _end_all(self) -> None:
         opened, self._open = self._open, []
         for each in opened:
@@ -58,11 +68,14 @@ class CuttingProxy:
             while True:
                 client, _ = self._server.accept()
                 try:
-                    there = socket.create_connection((HOST, self._target))
+                    there = socket.create_connection((HOST, self.target))
                 except OSError:
                     client.close()
                     continue
                 self._open += [client, there]
+                if self._refusing.is_set():  # asked last: `refuse` may have come meanwhile
+                    self._end_all()
+                    continue
                 self.connections += 1
                 for way in ((client, there, self.most), (there, client, sys.maxsize)):
                     thread = threading.Thread(target=self._pump, args=way, daemon=True)

@@ -49,7 +49,9 @@ def url(postgres: Postgres) -> Iterator[str]:
 def unusual_url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A database in LATIN1 where nothing is set as we need it, nor in the environment."""
     where = unusual_database(postgres)
-    for name, value in {"CLIENTENCODING": "LATIN1", "TZ": "Asia/Tokyo", "DATESTYLE": "SQL"}.items():
+    given = {"CLIENTENCODING": "LATIN1", "TZ": "Asia/Tokyo", "DATESTYLE": "SQL"}
+    given["OPTIONS"] = "-c IntervalStyle=sql_standard -c bytea_output=escape"
+    for name, value in given.items():
         monkeypatch.setenv(f"PG{name}", value)
     yield where
     drop_database(postgres, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from itertools import cycle
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -42,8 +43,9 @@ def unusual_database(server: Postgres) -> str:
     url = new_database(server, "ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
     name = conninfo_to_dict(url)["dbname"]
     with psycopg.connect(server.uri, autocommit=True) as connection:
-        for setting, value in UNUSUAL.items():
-            connection.execute(f"ALTER DATABASE {name} SET {setting} = '{value}'".encode())
+        whose = cycle((f"DATABASE {name}", f"ROLE CURRENT_USER IN DATABASE {name}"))
+        for who, (setting, value) in zip(whose, UNUSUAL.items(), strict=False):
+            connection.execute(f"ALTER {who} SET {setting} = '{value}'".encode())
     return url
 
 

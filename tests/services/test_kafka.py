@@ -23,27 +23,24 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.types import StructType
 
+from tests.faults.cutting_proxy import CuttingProxy
 from tests.properties import TEXTS, holds
 from tests.services.batches import column
 from tests.services.kafka_topics import SCHEMA, SCHEMA_WITH_HEADERS, Topics
 from tests.services.secrets import SECRET, sightings
 from tests.soak import few_or_many
 from tutorial_pkg import KafkaDataSource, last_error
-from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.builder import FunctionError, Options, SinkContext
 from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE
 from tutorial_pkg.connectors.kafka.sink import Sender
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.processes.services import ServerProcess, start_kafka
-from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
 from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
 
 ALL = ReadAllAvailable()
 NAMES = (f"topic.{number}" for number in count())
 EARLIEST = {"startingOffsets": "earliest"}
-AT_LEAST_ONCE = (  # what it does not promise
-    *("repeated_batch", "failed_batch", "whole_batches", "killed"),
-    *("no_rubbish", "dies_in_commit", "errors_told"),
-)
 NOBODY = "127.0.0.1:9"  # the port where things are thrown away, if somebody listens at all
 
 
@@ -69,13 +66,26 @@ def topic(topics: Topics) -> str:
 # ---- The conformance kit -------------------------------------------------------------------------
 
 
-@pytest.mark.soak
-class TestSource(StreamSourceTests):
+class OnServer:
+    """Through a proxy that can refuse: a broker that is killed has lost its topics."""
+
+    topics: Topics
+    server: Server
+
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def use(cls, topics: Topics) -> None:
-        cls.topics = topics
+    def use(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        with CuttingProxy(0) as proxy:
+            address = f"127.0.0.1:{proxy.port}"
+            with start_kafka(tmp_path_factory.mktemp("kafka"), address) as broker:
+                proxy.target = int(broker.uri.rpartition(":")[2])
+                cls.topics = Topics(address)
+                cls.server = Server(proxy.refuse, proxy.accept, lambda: [broker.pid])
+                yield
 
+
+@pytest.mark.soak
+class TestSource(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         topic = next(NAMES)
         self.topics.make(topic, 2)
@@ -90,28 +100,22 @@ class TestSource(StreamSourceTests):
             feed=feed,
             limit={"maxOffsetsPerTrigger": LIMIT},
             other_parallelism={"minPartitions": 5},
+            server=self.server,
         )
 
 
 @pytest.mark.soak
-class TestSink(StreamSinkTests):
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def use(cls, topics: Topics) -> None:
-        cls.topics = topics
-
+class TestSink(OnServer, StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         topic = next(NAMES)
         self.topics.make(topic, 2)
-        reason = "at least once, as Spark's own Kafka sink"
         return StreamSink(
             KafkaDataSource,
             lambda: self.topics.values(topic),
             {**self.topics.options, "topic": topic},
-            not_claimed={
-                **dict.fromkeys(AT_LEAST_ONCE, reason),
-                "batch_write": "a stream's rows are written only",
-            },
+            at_least_once=True,
+            not_claimed={"batch_write": "a stream's rows are written only"},
+            server=self.server,
         )
 
 
@@ -225,6 +229,34 @@ def test_what_the_stand_in_hides_at_first_is_not_lost(topics: Topics, topic: str
     found = column(first + read_all(stream, end)[0], "value")
     assert found == [b"%d" % number for number in range(11)]
     stream.stop()
+
+
+def test_records_of_an_open_transaction_are_waited_for(topics: Topics, topic: str) -> None:
+    stream = reader(topics, subscribe=topic, **{"kafka.isolation.level": "read_committed"})
+    writer = Producer(
+        {**topics.settings, "batch.num.messages": 1, "transactional.id": f"of {topic}"}
+    )
+    writer.init_transactions(20)
+    writer.begin_transaction()
+    writer.produce(topic, "one", partition=0)
+    assert writer.flush(20) == 0
+    batches, end = read_all(stream, stream.initialOffset())
+    assert batches == []
+    writer.commit_transaction(20)
+    assert column(read_all(stream, end)[0], "value") == [b"one"]
+    stream.stop()
+
+
+def test_nanoseconds_for_a_timestamp_are_told(topics: Topics, topic: str) -> None:
+    topics.send(topic, ["one"], partition=0)
+    topics.send(topic, ["two"], partition=0, timestamp=1_795_000_000_000_000_000)
+    stream = reader(topics, subscribe=topic)
+    text = (
+        "ValueError: column `timestamp` cannot hold 1795000000000000000 milliseconds, which the "
+        f"record at offset 1 of partition `{topic}-0` has"
+    )
+    with pytest.raises(FunctionError, match=re.escape(text)):
+        read_all(stream, stream.initialOffset())
 
 
 # ---- Records that are gone -----------------------------------------------------------------------

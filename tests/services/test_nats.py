@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 from nats.errors import ConnectionClosedError
-from nats.js.api import AckPolicy, ConsumerConfig
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
@@ -420,6 +421,62 @@ def test_a_consumer_that_is_deleted_meanwhile_is_made_anew(
         streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
         send_numbered(streams, name, [10])
         assert numbers_of(run, 1) == [10]
+
+
+PASSES_OVER = "consumer `spark` was deleted and made again: messages that it passes over"
+
+
+@pytest.mark.parametrize(
+    ("policy", "retention"), [(DeliverPolicy.NEW, "limits"), (DeliverPolicy.ALL, "interest")]
+)
+def test_a_consumer_that_somebody_makes_again_and_that_misses_messages_is_told(
+    streams: Streams, tmp_path: Path, caplog: Any, policy: DeliverPolicy, retention: str
+) -> None:
+    name = next(NAMES)
+    subjects = [f"{name}.>"]
+    streams.ask(lambda broker: broker.add_stream(name=name, subjects=subjects, retention=retention))
+    add_consumer(streams, name, deliver_policy=policy)  # at first, it is somebody's wish
+    send_numbered(streams, name, [0])
+    with working(streams, name, tmp_path / "log") as run:
+        assert numbers_of(run, 1) == [0]
+        offset = run.offset
+    assert PASSES_OVER not in caplog.text
+    streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
+    send_numbered(streams, name, [1])
+    add_consumer(streams, name, deliver_policy=policy)
+    send_numbered(streams, name, [2])
+    for _ in range(2):
+        with working(streams, name, tmp_path / "log", offset=offset) as run:
+            assert numbers_of(run, 1) == [2]
+    found = [text for text in caplog.messages if PASSES_OVER in text]
+    assert len(found) == 1
+    assert f"(deliver policy `{policy.value}`)" in found[0]
+    assert f"(retention `{retention}`)" in found[0]
+
+
+def test_a_consumer_that_is_made_again_between_two_requests_is_told(
+    streams: Streams, name: str, tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is refused."""
+    fetch, again = Queue._fetch, threading.Event()
+
+    async def fetch_after(queue: Queue, broker: Any) -> list[Any]:
+        if again.is_set():
+            await broker.delete_consumer(name, "spark")
+            config = ConsumerConfig(durable_name="spark", ack_policy=AckPolicy.EXPLICIT)
+            await broker.add_consumer(name, config, deliver_policy=DeliverPolicy.NEW)
+            again.clear()
+        return await fetch(queue, broker)
+
+    monkeypatch.setattr(Queue, "_fetch", fetch_after)
+    send_numbered(streams, name, [0])
+    with working(streams, name, tmp_path / "log") as run:
+        assert numbers_of(run, 1) == [0]
+        again.set()
+        wait_until(lambda: not again.is_set(), SECONDS, "another consumer")
+        send_numbered(streams, name, [1])
+        assert numbers_of(run, 1) == [1]
+        wait_until(lambda: PASSES_OVER in caplog.text, SECONDS, "a warning")
 
 
 def test_a_queue_that_is_made_again_counts_from_one(

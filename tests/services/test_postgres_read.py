@@ -195,7 +195,9 @@ def test_an_array_of_several_dimensions_is_no_array_of_spark(url: str, database:
     rows = [{"id": 1, "a": [1, 2], "n": [Decimal("1.5"), None]}, {"id": 2, "a": [], "n": None}]
     inserted_rows, changes = Stream(url, key="id"), Stream(url, slot="arrays_" + url[-8:])
     assert batch(url) == [rows] and inserted_rows.rows() == rows
-    database.execute("INSERT INTO t VALUES (3, '{1}', '{{1,2},{3,4}}')")
+    database.execute("INSERT INTO t VALUES (3, '[5:6]={7,8}', NULL)")
+    assert [row["after"] for row in changes.rows()] == [{"id": 3, "a": [7, 8], "n": None}]
+    database.execute("INSERT INTO t VALUES (4, '{1}', '{{1,2},{3,4}}')")
     for read in (lambda: batch(url), inserted_rows.rows, changes.rows):
         with pytest.raises(FunctionError, match=r"ValueError: column `n`"):
             read()
@@ -354,6 +356,21 @@ def test_a_table_is_known_by_what_it_is_and_not_by_its_name(url: str, database: 
     going_on = Stream(url, stream.offset, key="id", failOnDataLoss="false")
     assert len(before) == 2 and going_on.rows() == [] and going_on.rows() == [{"id": 9}]
     assert going_on.read(start, stream.offset) == []
+
+
+def test_a_search_path_that_leads_to_another_table_ends_the_query(
+    url: str, database: Database
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE SCHEMA other")
+    name = f"s_{url[-8:]}"
+    inserted_rows, changes = Stream(url, key="id"), Stream(url, slot=name)
+    inserted_rows.rows()
+    database.execute("CREATE TABLE other.t (id int PRIMARY KEY); INSERT INTO other.t VALUES (1)")
+    elsewhere = make_conninfo(url, options="-c search_path=other,public")
+    with pytest.raises(FunctionError, match="LookupError: table `t` was dropped and made again"):
+        Stream(elsewhere, inserted_rows.offset, key="id").rows()
+    with pytest.raises(FunctionError, match="does not have table `t`: one of them was dropped"):
+        Stream(elsewhere, changes.offset, slot=name).rows()
 
 
 @since_4_2
@@ -673,12 +690,15 @@ def test_a_part_of_a_table_of_which_the_log_has_nothing_is_refused(
         stream.rows()
 
 
-def test_a_slot_without_its_publication_gets_no_new_one(url: str, database: Database) -> None:
+@pytest.mark.parametrize("change", list(CHANGED)[:2])
+def test_a_slot_without_its_publication_gets_no_new_one(
+    url: str, database: Database, change: str
+) -> None:
     """With a new checkpoint: what was written meanwhile would be missing."""
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     name = f"s_{url[-8:]}"
     Stream(url, slot=name)
-    database.execute(f"DROP PUBLICATION {name}".encode())
+    database.execute(change.format(name).encode())
     database.execute("INSERT INTO t VALUES (1)")
     with pytest.raises(FunctionError, match=r"does not have table `t`.*SELECT pg_drop_repl"):
         Stream(url, slot=name)

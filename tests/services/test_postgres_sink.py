@@ -14,7 +14,9 @@ import psycopg
 import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
+from psycopg.adapt import Transformer
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import Format
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,6 +24,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -452,7 +455,9 @@ IN_POSTGRESQL: dict[DataType, str] = {
     DateType(): "date",
     TimestampType(): "timestamptz",
     TimestampNTZType(): "timestamp",
+    DayTimeIntervalType(): "interval",
 }
+INTERVAL = 1186  # its number in PostgreSQL
 FLAT_KINDS = st.sampled_from(list(IN_POSTGRESQL))
 COLUMNS = st.lists(typed(FLAT_KINDS | st.builds(ArrayType, FLAT_KINDS)), min_size=25, max_size=25)
 
@@ -481,8 +486,8 @@ def test_values_come_back_as_they_went_into_a_table(
         job = BatchContext(QUERY, 0, options(url), streaming=False)
         publish(job, [stage(options(url), packed[1])])
         for found in (read_batch(url)[0], [change["after"] for change in changes.rows()]):
-            rows = [tuple(row[name] for name in schema.names) for row in found]
-            assert same([list(row) for row in rows], [list(row) for row in without_nul(given)])
+            rows = [[came(field.dataType, row[field.name]) for field in schema] for row in found]
+            assert same(rows, [list(row) for row in without_nul(given)])
         database.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
             "WHERE database = current_database()"
@@ -496,6 +501,15 @@ def in_postgresql(kind: DataType) -> str:
     if isinstance(kind, ArrayType):
         return f"{IN_POSTGRESQL[kind.elementType]}[]"
     return IN_POSTGRESQL[kind]
+
+
+def came(kind: DataType, value: Any) -> Any:
+    """An interval comes as PostgreSQL's text."""
+    if isinstance(kind, ArrayType) and value is not None:
+        return [came(kind.elementType, each) for each in value]
+    if not isinstance(kind, DayTimeIntervalType) or value is None:
+        return value
+    return Transformer().get_loader(INTERVAL, Format.TEXT).load(value.encode())
 
 
 def has_nul(value: Any) -> bool:

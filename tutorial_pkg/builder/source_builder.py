@@ -90,7 +90,9 @@ class SourceBuilder:
 
     Functions run in other processes: they are pickled. Open connections and files in `create`;
     what cannot travel is refused by `build()`. An error in a function ends the query and names
-    it: `last_error(query)`.
+    it: `last_error(query)`. But Python takes a `StopIteration`, as of `next(...)`, in a function
+    that you give to `itertools.starmap` and its like for the end of the rows: write a generator,
+    where it is an error.
 
     The idea and the names: Hazelcast Jet's `SourceBuilder`; acknowledging: Apache Beam.
     """

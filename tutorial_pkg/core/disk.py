@@ -58,7 +58,8 @@ def sync_directory(directory: Path) -> None:
     """Make new names in `directory` survive a power failure."""
     handle = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with naming(directory):
+            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -300,8 +300,9 @@ class SegmentWriter:
         self._base = _base(segments[-1])
         self._file = open_own(segments[-1], os.O_WRONLY | os.O_APPEND)
         try:
-            end = self._cut_torn_tail(segments[-1])
-            os.fdatasync(self._file)  # a killed process had no time for it
+            with naming(self.directory):
+                end = self._cut_torn_tail(segments[-1])
+                os.fdatasync(self._file)  # a killed process had no time for it
         except BaseException:
             os.close(self._file)
             raise

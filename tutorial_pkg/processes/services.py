@@ -197,19 +197,25 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
     return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
 
 
-def start_kafka(folder: Path) -> ServerProcess:
+def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
     """Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
+
+    `advertised` is where it tells its clients to go (`host:port`), if that is a proxy before it.
 
     Its topics are in memory and gone when it ends; in `folder` there is only its log. It is not
     Kafka: asked where a partition ends, Tansu 0.6 names the position after the *first* record of
     the newest piece, so a reader sees the others when more comes. Write to it with
     `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
+    While a transaction is open, it tells readers of committed records (`isolation.level`) that the
+    partition ends at 0, so a query that has read more ends with an error. Records of aborted
+    transactions it gives them, too.
     """
     port = _free_port()
-    url = f"tcp://{LOOPBACK}:{port}"
-    addresses = ["--listener-url", url, "--advertised-listener-url", url]
+    address = f"{LOOPBACK}:{port}"
+    addresses = ["--listener-url", f"tcp://{address}"]
+    addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
     command = [_program(KAFKA), "broker", *addresses, "--storage-engine", "memory://tansu/"]
-    return ServerProcess(folder, command, port, f"{LOOPBACK}:{port}")
+    return ServerProcess(folder, command, port, address)
 
 
 class ServerProcess(Service):

@@ -177,6 +177,16 @@ def test_other_errors_and_too_many_end_the_query(
         assert run.failure().startswith(text)
 
 
+def test_the_errors_that_were_named_pass_and_no_others(tmp_path: Path) -> None:
+    builder = numbers(Refusing(2, LookupError)).retry(LookupError, pause=0.001)
+    with running(builder.build(), tmp_path / "named") as run:
+        found = run.rows_until(lambda rows: len(rows) >= 20)
+    assert found == list(range(len(found)))
+    builder = numbers(Refusing(1, ConnectionError)).retry(LookupError, pause=0.001)
+    with running(builder.build(), tmp_path / "not named") as run:
+        assert "`create` of instance 0 failed: ConnectionError" in run.failure()
+
+
 def test_a_destroy_that_fails_fills_no_closed_source_again(tmp_path: Path) -> None:
     refusing = Refusing(1)
 

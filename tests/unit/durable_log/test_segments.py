@@ -206,10 +206,16 @@ def test_an_error_of_the_system_names_the_log(tmp_path, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     log = write(tmp_path, PAYLOADS)
-    for name, work in (("writev", lambda: log.append(b"x\n", 1, 0)), ("fdatasync", log.sync)):
-        monkeypatch.setattr(os, name, full)
-        with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
-            work()
+    for name, work in (
+        ("writev", lambda: log.append(b"x\n", 1, 0)),
+        ("fdatasync", log.sync),
+        ("fdatasync", lambda: SegmentWriter(tmp_path)),
+        ("fsync", lambda: SegmentWriter(tmp_path / "new")),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}"):
+                work()
 
 
 def test_sync_reaches_every_file_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

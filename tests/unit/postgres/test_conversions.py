@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -14,16 +19,22 @@ from psycopg.pq import Format
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     LongType,
+    MapType,
     StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
 )
 
-from tests.properties import EXAMPLES, holds, same, typed
+from tests.properties import EXAMPLES, KEYS, KINDS, holds, same, structs, typed
 from tutorial_pkg.builder import RowPacker
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
 from tutorial_pkg.connectors.postgres.pgoutput import Changes, Decoder
@@ -76,6 +87,79 @@ def loaded(kind: DataType, text: bytes | None) -> Any:
     array = isinstance(kind, ArrayType)
     oid = OIDS[kind.elementType if isinstance(kind, ArrayType) else kind][array]
     return None if text is None else Transformer().get_loader(oid, Format.TEXT).load(text)
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+KEYED = st.builds(MapType, st.sampled_from([*KEYS, BooleanType()]), KINDS)
+NESTED = st.builds(ArrayType, KINDS) | KEYED | structs(KINDS)
+
+
+@EXAMPLES
+def test_values_as_json(examples: int) -> None:
+    """Lists, maps and structs, whatever is in them; what JSON has no type for is a text."""
+
+    def check(found: tuple[DataType, list[Any]]) -> None:
+        kind, values = found
+        packer = RowPacker(StructType().add("the column", kind).add("beside", LongType()))
+        try:
+            text = csv_of(packer.pack([(value, 1) for value in values]), {"the column"})
+        except ValueError as error:
+            assert "`the column`" in str(error) and not is_finite(values)
+        else:
+            texts = [each and json.loads(each) for each in texts_of(text)]
+            assert is_finite(values)
+            assert same([from_json(kind, each) for each in texts], values)
+
+    holds(check, examples, typed(NESTED))
+
+
+def is_finite(value: Any) -> bool:
+    """Whether there is neither NaN nor infinity in it."""
+    if isinstance(value, dict):
+        return is_finite(list(value.values()))
+    if isinstance(value, list):
+        return all(map(is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def from_json(kind: DataType, value: Any) -> Any:
+    """What it stands for."""
+    if value is None:
+        return None
+    if isinstance(kind, ArrayType):
+        return [from_json(kind.elementType, each) for each in value]
+    if isinstance(kind, StructType):
+        return {field.name: from_json(field.dataType, value[field.name]) for field in kind}
+    if isinstance(kind, MapType):
+        keys = [key if key_is_text(kind.keyType) else json.loads(key) for key in value]
+        return {
+            from_json(kind.keyType, key): from_json(kind.valueType, each)
+            for key, each in zip(keys, value.values(), strict=True)
+        }
+    return FROM_TEXT[type(kind)](value) if type(kind) in FROM_TEXT else value
+
+
+def key_is_text(kind: DataType) -> bool:
+    return type(kind) in FROM_TEXT or isinstance(kind, StringType)
+
+
+def span(text: str) -> timedelta:
+    found = re.fullmatch(r"(-?\d+) days (\d+)\.(\d{6}) seconds", text)
+    assert found
+    days, seconds, micros = map(int, found.groups())
+    return timedelta(days, seconds, micros)
+
+
+FROM_TEXT: dict[type[DataType], Callable[[str], Any]] = {
+    BinaryType: lambda text: bytes.fromhex(text.removeprefix("\\x")),
+    DecimalType: Decimal,
+    DateType: date.fromisoformat,
+    TimestampType: datetime.fromisoformat,
+    TimestampNTZType: datetime.fromisoformat,
+    TimeType: time.fromisoformat,
+    DayTimeIntervalType: span,
+}
 
 
 # ---- The log -------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class Records:
             "topic": pa.array([self._partition.topic], pa.string()).take(pa.array([0] * count)),
             "partition": pa.array([self._partition.number] * count, pa.int32()),
             "offset": pa.array([each.offset() for each in found], pa.int64()),
-            "timestamp": pa.array([ms * 1000 for _, ms in stamps], _TIMESTAMP),
+            "timestamp": self._timestamps([ms for _, ms in stamps], found),
             # Spark counts from -1 (none), the client from 0.
             "timestampType": pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
         }
@@ -159,6 +159,19 @@ class Records:
         batch = pa.RecordBatch.from_pydict(columns)
         self._count = max(1, min(MOST_RECORDS, BATCH_BYTES * count // batch.nbytes))
         return batch
+
+    def _timestamps(self, millis: list[int], found: list[Any]) -> pa.Array:
+        """Raises `ValueError` for more than a timestamp can hold."""
+        try:
+            return pa.array([ms * 1000 for ms in millis], _TIMESTAMP)
+        except OverflowError:
+            wrong = max(millis, key=abs)
+            offset = found[millis.index(wrong)].offset()
+            raise ValueError(
+                f"column `timestamp` cannot hold {wrong} milliseconds, which the record at offset "
+                f"{offset} of partition `{self._partition.name}` has: its producer gave another "
+                "unit"
+            ) from None
 
 
 def _headers(record: Any) -> list[dict[str, Any]] | None:

@@ -44,8 +44,9 @@ class NatsDataSource(Format):
 
     A consumer of your own must be a pull consumer with explicit acknowledgements, whole messages
     and `subject` as its only subject. What it gives up after `max_deliver` is not read, nor what it
-    leaves out when somebody alters it. A stream that was re-created is read from its beginning,
-    with a warning in Spark's log.
+    leaves out when somebody alters it. Spark's log has a warning when the consumer was re-created
+    and misses messages by that (another `deliver_policy` than `all`, or a stream with the retention
+    `interest`), and when the stream was, which is read from its beginning then.
 
     Options as above, and `consumer` (required; the name of the durable consumer, which is made if
     there is none), `path`, `maxBacklogBytes`, `maxBytesPerTrigger`, `maxRowsPerTrigger` as in

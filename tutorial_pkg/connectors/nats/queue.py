@@ -14,6 +14,7 @@ from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 from tutorial_pkg.connectors.nats.pull import Pull
 
 FETCHED = 500  # messages at once
+INTEREST = api.RetentionPolicy.INTEREST  # keeps nothing while there is no consumer
 WAIT_SECONDS = 0.2  # for the first of them: then others are acknowledged, or the query stops
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,8 @@ class Queue:
         self._connection = Connection(context.options)
         self._broker: Any = None
         self._pull: Any = None
-        self._created = ""
+        self._created = self._consumer = ""  # when stream and consumer were made
+        self._retention = ""
         self._floor, self._ahead = 0, set[int]()
         self._newest = (0, 0)  # the largest sequence number, and the latest time, in nanoseconds
 
@@ -55,7 +57,8 @@ class Queue:
 
     def snapshot(self) -> dict[str, Any]:
         known = {"floor": self._floor, "ahead": sorted(self._ahead), "newest": self._newest}
-        return {"created": self._created, "subject": self._options.subject, **known}
+        known |= {"created": self._created, "consumer": self._consumer}
+        return {"subject": self._options.subject, **known}
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
         """Raises `ValueError` for another subject: it may have messages below the floor."""
@@ -67,7 +70,8 @@ class Queue:
             )
         self._created, self._floor = last["created"], last["floor"]
         self._ahead = set(last["ahead"])
-        self._newest = tuple(last.get("newest", self._newest))  # earlier versions had none
+        self._newest = tuple(last.get("newest", self._newest))  # earlier versions had none,
+        self._consumer = last.get("consumer", "")  # nor this
 
     def destroy(self) -> None:
         self._connection.close()
@@ -106,6 +110,8 @@ class Queue:
             consumer = await self._make_consumer(broker)
         self._check(consumer.config)
         self._notice(info.created.isoformat())
+        self._retention = info.config.retention
+        self._notice_consumer(consumer)
         self._pull = Pull(self._connection.client, options.stream, options.consumer)
         await self._pull.start()
         self._broker = broker
@@ -144,6 +150,18 @@ class Queue:
             self._begin_anew("was deleted and made again: what was in it and not read is lost")
         self._created = created
 
+    def _notice_consumer(self, consumer: Any) -> None:
+        """One that was made again, by somebody or here, may miss what the old one had to give."""
+        created, policy = consumer.created.isoformat(), consumer.config.deliver_policy
+        has_all = policy == api.DeliverPolicy.ALL and self._retention != INTEREST
+        if self._consumer not in ("", created) and not has_all:
+            _log.warning(
+                "consumer `%s` was deleted and made again: messages that it passes over (deliver "
+                "policy `%s`) or that the stream dropped meanwhile (retention `%s`) are lost",
+                *(self._options.consumer, policy, self._retention),
+            )
+        self._consumer = created
+
     def _begin_anew(self, why: str) -> None:
         _log.warning("stream `%s` %s", self._options.stream, why)
         self._floor, self._ahead, self._newest = 0, set(), (0, 0)
@@ -159,6 +177,7 @@ class Queue:
     async def _forget_below(self, broker: Any) -> None:
         """The server's floor rises behind the acknowledgements; it may be a moment late."""
         info = await broker.consumer_info(self._options.stream, self._options.consumer)
+        self._notice_consumer(info)
         self._floor = max(self._floor, info.ack_floor.stream_seq)
         self._ahead = {sequence for sequence in self._ahead if sequence > self._floor}
 

@@ -86,8 +86,10 @@ class PostgresDataSource(Format):
     `IntervalStyle`, `bytea_output`, `extra_float_digits`, `array_nulls`, `synchronous_commit`, the
     default isolation and all timeouts are set in each connection, whatever the server, the
     database, the role, the environment or `options` in the address say: no statement times out, and
-    a lock is waited for as long as `waitSeconds` says. With several hosts in the address,
-    `target_session_attrs=primary` keeps a task from reading a standby that is behind.
+    a lock is waited for as long as `waitSeconds` says. `search_path` is as it is: a `table` without
+    a schema is the first of that name in it, so name the schema where it may change. With several
+    hosts in the address, `target_session_attrs=primary` keeps a task from reading a standby that is
+    behind.
 
     TLS: what libpq takes in its address goes through `url`, or is in `service`. By itself it
     encrypts if the server can, and trusts any server. `sslmode=verify-full` requires a certificate
