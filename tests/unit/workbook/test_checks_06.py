@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -28,6 +29,24 @@ def later(one: Any, other: Any) -> Any:
     return other if one is None else max(one, other)
 
 
+def by_port(events: list, ports: tuple, delay: int) -> list:
+    def mark(seen: list) -> Any:
+        newest = [max((time for port, time in seen if port == one), default=None) for one in ports]
+        return None if None in newest else min(newest) - delay
+
+    return [mark(events[: number + 1]) for number in range(len(events))]
+
+
+class Coalesced:
+    def __call__(self, events: list, ports: tuple, delay: int) -> list:
+        marks, ahead = [], dict.fromkeys(ports, -math.inf)
+        for port, time in events:
+            ahead[port] = max(ahead[port], time - delay)
+            marks.append(None if min(ahead.values()) == -math.inf else min(ahead.values()))
+        return marks
+
+
+remembered: dict = {}
 last_ones = marks_with(("max(time, newest.get(port, time))", "time"))
 test_06_1 = tried(
     check_06_1,
@@ -47,6 +66,18 @@ test_06_1 = tried(
     (lambda *given: list(accumulate(last_ones(*given), later)), "keep the newest of each"),
     (marks_with(("len(newest) ==", "sum(map(bool, newest.values())) ==")), "is not silent"),
     (marks_with(("newest.get(port, time)", "newest.get(port, 0)")), "0 and -3 are times, too"),
+    (by_port, "✓ The smallest watermark counts"),
+    (Coalesced(), "✓ The smallest watermark counts"),
+    (lambda *given: [mark or None for mark in coalesced(*given)], "must be [None, 0], yours is"),
+    (marks_with(("newest.values())", "newest[one] for one in ports[:2])")), "is [None, None, 55]"),
+    (
+        marks_with(("newest, marks = {}, []", "newest, marks = remembered, []")),
+        "An earlier call is",
+    ),
+    (
+        marks_with((") -> list", ", newest={}) -> list"), ("newest, marks = {},", "marks =")),
+        "An earlier",
+    ),
 )
 
 
@@ -72,5 +103,11 @@ test_06_2 = tried(
     (line(890), "waits 25 seconds more; add them"),
     (line(700), "too early"),
     (line(5000), "too late"),
+    (f"{BEGIN + 915_500},", "✓ One line"),
+    (f"{BEGIN + 925_001},0.0,heartbeat", "too late"),
+    (f"{BEGIN + 914_999},0.0,heartbeat", "too early"),
+    (f'"{BEGIN + 915_000}",0.0,heartbeat', "its event time is null"),
+    (f"{BEGIN + 915_000}.0,0.0,heartbeat", "its event time is null"),
+    (line(895), "to second 870 after the first event: the query waits 25 seconds more"),
     more=(BEGIN,),
 )

@@ -29,6 +29,11 @@ _COALESCED = [
         [([None, 10], _DELAY), ([None, 65], _FASTEST)],
     ),
     Case(
+        ([("A", 70), ("A", 75)], PORTS, 5),
+        [None, None],
+        "An earlier call is remembered: begin each call with an empty dictionary.",
+    ),
+    Case(
         ([("A", 30), ("B", 40), ("B", 20), ("A", 50)], PORTS, 5),
         [None, 25, 25, 35],
         "B sends 20 after 40, which changes nothing: keep the newest of each port.",
@@ -36,11 +41,17 @@ _COALESCED = [
     Case(([("A", 70), ("B", 20), ("A", 90), ("B", 95)], PORTS, 5), [None, 15, 15, 85], _FASTEST),
     Case(([("A", 0), ("B", 0)], PORTS, 5), [None, -5], _ANY_TIME),
     Case(([("A", -3), ("B", 0)], PORTS, 5), [None, -8], _ANY_TIME),
+    Case(([("A", 5), ("B", 9)], PORTS, 5), [None, 0], "0 is a watermark, too: compare with None."),
     Case(([("A", 70), ("B", 60)], PORTS, 7), [None, 53], _DELAY),
     Case(
         ([("A", 70), ("B", 60)], ("A", "B", "C"), 5),
         [None, None],
         "Port C has said nothing yet: count the `ports` that are handed over.",
+    ),
+    Case(
+        ([("A", 70), ("B", 60), ("C", 50)], ("A", "B", "C"), 5),
+        [None, None, 45],
+        "All three `ports` have sent something.",
     ),
 ]
 
@@ -83,7 +94,7 @@ def check_06_2(answer: str, begin: int) -> str:
         raise Wrong("Its time is before the first event: give it in epoch milliseconds.")
     if FIRST_SECOND <= millis <= LAST_SECOND + DELAY_SECONDS:
         raise Wrong("`begin` is in milliseconds, and a second has 1000 of them.")
-    if second + DELAY_SECONDS in (FIRST_SECOND, LAST_SECOND):
+    if FIRST_SECOND <= second + DELAY_SECONDS <= LAST_SECOND:
         raise Wrong(f"{where}: the query waits {DELAY_SECONDS} seconds more; add them.")
     if second < FIRST_SECOND:
         raise Wrong(f"{where}: too early, it must reach {FIRST_SECOND}.")
