@@ -47,6 +47,22 @@ def after_the_committed_one(checkpoint: Path) -> tuple | None:
     return begun and (following, offset(checkpoint, following - 1), begun)
 
 
+def by_difference(checkpoint: Path) -> tuple | None:
+    begun = {*numbers(checkpoint / "offsets")} - {*numbers(checkpoint / "commits")}
+    return next(((b, offset(checkpoint, b - 1), offset(checkpoint, b)) for b in begun), None)
+
+
+def always_the_only_one(checkpoint: Path) -> tuple | None:
+    if len(numbers(checkpoint / "offsets")) == 1:
+        return 0, None, offset(checkpoint, 0)
+    return repeated(checkpoint)
+
+
+def from_the_number(checkpoint: Path) -> tuple | None:
+    batch, start, _ = repeated(checkpoint) or (None, None, None)
+    return batch and (batch, start and {"next": 10 * batch}, {"next": 10 * batch + 10})
+
+
 test_07_1 = tried(
     check_07_1,
     (repeated, "✓ Begun and not committed"),
@@ -63,11 +79,32 @@ test_07_1 = tried(
     (by_age, "offsets/2 has no commits/2"),
     (after_the_committed_one, "raised IndexError: list index out of range. Batch 0 has no"),
     (lambda checkpoint: {}["next"], "raised KeyError"),
+    (by_difference, "✓ Begun and not committed"),
+    (always_the_only_one, "must be None, yours is (0, None, "),
+    (from_the_number, "must be (2, {'next': 20, 'batch': 1}, {'next': 30, 'batch': 2}), yours is"),
 )
 
 
 def restore(saved: dict[str, int], ports: list[int]) -> dict[str, int]:
     return {**{str(port): 0 for port in ports}, **saved}
+
+
+def set_defaults(saved: dict[str, int], ports: list[int]) -> dict[str, int]:
+    for port in ports:
+        saved.setdefault(str(port), 0)
+    return saved
+
+
+class Restored(dict):
+    def __init__(self, saved: dict[str, int], ports: list[int]) -> None:
+        super().__init__(dict.fromkeys(map(str, ports), 0), **saved)
+
+
+def goes_by_how_many(saved: dict[str, int], ports: list[int]) -> dict[str, int]:
+    """As if a port could only come when none goes."""
+    if len(ports) < len(saved):
+        return saved
+    return {str(port): saved.get(str(port), 0) for port in ports}
 
 
 test_07_2 = tried(
@@ -81,4 +118,10 @@ test_07_2 = tried(
     (lambda saved, ports: {**saved, **{str(port): 0 for port in ports}}, "must win over 0"),
     (lambda saved, ports: {str(p): saved.get(str(p), 0) for p in ports}, "Port 11001 is gone"),
     (lambda saved, ports: saved, "A new port starts at 0"),
+    (set_defaults, "✓ Old ports"),
+    (Restored, "✓ Old ports"),
+    (lambda saved, ports: {**saved, "11002": 0} if 11002 in ports else saved, "are new: both"),
+    (lambda saved, ports: {**saved, **{str(new): 0 for new in ports[len(saved) :]}}, "are new"),
+    (lambda saved, ports: {str(max(ports)): 0, **saved}, "are new"),
+    (goes_by_how_many, "11000 is gone"),
 )

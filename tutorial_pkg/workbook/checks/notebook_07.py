@@ -26,6 +26,7 @@ _CHECKPOINTS = (  # first batch of which there is a note, batches begun, batches
     (0, 12, 11, "The last batch is 11, not 9: compare the names as numbers, not as text."),
     (5, 8, 7, _PURGED),
     (0, 1, 0, "Batch 0 has no batch before it, so its start is None; `commits` is empty then."),
+    (0, 1, 1, _COMMITTED),
 )
 
 
@@ -50,7 +51,7 @@ def _wanted(batches: int, commits: int) -> tuple[int, dict[str, int] | None, dic
 
 
 def _offset(batch: int) -> dict[str, int]:
-    return {"next": 10 * (batch + 1)}
+    return {"next": 10 * (batch + 1), "batch": batch}
 
 
 def _write_checkpoint(folder: Path, first: int, batches: int, commits: int) -> None:
@@ -78,6 +79,11 @@ _PORTS = [
         (_SAVED, [11000, 11001, 11002]),
         {**_SAVED, "11002": 0},
         "A new port starts at 0, and the others go on.",
+    ),
+    Case(
+        (_SAVED, [11003, 11001, 11002]),
+        {**_SAVED, "11002": 0, "11003": 0},
+        "11000 is gone, and 11003 and 11002 are new: both start at 0, and the old ones go on.",
     ),
 ]
 
