@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tests.unit.workbook.answers import changed, tried
 from tutorial_pkg.workbook.checks import check_20_1, check_20_2
@@ -51,6 +53,37 @@ def only_known(batch: Any, connection: Any) -> Any:
     return found.filter(found["known"])
 
 
+def kept(batch: Any, connection: Any, sector_of: dict[str, str] = {}) -> Any:  # noqa: B006
+    for ticker, sector in asked(batch, connection).items():
+        sector_of.setdefault(ticker, sector)
+    return changed(with_sector, ("asked(batch, connection)", "connection"))(batch, sector_of)
+
+
+def with_columns_of_trades(batch: Any, connection: Any) -> Any:
+    found = with_sector(batch, connection)
+    return pa.record_batch({name: found[name] for name in ("ticker", "price", "sector", "known")})
+
+
+def by_dict(batch: Any, connection: Any) -> Any:
+    found = with_sector(batch, connection).to_pydict()
+    return pa.record_batch({**found, "sector": pa.array(found["sector"], pa.string())})
+
+
+def by_json(batch: Any, connection: Any) -> Any:
+    question = f"{SELECT} WHERE ticker IN (SELECT value FROM json_each(?))"
+    keys = json.dumps(batch["ticker"].to_pylist())
+    sector_of = dict(connection.execute(question, [keys]))
+    return changed(with_sector, ("asked(batch, connection)", "connection"))(batch, sector_of)
+
+
+def in_arrow(batch: Any, connection: Any) -> Any:
+    found = asked(batch, connection)
+    places = pc.index_in(batch["ticker"], value_set=pa.array(list(found), pa.string()))
+    sectors = pa.array(list(found.values()), pa.string()).take(places)
+    arrays = [*batch.columns, sectors, pc.is_valid(places)]
+    return pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, "sector", "known"])
+
+
 NOT_NULL = "ticker in sector_of and sector_of[ticker] is not None for"
 test_20_1 = tried(
     check_20_1,
@@ -59,7 +92,7 @@ test_20_1 = tried(
     (lambda batch, connection: 1 / 0, "raised ZeroDivisionError: division by zero."),
     (lambda batch, connection: batch, "ticker, price, sector, known are wanted"),
     (looking_up(("ticker in sector_of for", NOT_NULL)), "has LAMP, whose sector is null"),
-    (looking_up((", pa.string()", "")), "must be string and bool, too, not null, bool"),
+    (looking_up((", pa.string()", "")), "also in a batch of unknown tickers, not null, bool"),
     (looking_up(("asked(", "one_by_one(")), "statements for two batches"),
     (asking(SELECT), "It read the whole table"),
     (asking(f"{SELECT} WHERE ticker IS NOT NULL"), "It read the whole table"),
@@ -67,6 +100,21 @@ test_20_1 = tried(
     (only_known, "5 rows came out of 6"),
     (looking_up(("asked(", "pasted(")), "Use `?` for each ticker"),
     (looking_up((".get(ticker)", ".get(ticker, '')")), "The sectors must be"),
+    (kept, "The table has changed, and the answer is old"),
+    (looking_up(("batch = batch.app", "connection.close(); batch = batch.app")), "Leave the conn"),
+    (with_columns_of_trades, "The next batch may have other columns"),
+    (by_dict, "A column of the batch has another type now"),
+    (
+        looking_up(
+            ("[ticker in", "[str(ticker in"),
+            ("sector_of for", "sector_of) for"),
+            (", pa.bool_()", ""),
+        ),
+        "not string, string",
+    ),
+    (lambda batch, connection: pa.Table.from_batches([with_sector(batch, connection)]), "a Table"),
+    (by_json, "✓ One question"),
+    (in_arrow, "✓ One question"),
 )
 
 
@@ -87,6 +135,33 @@ def at_once(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int
     return [order.id for order in orders if order.id not in {p.order for p in payments}]
 
 
+def removing(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    late = watermark + timedelta(days=9)
+    in_time = {order.id for order in orders} - {*unpaid(orders, payments, within, late)}
+    for order in orders:
+        if order.id in in_time:
+            orders.remove(order)
+    return unpaid(orders, [], within, watermark)
+
+
+def by_seconds(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]:
+    paid = {payment.order: payment.paid for payment in payments}
+    in_time = {o.id for o in orders if o.id in paid and (paid[o.id] - o.time).seconds <= 10}
+    return [o.id for o in orders if o.time + within < watermark and o.id not in in_time]
+
+
+def by_whole_seconds(orders: Any, payments: Any, *more: Any) -> list[int]:
+    return by_seconds(orders, [one for one in payments if not one.paid.microsecond], *more)
+
+
+def striking_off(orders: Any, payments: Any, within: Any, watermark: Any) -> Any:
+    times = {order.id: order.time for order in orders}
+    for payment in payments:
+        if timedelta(0) <= payment.paid - times[payment.order] <= within:
+            del times[payment.order]
+    return (order for order, time in times.items() if watermark - time > within)
+
+
 NOT_PAID = "and not (order.id in paid and order.time <= paid[order.id] <= order.time + within)"
 test_20_2 = tried(
     check_20_2,
@@ -103,4 +178,17 @@ test_20_2 = tried(
     (lambda orders, payments, within, watermark: orders[9], "raised IndexError"),
     (deciding(("order.id\n", "orders.index(order)\n")), "yours is [2, 3]"),
     (lambda orders, payments, within, watermark: None, "a list, not None. Is there a `return`?"),
+    (removing, "Orders 2 and 3 were paid"),
+    (by_seconds, "Order 0 was paid later than"),
+    (by_whole_seconds, "`.seconds` has no days"),
+    (deciding(("order.id\n", "order\n")), "The orders' ids are wanted, such as 3, not Order("),
+    (
+        deciding(
+            (NOT_PAID, "and order.id not in paid"),
+            ("paid = {", "paid = {p.order for p in payments if p.paid <= watermark} or {"),
+        ),
+        "paid later than 10 seconds",
+    ),
+    (striking_off, "✓ Not a moment earlier"),
+    (lambda *asked: {*unpaid(*asked)}, "✓ Not a moment earlier"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +14,13 @@ from tutorial_pkg.workbook.orders import SECOND, START, Order, Payment
 
 Answer = Callable[..., Any]
 _BATCH = pa.RecordBatch.from_pydict(
-    {"ticker": ["SALT", "TREE", "GONE", "SALT", "O'NE", "LAMP"], "price": [5, 1, 4, 2, 3, 6]}
+    {
+        "ticker": ["SALT", "TREE", "GONE", "SALT", "O'NE", "LAMP"],
+        "price": pa.array([5, 1, 4, 2, 3, 6], pa.int32()),
+    }
 )
 _KNOWN = [True, True, False, True, True, True]
-_NOTHING_KNOWN = pa.RecordBatch.from_pydict({"ticker": ["GONE"], "price": [4]})
+_NOTHING_KNOWN = pa.RecordBatch.from_pydict({"ticker": ["GONE"], "note": ["?"]})
 
 # ---- Exercise 1: look up a batch of keys ---------------------------------------------------------
 
@@ -25,7 +29,7 @@ _NOTHING_KNOWN = pa.RecordBatch.from_pydict({"ticker": ["GONE"], "price": [4]})
 def check_20_1(answer: Answer) -> str:
     """Does `answer` look up all keys of a batch with one statement?"""
     statements: list[str] = []
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE companies (ticker TEXT PRIMARY KEY, sector TEXT)")
         rows = [("TREE", "wood"), ("SALT", "food"), ("O'NE", "quotes"), ("LAMP", None)]
         connection.executemany("INSERT INTO companies VALUES (?, ?)", rows)
@@ -33,29 +37,49 @@ def check_20_1(answer: Answer) -> str:
         connection.set_trace_callback(statements.append)
         try:
             found, found_nothing = (answer(batch, connection) for batch in (_BATCH, _NOTHING_KNOWN))
+            connection.set_trace_callback(None)
+            connection.execute("UPDATE companies SET sector = 'new'")
+            found_later = answer(_BATCH, connection)
         except Exception as error:
             raise Wrong(f"It raised {told(error)}.{_next_step(error)}") from None
-        finally:
-            connection.set_trace_callback(None)
+    _look_at_columns(found, _BATCH)
     _compare(found)
     _look_at_statements(statements)
-    _look_at_types(found_nothing)
+    _look_at_columns(found_nothing, _NOTHING_KNOWN)
+    if {*found_later["sector"].to_pylist()} != {"new", None}:
+        raise Wrong("The table has changed, and the answer is old: keep nothing from call to call.")
     return "One question for a batch, whatever its size."
 
 
 def _next_step(error: Exception) -> str:
+    if isinstance(error, KeyError) and "schema" in str(error):
+        return " The next batch may have other columns: append yours to those that it has."
     if isinstance(error, KeyError):
         return " Use `.get`: the table does not have all tickers, and `.get` gives None for those."
     if isinstance(error, sqlite3.OperationalError):
         return " Use `?` for each ticker, not its text: a ticker may contain a quote."
+    if isinstance(error, sqlite3.ProgrammingError):
+        return " Leave the connection open: the next batch needs it, too."
     return ""
 
 
-def _compare(found: Any) -> None:
+def _look_at_columns(found: Any, batch: pa.RecordBatch) -> None:
     if not isinstance(found, pa.RecordBatch):
         raise Wrong(f"It must return a pyarrow.RecordBatch, yours is a {type(found).__name__}.")
-    if found.schema.names != ["ticker", "price", "sector", "known"]:
-        raise Wrong(f"ticker, price, sector, known are wanted; yours are {found.schema.names}.")
+    names = [*batch.schema.names, "sector", "known"]
+    if found.schema.names != names:
+        raise Wrong(f"{', '.join(names)} are wanted; yours are {found.schema.names}.")
+    if found.num_rows == batch.num_rows and found.schema.types[:-2] != batch.schema.types:
+        raise Wrong("A column of the batch has another type now: append to the batch as it is.")
+    types = found.schema.types[-2:]
+    if types != [pa.string(), pa.bool_()]:
+        raise Wrong(
+            "`sector` and `known` must be string and bool, also in a batch of unknown tickers, not "
+            f"{', '.join(map(str, types))}: `pa.array(..., pa.string())` says it."
+        )
+
+
+def _compare(found: pa.RecordBatch) -> None:
     if found["price"].to_pylist() != _BATCH["price"].to_pylist():
         raise Wrong(
             f"{found.num_rows} rows came out of {_BATCH.num_rows}, or in another order: a ticker "
@@ -80,21 +104,12 @@ def _look_at_statements(statements: list[str]) -> None:
         raise Wrong("It read the whole table: ask only for the tickers of the batch.")
 
 
-def _look_at_types(found: pa.RecordBatch) -> None:
-    """Of a batch in which no ticker is known."""
-    types = {name: found.schema.field(name).type for name in ("sector", "known")}
-    if types != {"sector": pa.string(), "known": pa.bool_()}:
-        raise Wrong(
-            "In a batch of unknown tickers the types must be string and bool, too, not "
-            f"{', '.join(map(str, types.values()))}: `pa.array(..., pa.string())` says it."
-        )
-
-
 # ---- Exercise 2: when is an order unpaid? --------------------------------------------------------
 
 _ORDERS = [Order(START + n * SECOND, n, 10) for n in reversed(range(4))]
 _MAY_COME = "A payment within 10 seconds may still come for each."
 _HAD_TIME = "Orders 0 and 1 had time until 10 and 11, the others have more."
+DAY = 86_400 + 4
 _CASES = [  # payments as second by order, within how many seconds, second of the watermark
     Case(({}, 10, 5), [], _MAY_COME),
     Case(({}, 10, 11.5), [0, 1], _HAD_TIME),
@@ -110,6 +125,8 @@ _CASES = [  # payments as second by order, within how many seconds, second of th
     ),
     Case(({2: 2}, 10, 12.5), [0, 1], "A payment in the same second as the order is in time."),
     Case(({}, 3, 5), [0, 1], "`within` is 3 seconds here, not 10."),
+    Case(({3: 4, 2: 3}, 10, 30), [0, 1], "Orders 2 and 3 were paid."),
+    Case(({0: DAY}, 10, 11.5), [0, 1], "Order 0 was paid a day later: `.seconds` has no days."),
 ]
 
 
@@ -129,4 +146,7 @@ def _ids(found: Any) -> list[int]:
     if not isinstance(found, Iterable):
         hint = "Is there a `return`?" if found is None else ""
         raise Wrong(f"It must return the orders' ids, a list, not {found!r}. {hint}")
-    return sorted(found)
+    ids = list(found)
+    if not all(isinstance(one, int) for one in ids):
+        raise Wrong(f"The orders' ids are wanted, such as {_ORDERS[0].id}, not {ids[0]!r}.")
+    return sorted(ids)
