@@ -67,6 +67,34 @@ def draft_in_sight(folder: Path, batch_id: int, lines: Any) -> None:
     (folder / f"batch-{batch_id}-draft.csv").replace(folder / f"batch-{batch_id}.csv")
 
 
+def raises_its_own(folder: Path, batch_id: int, lines: Any) -> None:
+    try:
+        write_batch(folder, batch_id, lines)
+    except OSError as error:
+        raise RuntimeError(f"batch {batch_id} failed") from error
+
+
+class Writes:
+    def __init__(self, folder: Path, batch_id: int, lines: Any) -> None:
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as draft:
+            for line in lines:
+                print(line, file=draft)
+        shutil.move(draft.name, folder / f"batch-{batch_id}.csv")
+
+
+def joined(folder: Path, batch_id: int, lines: Any) -> None:
+    draft = folder / "draft"
+    draft.write_text("\n".join(lines) + "\n")
+    draft.replace(folder / f"batch-{batch_id}.csv")
+
+
+def unless_longer(folder: Path, batch_id: int, lines: Any) -> None:
+    """As if the longer of two were the whole one."""
+    lines, final = list(lines), folder / f"batch-{batch_id}.csv"
+    if not final.exists() or len(lines) > final.read_text().count("\n"):
+        write_batch(folder, batch_id, lines)
+
+
 test_08_1 = tried(
     check_08_1,
     (write_batch, "✓ A repeated batch replaces its file"),
@@ -92,7 +120,13 @@ test_08_1 = tried(
     (swallows, "It swallowed an OSError: let it out"),
     (writing(('"w"', '"a"')), "write its file from the start"),
     (lambda folder, batch_id: None, "raised TypeError"),
-)
+    (raises_its_own, "✓ A repeated batch"),
+    (Writes, "✓ A repeated batch"),
+    (writing(("    draft.replace", "    final.unlink(missing_ok=True)\n    draft.replace")),
+     "batch-1.csv was deleted before its repetition was there: rename replaces it"),
+    (joined, "A batch without lines has an empty file, or none: yours is '\\n'"),
+    (unless_longer, "leaves the first one there"),
+)  # fmt: skip
 
 
 def compare(sent: list[str], arrived: list[str]) -> tuple[Counter[str], Counter[str]]:
@@ -120,6 +154,33 @@ def below_zero(sent: list[str], arrived: list[str]) -> tuple[Counter[str], Count
     return lost, Counter(arrived) - Counter(sent)
 
 
+def line_by_line(sent: list[str], arrived: list[str]) -> list[dict[str, int]]:
+    more = {line: arrived.count(line) - sent.count(line) for line in {*sent, *arrived}}
+    return [{line: -n for line, n in more.items() if n < 0},
+            {line: n for line, n in more.items() if n > 0}]  # fmt: skip
+
+
+class Compared:
+    def __call__(self, sent: list[str], arrived: list[str]) -> tuple[Any, Any]:
+        missing = list(sent)
+        often = [line for line in arrived if line not in missing or missing.remove(line)]
+        return Counter(missing), Counter(often)
+
+
+def unless_expected(sent: list[str], arrived: list[str]) -> tuple[Any, Any]:
+    lost, _ = compare(sent, arrived)
+    return lost, {line: n - (line in sent) for line, n in Counter(arrived).items()
+                  if sent.count(line) < n}  # fmt: skip
+
+
+def removes_meanwhile(sent: list[str], arrived: list[str]) -> tuple[Any, Any]:
+    for line in sent:
+        if line in arrived:
+            sent.remove(line)
+            arrived.remove(line)
+    return Counter(sent), Counter(arrived)
+
+
 test_08_2 = tried(
     check_08_2,
     (compare, "✓ Every line as often as it was sent"),
@@ -137,4 +198,12 @@ test_08_2 = tried(
     (lambda sent, arrived: compare(sent, arrived)[::-1], "The two are swapped"),
     (lambda sent, arrived: (list(sent), list(arrived)), "Two dictionaries are wanted"),
     (lambda sent, arrived: (*compare(sent, arrived), True), "Two dictionaries are wanted"),
+    (line_by_line, "✓ Every line"),
+    (Compared(), "✓ Every line"),
+    (unless_expected, "Sent twice and arrived three times is once too often"),
+    (lambda s, a: compare([*map(str.strip, s)], [*map(str.strip, a)]), "an empty one, too"),
+    (lambda s, a: compare([*filter(None, s)], [*filter(None, a)]), "an empty one, too"),
+    (lambda s, a: [{k: str(n) for k, n in d.items()} for d in compare(s, a)], "number of copies"),
+    (lambda s, a: [{k: [k] * n for k, n in d.items()} for d in compare(s, a)], "number of copies"),
+    (removes_meanwhile, "only the order differs: two empty ones"),
 )

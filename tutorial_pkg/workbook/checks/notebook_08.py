@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ def check_08_1(answer: Answer) -> str:
 
 
 def _batches(answer: Answer, folder: Path) -> None:
-    """Two batches, of which the second is repeated with other lines: was its file replaced?"""
-    for batch, lines in ((0, ["a", "b"]), (1, ["c"]), (1, AGAIN)):
+    """Two batches, which are repeated with other lines: were their files replaced?"""
+    for batch, lines in ((0, ["a", "b"]), (1, ["c"]), (0, ["d"]), (1, AGAIN)):
         before = _visible(folder).get(f"batch-{batch}.csv", "")
         with renames(folder, READERS_SEE) as renamed:
             answer(folder, batch, iter(lines))
@@ -70,6 +71,8 @@ def _look_at_rename(folder: Path, renamed: list[Renamed], text: str) -> None:
     if not drafts:
         raise Wrong("Readers may look while it writes: write under another name, then rename.")
     draft = drafts[-1]
+    if "batch-1.csv" not in draft.visible:
+        raise Wrong("batch-1.csv was deleted before its repetition was there: rename replaces it.")
     if not {*draft.visible} <= {"batch-0.csv", "batch-1.csv"}:
         raise Wrong(f"Readers saw {draft.file.name}, too: drafts must not match {READERS_SEE}.")
     if not draft.file.resolve().is_relative_to(folder.resolve()):
@@ -98,6 +101,10 @@ def _interrupted(answer: Answer, folder: Path) -> None:
         raise Wrong(
             "A batch that broke off and came again is not whole: write its file from the start."
         )
+    answer(folder, 3, iter([]))
+    text = _visible(folder).get("batch-3.csv", "")
+    if text:
+        raise Wrong(f"A batch without lines has an empty file, or none: yours is {text!r}.")
 
 
 def _text(lines: list[str]) -> str:
@@ -111,8 +118,8 @@ def _visible(folder: Path) -> dict[str, str]:
 # ---- Exercise 2: the proof -----------------------------------------------------------------------
 
 
-def _multisets(sent: str, arrived: str, hint: str) -> Case:
-    """Both strings stand for lines of one letter."""
+def _multisets(sent: Sequence[str], arrived: Sequence[str], hint: str) -> Case:
+    """A string stands for lines of one letter."""
     lost, often = Counter(sent) - Counter(arrived), Counter(arrived) - Counter(sent)
     swapped = "The two are swapped: first what is lost, then what came too often."
     wanted = dict(lost), dict(often)
@@ -126,6 +133,8 @@ _SENT_AND_ARRIVED = [
     _multisets("aaa", "a", "Two of three are lost: say how many."),
     _multisets("ab", "aaab", "A line that came three times came twice too often."),
     _multisets("ab", "abx", "A line that nobody sent came too often, too."),
+    _multisets("aab", "aaab", "Sent twice and arrived three times is once too often."),
+    _multisets(["", " a", "a"], ["a"], "A line counts as it is: an empty one, too, and spaces."),
 ]
 
 
@@ -140,6 +149,8 @@ def _without_zeros(found: Any) -> tuple[dict[str, int], ...]:
     pair = isinstance(found, tuple | list) and len(found) == 2
     if not pair or not all(isinstance(each, Mapping) for each in found):
         raise Wrong(f"Two dictionaries are wanted, lost and too often; it gives {found!r}.")
+    if not all(isinstance(times, Real) for each in found for times in each.values()):
+        raise Wrong(f"Each line leads to a number of copies; it gives {found!r}.")
     if any(times < 0 for each in found for times in each.values()):
         raise Wrong(f"A negative number cannot be lost: it gives {found!r}. Subtract with `-`.")
     return tuple({line: times for line, times in each.items() if times} for each in found)
