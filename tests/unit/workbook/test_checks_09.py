@@ -52,6 +52,37 @@ class LastTen(Once):
         return sorted(self.handed.union(self.last))
 
 
+class DeletesInFill(Once):
+    """`restore` only remembers: the next `fill` deletes."""
+
+    def fill(self, buffer: Any) -> None:
+        acknowledge(self, vars(self).pop("logged", []))
+        super().fill(buffer)
+
+    def snapshot(self) -> Any:
+        return {"handed": [*self.handed, *vars(self).get("logged", [])]}
+
+    def restore(self, snapshots: list[Any]) -> None:
+        self.logged = [name for snapshot in snapshots for name in snapshot["handed"]]
+
+
+class InAFile(Once):
+    """Written before the frame is on disk."""
+
+    def snapshot(self) -> Any:
+        self.folder.with_suffix(".handed").write_text(" ".join(self.handed))
+
+    def restore(self, snapshots: list[Any]) -> None:
+        acknowledge(self, self.folder.with_suffix(".handed").read_text().split())
+        self.folder.with_suffix(".handed").unlink()
+
+
+class OneBehind(Once):
+    def snapshot(self) -> Any:
+        before, self.now = vars(self).get("now", []), sorted(self.handed)
+        return before
+
+
 class OnlySnapshot(Mailbox):
     def snapshot(self) -> Any:
         return sorted(self.handed)
@@ -81,7 +112,26 @@ test_09_1 = tried(
     (dict, "A class is wanted: class Once(Mailbox)"),
     (OnlySnapshot, "has no method `restore`"),
     (once(FORGETS), "a letter is handed out until it is acknowledged"),
-    (once((NAMES, "self.handed")), "is a set, and JSON has none"),
+    (once((NAMES, "self.handed")), "Object of type set is not JSON serializable"),
+    (once((NAMES, "[self.folder / name for name in self.handed]")), "Object of type PosixPath is"),
+    (DeletesInFill, "✓ No letter comes twice"),
+    (
+        once(
+            (NAMES, "','.join(self.handed)"), ("(self, handed)", "(self, handed.split(',')[:99])")
+        ),
+        "✓ No letter comes twice",
+    ),
+    (once((NAMES, f"{NAMES}[-10:]")), "20 letters were in the log. One more was handed out"),
+    (OneBehind, "A snapshot names all letters that are handed out"),
+    (InAFile, "After the restart [] came"),
+    (
+        once((ACKNOWLEDGED, "[(self.folder / name).unlink() for name in handed]")),
+        "A letter that the snapshot names may be gone",
+    ),
+    (
+        once((ACKNOWLEDGED, "acknowledge(self, [handed[-1]] if handed else [])")),
+        "it added ['letter 0",
+    ),
     (once((ACKNOWLEDGED, "pass")), "must know from the snapshot"),
     (once((ACKNOWLEDGED, "self.handed.update(handed)")), "1.txt, 2.txt stays for ever"),
     (once((ACKNOWLEDGED, DELETE_ALL)), "`restore` deletes only what the snapshot"),
@@ -122,6 +172,19 @@ def restore(feeds: Feeds, snapshots: list[dict[str, int]]) -> None:
     feeds.next = {sensor: known.get(sensor, 0) for sensor in feeds.next}
 
 
+def in_place(feeds: Feeds, snapshots: list[dict[str, int]]) -> Feeds:
+    for snapshot in snapshots:
+        for sensor in feeds.next.keys() & snapshot.keys():
+            feeds.next[sensor] = snapshot[sensor]
+    return feeds
+
+
+class Restore:
+    def __call__(self, feeds: Feeds, snapshots: list[dict[str, int]]) -> None:
+        for sensor in feeds.next:
+            feeds.next[sensor] = max(snapshot.get(sensor, 0) for snapshot in snapshots)
+
+
 restoring = partial(changed, restore)
 
 
@@ -139,5 +202,14 @@ test_09_2 = tried(
     (restoring(("sensor, 0)", "sensor, min(known.values()))")), "in no snapshot, so it is new"),
     (restoring(("feeds.next = {", "feeds.next = snapshots or {")), "must stay a dict"),
     (lambda feeds, snapshots: snapshots[9], "raised IndexError"),
+    (in_place, "✓ Each sensor goes on where it was"),
+    (Restore(), "✓ Each sensor goes on where it was"),
+    (restoring(("known.get(sensor, 0)", "known[sensor]")), "and a new sensor is in none"),
+    (
+        restoring(
+            (GO_ON, "{sensor: min(s.get(sensor, 0) for s in snapshots) for sensor in feeds.next}")
+        ),
+        "another instance may have had it before",
+    ),
     more=(Feeds,),
 )

@@ -14,6 +14,7 @@ from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, is_class, told
 # ---- Exercise 1: a mailbox that reads no letter twice --------------------------------------------
 
 Acknowledge = Callable[[Any, list[str]], None]
+LETTERS = 20
 
 
 @exercise()
@@ -59,6 +60,27 @@ def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
         raise Wrong(f"{', '.join(left)} stays for ever: let `restore` acknowledge what it gets.")
     _does_not_grow(box, folder, acknowledge, restarts=False)
     _does_not_grow(box, folder, acknowledge, restarts=True)
+    _lost_frame(box, folder)
+
+
+def _lost_frame(box: Any, folder: Path) -> None:
+    """Of 21 letters, none acknowledged, the last one and its snapshot do not reach the disk."""
+    state = box(context_of(letters=str(folder)))
+    for number in range(LETTERS):
+        _post(folder, f"logged-{number:02}.txt")
+        _filled(state)
+    on_disk = _snapshot(state)
+    _post(folder, "lost.txt")
+    _filled(state)
+    _snapshot(state)
+    rows = _filled(_restored(box, folder, on_disk)).rows
+    if rows != ["letter lost.txt"]:
+        raise Wrong(
+            f"{LETTERS} letters were in the log. One more was handed out, and the process died "
+            f"before that one and its snapshot were on disk. After the restart {rows[:3]} came: "
+            "only ['letter lost.txt'] is wanted. A snapshot names all letters that are handed out, "
+            "and nothing but the snapshot is there after a restart."
+        )
 
 
 def _adds(state: Any, name: str) -> None:
@@ -85,6 +107,11 @@ def _restored(box: Any, folder: Path, snapshot: Any) -> Any:
     state = box(context_of(letters=str(folder)))
     try:
         state.restore([snapshot])
+    except FileNotFoundError as error:
+        raise Wrong(
+            f"`restore` raised {told(error)}. A letter that the snapshot names may be gone: it was "
+            "acknowledged after that."
+        ) from None
     except Exception as error:
         raise Wrong(
             f"`restore` raised {told(error)}. It gets a list with one snapshot for each instance, "
@@ -127,9 +154,8 @@ def _snapshot(state: Any, hint: str = "") -> Any:
         raise Wrong(f"`snapshot` raised {told(error)}.{hint}") from None
     try:
         return as_json(snapshot)
-    except (TypeError, ValueError):
-        kind = type(snapshot).__name__
-        raise Wrong(f"The snapshot is a {kind}, and JSON has none: return a list.") from None
+    except (TypeError, ValueError) as error:
+        raise Wrong(f"The snapshot must be JSON: return a list of names. ({error})") from None
 
 
 # ---- Exercise 2: snapshots of another number of instances ----------------------------------------
@@ -149,7 +175,7 @@ def check_09_2(answer: Restore, feeds: type) -> str:
         except Exception as error:
             raise Wrong(
                 f"{change}, it raised {told(error)}. There is one snapshot for each instance of "
-                "*before*."
+                "*before*, and a new sensor is in none."
             ) from None
     return "Each sensor goes on where it was, whoever had it before."
 
