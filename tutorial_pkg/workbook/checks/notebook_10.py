@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from tutorial_pkg.workbook.checks.verdict import Wrong, exercise
+from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
 Answer = Callable[..., Any]
 
@@ -45,8 +45,8 @@ _UPSERTS: list[tuple[list[tuple[int, int]], dict[int, int], str]] = [
     ([(1, 10), (2, 25)], {1: 10, 2: 25}, "A repeat must change nothing."),
     ([(2, 15)], {1: 10, 2: 15}, _LOWER),
     ([(1, 11), (3, 30), (1, 12)], {1: 12, 2: 15, 3: 30}, _WITHIN),
-    ([(3, 32), (3, 31)], {1: 12, 2: 15, 3: 31}, _WITHIN),
-    ([], {1: 12, 2: 15, 3: 31}, "Without rows nothing changes."),
+    ([(2, 15), (3, 32), (3, 31), (4, 42), (4, 41)], {1: 12, 2: 15, 3: 31, 4: 41}, _WITHIN),
+    ([], {1: 12, 2: 15, 3: 31, 4: 41}, "Without rows nothing changes."),
 ]
 
 
@@ -59,10 +59,14 @@ def _upsert(answer: Answer, connection: Any, rows: Any, wanted: Any, hint: str) 
             "One INSERT cannot set an item twice (CardinalityViolation), and `rows` has one twice: "
             "use executemany, which takes one row after the other."
         ) from None
-    except psycopg.errors.UniqueViolation:
+    except (psycopg.errors.UniqueViolation, psycopg.errors.InFailedSqlTransaction):
         raise Wrong(
             "An item is in the table already: INSERT … ON CONFLICT (item) DO UPDATE sets its price."
         ) from None
+    except psycopg.errors.UndefinedTable:
+        raise Wrong("Only `connection` sees the check's table: write with that one.") from None
+    except Exception as error:
+        raise Wrong(f"upsert(connection, {rows}) raised {told(error)}. {hint}") from None
     if connection.closed:
         raise Wrong("It closed the connection (`with` does, and commits): use it as it is.")
     found = _prices(connection)
@@ -174,6 +178,12 @@ class _Trial:
             raise Wrong("Rows of batch 0, staged late, are left: clear all batches up to this.")
         if not self._staged("mine"):
             raise Wrong("It deleted rows of a later batch: compare `batch`.")
+        self._stage("again", "other", 1, 78)
+        self._commit(1, "again", query="other")
+        if self._items().count(78) != 1:
+            raise Wrong(
+                "Batch 1 of another query came again, and is there twice: leave its note in `done`."
+            )
 
     def is_all_or_nothing(self) -> None:
         """The database refuses the rows of batch 3, and the note of batch 4."""
