@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -599,6 +600,22 @@ def test_nobody_there_is_told_after_a_bounded_wait(tmp_path: Path) -> None:
         reader(nobody, "S", timeoutSeconds=1).initialOffset()
     with working(nobody, "S", tmp_path / "log", timeoutSeconds=1) as run:
         assert text in run.failure()
+
+
+def test_who_closes_each_connection_at_once_is_waited_for() -> None:
+    """A load balancer, say, while no server is behind it."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+
+        def close_each() -> None:
+            with suppress(OSError):
+                while True:
+                    door.accept()[0].close()
+
+        threading.Thread(target=close_each, daemon=True).start()
+        closed = Streams(f"nats://127.0.0.1:{door.getsockname()[1]}")
+        with pytest.raises(Exception, match=r"TimeoutError: NATS at .* has not answered for 1 s"):
+            reader(closed, "S", timeoutSeconds=1).initialOffset()
+        door.shutdown(socket.SHUT_RDWR)
 
 
 def test_who_is_refused_is_told_at_once(tmp_path: Path) -> None:

@@ -128,6 +128,8 @@ class Connection:
                     "here, as it may hold a password); it looks like `nats://host:4222`: better "
                     "give `user` and `password` by themselves"
                 ) from None
+            if "expecting INFO" in str(error):  # accepted, and closed at once
+                raise errors.ConnectionClosedError from None
             raise
         self._broker = self.client.jetstream(timeout=ASK_SECONDS)
 
