@@ -72,11 +72,15 @@ def splits(context: Any) -> dict[str, int]:
 
 
 def source_of(
-    latest: Callable[..., Any], read: Callable[..., Any], splits: Callable[..., Any] = splits
+    latest: Callable[..., Any],
+    read: Callable[..., Any],
+    splits: Callable[..., Any] = splits,
+    schema: str = "number LONG, text STRING",
+    name: str = "orders",
 ) -> type[DataSource]:
     builder = SourceBuilder.replayable(
-        "orders",
-        "number LONG, text STRING",
+        name,
+        schema,
         splits=splits,
         latest=latest,
         read=read,
@@ -97,8 +101,8 @@ def commit(context: Any, handles: list[list[str]]) -> None:
         patiently(book_once)
 
 
-def sink_of(commit: Callable[..., Any]) -> type[DataSource]:
-    builder = SinkBuilder.stream("copies", create=lambda context: [])
+def sink_of(commit: Callable[..., Any], name: str = "copies") -> type[DataSource]:
+    builder = SinkBuilder.stream(name, create=lambda context: [])
     builder = builder.receive(lambda lines, row: lines.append(row.value))
     builder = builder.flush(lambda lines: lines).commit(commit)
     builder = builder.option("address", not_empty, REQUIRED, "host:port of the ledger")

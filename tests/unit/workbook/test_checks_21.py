@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.workbook.answers import changed, tried
 from tests.unit.workbook.capstone import (
     ask,
     commit,
+    last_of,
     latest,
+    line_of,
     patiently,
     read,
     sink_of,
@@ -32,6 +35,47 @@ def until_the_end(address: str, request: str, lines: Any = ()) -> list[str]:
         connection.sendall("".join(f"{line}\n" for line in [request, *lines]).encode())
         *found, _ = connection.makefile(encoding="utf-8", newline="\n").read().split("\n")
     return [found[0].removeprefix("OK "), *found[1:]]
+
+
+def to_its_end(address: str, request: str, lines: Any = ()) -> list[str]:
+    """It says that no more requests come, and so the ledger closes the connection."""
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall("".join(f"{line}\n" for line in [request, *lines]).encode())
+        connection.shutdown(socket.SHUT_WR)
+        *found, rest = b"".join(iter(lambda: connection.recv(4096), b"")).decode().split("\n")
+    word, _, value = found[0].partition(" ") if found else ("", "", "")
+    if word == "NO":
+        raise ValueError(value)
+    wanted = int(value) if word == "OK" and request.startswith("PAGE") else 0
+    if rest or word != "OK" or len(found) != 1 + wanted:
+        raise ConnectionError("no whole reply")
+    return [value, *found[1:]]
+
+
+class Client:
+    def __call__(self, address: str, request: str, lines: Any = ()) -> list[str]:
+        return to_its_end(address, request, iter(lines))
+
+
+def by_splitlines(address: str, request: str, lines: Any = ()) -> list[str]:
+    first, *more = ask(address, request, lines)
+    return [first, *"\n".join(more).splitlines()]
+
+
+def again_if_busy(address: str, request: str, lines: Any = ()) -> list[str]:
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port)), timeout=1) as connection:
+        stream = connection.makefile("rw", encoding="utf-8", newline="\n")
+        while True:
+            stream.write("".join(f"{line}\n" for line in [request, *lines]))
+            stream.flush()
+            word, _, rest = line_of(stream).partition(" ")
+            if word == "NO":
+                raise ValueError(rest)
+            if word == "OK":
+                count = int(rest) if request.startswith("PAGE") else 0
+                return [rest] + [line_of(stream) for _ in range(count)]
 
 
 MAKEFILE = 'connection.makefile(encoding="utf-8", newline="\\n")'
@@ -63,6 +107,30 @@ test_21_1 = tried(
         changed(ask, ('request.startswith("PAGE")', "rest.isdecimal()")),
         "it waits for more. Read as many",
     ),
+    (changed(ask, ('request.startswith("PAGE")', '"PAGE" in request')), "Lines follow only after"),
+    (changed(ask, (', newline="\\n"', "")), "as they are: only the newline goes"),
+    (changed(ask, ('word == "NO"', '"NO" in rest')), "A memo may be any word"),
+    (changed(ask, ('word == "BUSY"', '"BUSY" in word + rest')), "A memo may be any word"),
+    (by_splitlines, "as they are: only the newline goes"),
+    (again_if_busy, "the ledger got b'LAST orders\\nLAST orders\\n'"),
+    (
+        changed(
+            ask,
+            ("with socket", "for connection in [socket"),
+            ("timeout=5) as connection", "timeout=5)]"),
+            (
+                "        connection.sendall",
+                "        left_open.append(connection)\n        connection.sendall",
+            ),
+            (
+                "lines: Any = ()",
+                "lines: Any = (), left_open: Any = []",
+            ),
+        ),
+        "the connection stays open",
+    ),
+    (to_its_end, "✓ A whole reply"),
+    (Client(), "✓ A whole reply"),
 )
 
 
@@ -83,6 +151,42 @@ def pages_one_by_one(context: Any, book: str, start: int, end: int) -> Any:
                 yield int(number), text
 
 
+four_pages = changed(
+    read, ("while start not in found:", "for page in range(page, page + 4):"), ("page += 1", "pass")
+)
+as_many_pages_as_there_were = changed(
+    read,
+    ("while start not in found:", "for page in range(page, page + (end - start) // 50 + 1):"),
+    ("page += 1", "pass"),
+    ("range(start, end))", "sorted(found) if start <= number < end)"),
+)
+
+
+def nothing_after_an_error(*asked: Any) -> Any:
+    try:
+        return list(changed(read, ("patiently(", "(lambda work: work())("))(*asked))
+    except OSError:
+        return []
+
+
+def in_a_list(context: Any, book: str, start: int, end: int) -> list[Any]:
+    found: dict[int, str] = {}
+    page = max(0, last_of(context, book) - end) // 50
+    while not found or min(found) > start:
+        request = f"PAGE {book} {page}"
+        lines = patiently(lambda request=request: ask(context.options.address, request))[1:]
+        found.update((int(line.split(" ")[0]), line.split(" ", 1)[1]) for line in lines)
+        page += 1
+        if not lines:
+            break
+    return [(number, found[number]) for number in sorted(found) if start <= number < end]
+
+
+def in_one_batch(*asked: Any) -> Any:
+    numbers, texts = zip(*read(*asked), strict=True)
+    yield pa.record_batch({"number": list(numbers), "text": list(texts)})
+
+
 test_21_2 = tried(
     check_21_2,
     (source_of(latest, read), "✓ Each entry once"),
@@ -97,7 +201,7 @@ test_21_2 = tried(
     ),
     (
         source_of(latest, read, splits=lambda context: {"orders": 1}),
-        "the split is the book that the option names",
+        "split is the book that the option names, shop, not orders",
     ),
     (source_of(latest, pages_one_by_one), "while others book: of the entries 1 to 120"),
     (
@@ -124,6 +228,21 @@ test_21_2 = tried(
         "A row is",
     ),
     (source_of(changed(latest, ("(context, book)", '(context, "orders")')), read), "did not come"),
+    (
+        source_of(latest, read, splits=lambda context: {context.options.book: 1, "other": 1}),
+        "split is the book that the option names, shop, not other, shop",
+    ),
+    (source_of(latest, read, schema="number INT, text STRING"), "yours is `number INT, text STR"),
+    (source_of(latest, read, schema="text STRING, number LONG"), "yours is `text STRING, number"),
+    (source_of(latest, read, name="my_orders"), "It must be named 'orders', yours is 'my_orders'"),
+    (source_of(latest, four_pages), "KeyError"),
+    (source_of(latest, as_many_pages_as_there_were), "while others book: of the entries 1 to 120"),
+    (source_of(latest, nothing_after_an_error), "do not take it for an empty page"),
+    (source_of(latest, in_one_batch, schema="number: bigint, text: string"), "✓ Each entry once"),
+    (
+        source_of(lambda context, book, start: max(start, latest(context, book, start)), in_a_list),
+        "✓ Each entry once",
+    ),
 )
 
 
@@ -131,8 +250,53 @@ def changed_commit(*edits: tuple[str, str]) -> Any:
     return sink_of(changed(commit, *edits))
 
 
+def a_writer_for_each_batch(context: Any, handles: list[list[str]]) -> None:
+    lines = [line for handle in handles for line in handle]
+    place = f"{context.options.book} {context.query}-{context.batch}"
+
+    def book_once() -> None:
+        if lines and ask(context.options.address, f"MEMO {place}") == ["-"]:
+            ask(context.options.address, f"BOOK {place} done {len(lines)}", lines)
+
+    patiently(book_once)
+
+
+def by_last(context: Any, handles: list[list[str]]) -> None:
+    lines = [line for handle in handles for line in handle]
+    book = context.options.book
+    before = last_of(context, book)
+
+    def book_once() -> None:
+        if lines and last_of(context, book) == before:
+            memo = f"{context.query} {context.batch} {len(lines)}"
+            ask(context.options.address, f"BOOK {book} {memo}", lines)
+
+    patiently(book_once)
+
+
+def book_of_each_task(context: Any, handles: list[list[str]]) -> None:
+    for number, handle in enumerate(handles):
+        edits = ("{context.query}", f"{{context.query}}-{number}")
+        changed(commit, edits)(context, [handle])
+
+
 test_21_3 = tried(
     check_21_3,
+    (sink_of(a_writer_for_each_batch), "✓ Each batch once and whole"),
+    (sink_of(lambda context, handles: commit(context, sorted(handles))), "✓ Each batch once"),
+    (sink_of(by_last), "the same batch again, after a crash"),
+    (sink_of(book_of_each_task), "was booked in 2 steps: one BOOK for all"),
+    (changed_commit(("!= [memo]", "== ['-']")), "the next batch: 1 lines are missing"),
+    (changed_commit(("!= [memo]", "!= memo")), "the same batch again, after a crash"),
+    (
+        changed_commit(("{context.query}", "{context.query.split('-')[0]}")),
+        "after another query: book as",
+    ),
+    (
+        changed_commit(("[line for", "{line for"), ("in handle]", "in handle}")),
+        "1 lines are missing",
+    ),
+    (sink_of(commit, name="mine"), "It must be named 'copies', yours is 'mine'"),
     (sink_of(commit), "✓ Each batch once and whole"),
     (commit, "A data source class is wanted"),
     (

@@ -50,18 +50,24 @@ _REPLIES = [
     Reply("LAST nothing", b"OK 0\n", ["0"], "0 is an answer, too."),
     Reply(
         "PAGE orders 0",
-        b"OK 2\n117 nuts, bolts\n116  screws \n",
-        ["2", "117 nuts, bolts", "116  screws "],
+        b"OK 2\n117 nuts,\rbolts\n116  screws \n",
+        ["2", "117 nuts,\rbolts", "116  screws "],
         "Then come the lines, as they are: only the newline goes.",
     ),
     Reply("PAGE orders 9", b"OK 0\n", ["0"], "A page without entries has no lines to wait for."),
     Reply("MEMO orders me", b"OK -\n", ["-"], "A memo need not be a number."),
-    Reply("MEMO orders me", b"OK 2\n", ["2"], "Lines follow only after PAGE."),
+    Reply("MEMO PAGES me", b"OK 2\n", ["2"], "Lines follow only after PAGE."),
+    Reply(
+        "MEMO orders me",
+        b"OK KNOW-BUSY\n",
+        ["KNOW-BUSY"],
+        "A memo may be any word: only the first word of a reply says what it is.",
+    ),
     Reply(
         "PAGE orders 0",
-        "OK 1\n1 für 3 €\n".encode(),
-        ["1", "1 für 3 €"],
-        "Text is UTF-8, and a letter may have several bytes.",
+        "OK 1\n1 für\u20283 €\n".encode(),
+        ["1", "1 für\u20283 €"],
+        "Text is UTF-8, and a letter may have several bytes. Only a newline ends a line.",
     ),
     Reply(
         "BOOK orders me 1 2",
@@ -87,7 +93,7 @@ _REPLIES = [
 
 
 class _Scripted(socketserver.ThreadingTCPServer):
-    """Gives each connection the same reply, and keeps it open if that is whole, as ledgers do."""
+    """Gives each connection the same reply, and keeps it open after OK and BUSY, as ledgers do."""
 
     allow_reuse_address = daemon_threads = True
 
@@ -111,8 +117,9 @@ class _OneReply(socketserver.StreamRequestHandler):
             self.wfile.write(case.reply[:half])
             time.sleep(case.seconds)
             self.wfile.write(case.reply[half:])
-            if isinstance(case.wanted, list):
-                self.rfile.read()  # until the client closes
+            if isinstance(case.wanted, list) or case.reply.startswith(b"BUSY"):
+                while more := self.rfile.readline():  # until the client closes
+                    server.got += more
         except TimeoutError:
             server.waits = True
         except OSError:
@@ -138,10 +145,13 @@ def _look_at_reply(answer: Callable[..., list[str]], case: Reply, server: _Scrip
     call = f"ask(address, {case.request!r}{', ' + repr(more[0]) if more else ''})"
     where = f"{call}, answered with {case.reply!r}"
     found, raised, text = _outcome(answer, server.address, case.request, *more)
+    open_yet = not server.done.is_set()
     server.done.wait(2 * NOBODY_CLOSES)
     sent = "".join(f"{line}\n" for line in (case.request, *case.lines)).encode()
     if server.got != sent:
         raise Wrong(f"{call} must send {sent!r}, the ledger got {server.got!r}.")
+    if server.waits and open_yet:
+        raise Wrong(f"{where}: the connection stays open. Close it: use `with`, or `close()`.")
     if server.waits:
         raise Wrong(f"{where}: it waits for more. Read as many lines as there are. {case.hint}")
     if isinstance(case.wanted, list):
@@ -224,19 +234,26 @@ def _text(number: int) -> str:
 @exercise()
 def check_21_2(answer: Any) -> str:
     """Does the source `answer` read each entry of the book once, whatever the ledger does?"""
-    _must_be_built(answer, "SourceBuilder.replayable(...)")
+    _must_be_built(answer, "SourceBuilder.replayable(...)", "orders")
     if getattr(answer, "reads_log", False):
         raise Wrong("This source needs a log. The ledger can be asked again: use `replayable`.")
     with _ledger() as server:
-        reader = answer({"address": server.address, "book": ORDERS, **_SOON}).streamReader(_ENTRY)
+        source = answer({"address": server.address, "book": ORDERS, **_SOON})
+        _must_have_the_columns(source.schema())
+        reader = source.streamReader(_ENTRY)
         start = reader.initialOffset()
-        _must_read(reader, start, latest(reader, start), 0, "an empty book")
+        end = latest(reader, start)
+        if (splits := {*end} - {""}) != {ORDERS}:
+            names = ", ".join(sorted(splits))
+            raise Wrong(f"The only split is the book that the option names, {ORDERS}, not {names}.")
+        _must_read(reader, start, end, 0, "an empty book")
         _feed(server, MANY)
         middle = latest(reader, start)
         _must_read(reader, start, middle, MANY, f"the book {ORDERS}")
         server.trouble = _while_others_book(server)
         _must_read(reader, start, middle, MANY, "while others book")
         server.trouble = _Trouble("", BUSY, "", CUT, LOST, SLOW)
+        _feed(server, MANY)
         end = latest(reader, middle)
         _must_read(reader, start, middle, MANY, "a ledger that is busy, breaks off and is slow")
         _must_read(reader, middle, end, server.books.last(ORDERS), "the next batch", MANY)
@@ -245,10 +262,17 @@ def check_21_2(answer: Any) -> str:
     return "Each entry once, in order, and the same again for the same offsets."
 
 
+def _must_have_the_columns(schema: Any) -> None:
+    text = schema if isinstance(schema, str) else schema.simpleString()[len("struct<") : -1]
+    columns = [part.replace(":", " ").lower().split()[:2] for part in text.split(",")]
+    if columns not in ([["number", kind], ["text", "string"]] for kind in ("long", "bigint")):
+        raise Wrong(f"The schema is `number LONG, text STRING`, yours is `{text}`.")
+
+
 def _while_others_book(server: LedgerServer) -> Callable[[str], str]:
     def trouble(request: str) -> str:
         if request.startswith("PAGE"):
-            _feed(server, 7)
+            _feed(server, 40)
         return ""
 
     return trouble
@@ -270,7 +294,7 @@ def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: i
     if missing:
         hint = "`latest` is the next unread number, one more than LAST" if last in missing else ""
         if not found:
-            hint = "Nothing came: the split is the book that the option names"
+            hint = "Nothing came. After an error ask again, and do not take it for an empty page"
         raise Wrong(f"{text}, {len(missing)} did not come, such as {min(missing)}. {hint}".strip())
     raise Wrong(f"{text}, the order is {found[:3]} …: give the oldest first.")
 
@@ -301,6 +325,8 @@ def _must_not_turn_all_pages(reader: Any, start: Any, end: Any, server: LedgerSe
             f"The {MANY} oldest entries of {server.books.last(ORDERS)} took {asked} requests: "
             "do not begin at page 0. LAST tells on which page an entry is, or on a later one."
         )
+    server.trouble = no_trouble
+    _must_read(reader, start, latest(reader, start), server.books.last(ORDERS), "a long batch")
 
 
 # ---- Exercise 3: the sink ------------------------------------------------------------------------
@@ -311,7 +337,7 @@ _PARTS = [["nuts", "bolts"], [], ["nuts"]]  # of three tasks; a row is no key
 @exercise()
 def check_21_3(answer: Any) -> str:
     """Does the sink `answer` book each batch once and whole, whatever the ledger does?"""
-    _must_be_built(answer, "SinkBuilder.stream(...)")
+    _must_be_built(answer, "SinkBuilder.stream(...)", "copies")
     with _ledger() as server:
         trial = _SinkTrial(answer, server)
         trial.books_in_one_step()
@@ -352,7 +378,7 @@ class _SinkTrial:
 
     def leaves_other_queries_alone(self) -> None:
         """It counts its batches from 0."""
-        messages = [replace(message, query="other") for message in self._written([["screws"]])]
+        messages = [replace(message, query="q-2") for message in self._written([["screws"]])]
         copied(self._writer).commit(messages, 0)
         self._expect([["screws"]], "batch 0 of another query: book as `context.query`")
         self._commit(self._written([["nuts"]]))
@@ -409,6 +435,8 @@ _ENTRY = StructType().add("number", "long").add("text", "string")
 _ROW = StructType().add("value", "string")
 
 
-def _must_be_built(answer: Any, how: str) -> None:
+def _must_be_built(answer: Any, how: str, name: str) -> None:
     if not isinstance(answer, type) or not issubclass(answer, DataSource):
         raise Wrong(f"A data source class is wanted: answer = {how}. … .build()")
+    if answer.name() != name:
+        raise Wrong(f"It must be named {name!r}, yours is {answer.name()!r}.")
