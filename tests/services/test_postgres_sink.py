@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import zip_longest
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pyarrow as pa
@@ -252,6 +252,26 @@ def test_a_key_with_nulls_replaces_rows_or_is_refused(url: str, database: Databa
     for batch in (1, 2):
         write(upsert, batch, row)
     assert rows(database) == [(None, "a")]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "CREATE UNIQUE INDEX other ON t (n) NULLS NOT DISTINCT WHERE x = 'rare'",
+        "CREATE UNIQUE INDEX other ON t (n) WHERE x <> 'NULLS NOT DISTINCT'",
+        "CREATE UNIQUE INDEX other ON t (n) NULLS NOT DISTINCT; UPDATE pg_index SET indisvalid = "
+        "false, indisready = false WHERE indexrelid = 'other'::regclass",  # as if making it failed
+    ],
+)
+def test_an_index_of_some_rows_does_not_tell_that_nulls_are_equal(
+    url: str, database: Database, index: LiteralString
+) -> None:
+    database.execute("CREATE TABLE t (n int UNIQUE, x text)")
+    database.execute(index)
+    row = {"n": pa.nulls(1, pa.int32()), "x": ["a"]}
+    with pytest.raises(ValueError, match=r"columns \['n'\] of the key have nulls"):
+        write(options(url, mode="upsert", key="n"), 0, row)
+    assert rows(database) == []
 
 
 def test_merge_with_an_expression_counts_once(url: str, database: Database) -> None:

@@ -274,8 +274,8 @@ def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -
 def _check_nulls(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
     """To most unique indexes no null is like another: each batch would add one more row."""
     nulls = sorted(set().union(*(stage.nulls for stage in stages)))
-    look = """SELECT FROM pg_index WHERE indrelid = %s::regclass AND indisunique
-        AND pg_get_indexdef(indexrelid) LIKE '%%NULLS NOT DISTINCT%%'
+    look = """SELECT FROM pg_index WHERE indrelid = %s::regclass AND indisunique AND indisvalid
+        AND indpred IS NULL AND to_jsonb(pg_index) ->> 'indnullsnotdistinct' = 'true'
         AND %s::name[] = ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = indrelid
             AND attnum = ANY (indkey[:indnkeyatts - 1]) ORDER BY attname)"""
     if nulls and not connection.execute(look, [options.table.quoted, sorted(options.key)]).rowcount:
