@@ -126,6 +126,19 @@ class StopsWhereALineIsEmpty(WholeLines):
         return takewhile(any, super().read(partition))
 
 
+class BeyondTheEnd(WholeLines):
+    """It reads until it has all that was promised, as the notebook's `Blocks` does."""
+
+    def latestOffset(self, start: dict, limit: Any) -> dict[str, int]:
+        return {"next": Path(self.path).stat().st_size + 1}
+
+    def read(self, partition: Stretch) -> Iterator[tuple[str]]:
+        with open(self.path, "rb") as file:
+            file.seek(partition.start)
+            while file.tell() < partition.stop:
+                yield (file.readline().decode(),)
+
+
 class LinesAreCounted(WholeLines):
     """Another kind of offset."""
 
@@ -197,6 +210,7 @@ test_03_2 = tried(
     (reader(('Stretch(start["next"], end["next"])', 'Stretch(start["next"], 10**9)')),
      "`read` went on beyond {'next': 6}"),
     (StopsWhereALineIsEmpty, "an empty line is a line"),
+    (BeyondTheEnd, "`read` did not end: from {'next': 0} to {'next': 9} it gave more than"),
     (reader(("[(line,)", "[line")), "a row is a tuple: (line,)"),
     (reader((NEXT, f"now = start['next'] + {READ}; return {{'next': now}} if now > start['next'] "
                    "else None")), "`latestOffset` returned None: return an offset"),

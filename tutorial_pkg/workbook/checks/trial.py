@@ -26,6 +26,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.workbook.checks.verdict import Wrong
 
+MOST_PIECES = 10_000  # that a part is read in: the trials have a few rows
+
 
 @contextmanager
 def scratch() -> Iterator[Path]:
@@ -77,7 +79,12 @@ def rows_between(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> lis
     found: list[str] = []
     for number, part in enumerate(reader.partitions(as_json(start), as_json(end))):
         with as_task(number):
-            for piece in copied(reader).read(copied(part)):
+            for pieces, piece in enumerate(copied(reader).read(copied(part))):
+                if pieces == MOST_PIECES:
+                    raise Wrong(
+                        f"`read` did not end: from {start} to {end} it gave more than {pieces:,} "
+                        "rows or batches. Does it wait for more bytes than the file has?"
+                    )
                 found += _values(piece)
     return found
 
