@@ -11,8 +11,10 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pytest
 from hypothesis import strategies as st
 from psycopg.adapt import Transformer
 from psycopg.pq import Format
@@ -93,6 +95,21 @@ def loaded(kind: DataType, text: bytes | None) -> Any:
 
 KEYED = st.builds(MapType, st.sampled_from([*KEYS, BooleanType()]), KINDS)
 NESTED = st.builds(ArrayType, KINDS) | KEYED | structs(KINDS)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32()])
+def test_a_year_that_cannot_be_written_is_no_other_year(kind: pa.DataType) -> None:
+    """Milliseconds that were taken for seconds are such years; Arrow made 3392 of 200,000."""
+
+    def of(year: int) -> pa.RecordBatch:
+        unit = "D" if kind == pa.date32() else "us"
+        number = int(np.datetime64(f"{year}-06-01", unit).astype(np.int64))
+        return pa.RecordBatch.from_pydict({"at": pa.array([None, number], kind)})
+
+    assert bytes(csv_of(of(32_767))).startswith(b"\n32767-06-01")
+    for year in (200_000, 32_768, -32_768):
+        with pytest.raises(ValueError, match=r"column `at`: a time of a year after 32767, or befo"):
+            csv_of(of(year))
 
 
 @EXAMPLES

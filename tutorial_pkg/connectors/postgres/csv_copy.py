@@ -7,12 +7,15 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.types as kinds
 
 MINUTES_ONLY = pa.scalar(datetime(1973, 1, 1, tzinfo=UTC))
+# Arrow's writer takes the year 65,537 for 1, and writes an excuse for some others.
+YEARS = np.datetime64("-32767-01-01"), np.datetime64("32768-01-01")
 # Texts are quoted, so that the empty one is not null.
 FORM = pacsv.WriteOptions(include_header=False, batch_size=10_000, quoting_style="needed")
 
@@ -37,12 +40,26 @@ def csv_of(batch: pa.RecordBatch, json_columns: Collection[str] = ()) -> memoryv
 def _writable(array: pa.Array, as_json: bool) -> pa.Array:
     """What Arrow's writer does not know, as PostgreSQL writes it."""
     kind = array.type
+    if (kinds.is_timestamp(kind) and kind.unit != "ns") or kinds.is_date32(kind):
+        _check_years(array)
     if kinds.is_nested(kind) or kinds.is_duration(kind) or _is_bytes(kind) or _is_old(array):
         values = array.to_pylist()
         array = pa.array([_text(kind, value, as_json) for value in values], pa.string())
     if kinds.is_string(array.type) and pc.any(pc.match_substring(array, "\0")).as_py():
         raise ValueError("PostgreSQL holds no text with the character NUL; see `translate`")
     return array
+
+
+def _check_years(array: pa.Array) -> None:
+    is_date = kinds.is_date32(array.type)
+    unit, number = ("D", pa.int32()) if is_date else (array.type.unit, pa.int64())
+    first, end = (each.astype(f"datetime64[{unit}]").astype(np.int64) for each in YEARS)
+    found = pc.min_max(array.view(number)).as_py()
+    if found["min"] is not None and not first <= found["min"] <= found["max"] < end:
+        raise ValueError(
+            "a time of a year after 32767, or before -32767, cannot be written; were milliseconds "
+            "taken for seconds? see `timestamp_millis`"
+        )
 
 
 def _is_old(array: pa.Array) -> bool:
