@@ -39,11 +39,11 @@ MIB = 1024 * 1024
 LISTENING = """
 import sys, time
 from pathlib import Path
-from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
+from tutorial_pkg.connectors.network_lines.listener import PortLimits, Listener
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 logs = LogGroup(directory, [port], "port")
-limits = Limits(line_bytes=1000, connections=9, idle_seconds=9)
+limits = PortLimits(line_bytes=1000, connections=9, idle_seconds=9)
 Listener(directory, "127.0.0.1", [port], Backlog(logs.writers, 1 << 40), limits)
 print("listening", flush=True)
 time.sleep(60)

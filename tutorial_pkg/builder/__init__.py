@@ -35,6 +35,7 @@ from tutorial_pkg.core.options import (
     Option,
     Options,
     OptionValues,
+    accepts,
     boolean,
     choice,
     documented,
@@ -43,7 +44,6 @@ from tutorial_pkg.core.options import (
     names,
     not_empty,
     secret,
-    taking,
 )
 from tutorial_pkg.core.secrets import Secret
 
@@ -74,6 +74,7 @@ __all__ = [
     "SplitContext",
     "StreamSourceBuilder",
     "TargetContext",
+    "accepts",
     "boolean",
     "builder_status",
     "choice",
@@ -83,5 +84,4 @@ __all__ = [
     "names",
     "not_empty",
     "secret",
-    "taking",
 ]

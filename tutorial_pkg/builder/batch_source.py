@@ -19,7 +19,7 @@ from tutorial_pkg.builder.declaration import InstancesDeclaration, State
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.worker import settle
+from tutorial_pkg.core.worker import freeze_imports
 
 PAUSE_SECONDS = 0.01  # after a `fill` that added nothing
 
@@ -51,7 +51,7 @@ class BuiltBatchReader(DataSourceReader):
         return [InstancePartition(index) for index in range(self._options.parallelism)]
 
     def read(self, partition: InstancePartition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         yield from self._retries.begun(lambda: self._rows(partition))
 
     def _rows(self, partition: InstancePartition) -> Iterator[pa.RecordBatch]:

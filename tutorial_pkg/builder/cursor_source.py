@@ -35,7 +35,7 @@ from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Page, SplitCalls
 from tutorial_pkg.builder.stream_source import BuiltStreamReader, BuiltStreamSource, StreamParts
 from tutorial_pkg.core.options import Option, OptionValues, integer
-from tutorial_pkg.core.patience import LONGEST, Patience
+from tutorial_pkg.core.pauses import LONGEST, Patience
 from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
     ReadLimit,
@@ -43,7 +43,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import outlive_ctrl_c, settle
+from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset
 from tutorial_pkg.durable_log.reader import log_options
 
@@ -98,7 +98,7 @@ class BuiltCursorBatchReader(DataSourceReader):
             return [WholeSplit(split, at) for split, at in self._calls.begins({}).items()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         if isinstance(partition, WholeSplit):  # where there is none, Spark makes an empty one
             with closing_with(self._calls.close):
                 for page in _pages(self._calls, self._schema, partition):
@@ -302,7 +302,7 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: PagePartition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         yield from self._again(partition) if partition.batches is None else partition.batches
 
     def _again(self, part: PagePartition) -> Iterator[pa.RecordBatch]:

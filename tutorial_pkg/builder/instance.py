@@ -26,7 +26,7 @@ from tutorial_pkg.builder.functions import FunctionError, Functions, closing_wit
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.status import InstanceStatus
 from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.patience import Tries
+from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.durable_log.group import Backlog
 
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double

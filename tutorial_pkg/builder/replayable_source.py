@@ -23,7 +23,7 @@ from tutorial_pkg.builder.functions import closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, pieces
 from tutorial_pkg.core.options import Option, OptionValues, integer
-from tutorial_pkg.core.patience import Patience
+from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits
 from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
@@ -32,7 +32,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import cores, outlive_ctrl_c, settle
+from tutorial_pkg.core.worker import cores, freeze_imports, outlive_ctrl_c
 
 LIMIT = Option(
     "maxRowsPerTrigger",
@@ -101,7 +101,7 @@ class BuiltReplayableBatchReader(DataSourceReader):
         return pieces(firsts, ends, self._tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         if isinstance(partition, SplitPartition):  # where there is none, Spark makes an empty one
             yield from self._calls.read(partition, RowPacker(self._schema))
 
@@ -163,7 +163,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return pieces(start, end, self._tasks)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         yield from self._calls.read(partition, RowPacker(self._schema))
 
     def commit(self, end: Positions) -> None:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from tutorial_pkg.core.options import Option, OptionValues, integer
-from tutorial_pkg.core.patience import Tries, patiently
+from tutorial_pkg.core.pauses import Tries, patiently
 
 Answer = TypeVar("Answer")
 

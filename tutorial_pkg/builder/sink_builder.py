@@ -33,7 +33,7 @@ from tutorial_pkg.builder.declaration import Declaration, State
 from tutorial_pkg.builder.functions import Functions, closing_with, ran
 from tutorial_pkg.core.errors import NOT_THEIRS
 from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
-from tutorial_pkg.core.worker import settle, task_property, this_task
+from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
 
 NewState = TypeVar("NewState")
 KEPT_ROWS = 10_000
@@ -130,7 +130,7 @@ class SinkWriter:
         return task_property("sql.streaming.queryId"), int(task_property("streaming.sql.batchId"))
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
-        settle()
+        freeze_imports()
         changeable = any(isinstance(field.dataType, _CHANGEABLE) for field in self._target.schema)
         kept = Kept(iterator, pickled=changeable and "receive" in self._functions)
         return self._retries.patiently(

@@ -18,7 +18,7 @@ from obstore.store import LocalStore, from_url
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.store_options import check_hidden
-from tutorial_pkg.core.patience import patiently
+from tutorial_pkg.core.pauses import patiently
 
 __all__ = [
     "Found",

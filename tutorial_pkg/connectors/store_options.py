@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tutorial_pkg.builder import REQUIRED, Option, Secret, integer, not_empty, secret, taking
+from tutorial_pkg.builder import REQUIRED, Option, Secret, accepts, integer, not_empty, secret
 
 __all__ = ["STORE", "address", "check_hidden"]
 
@@ -15,7 +15,7 @@ _PUBLIC = re.compile(r"skip_signature", re.I)
 _NO_ADDRESS = re.compile(r"[*?#%]")  # clients take it for something else than a part of a name
 
 
-@taking(
+@accepts(
     f"an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)} and has none of "
     "`*?#%`, or a folder"
 )

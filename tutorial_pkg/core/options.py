@@ -67,7 +67,7 @@ class Option:
         return self.allowed or getattr(self.parse, "allowed", None) or f"what `{parser}` takes"
 
 
-def taking(allowed: str) -> Callable[[Parser], Parser]:
+def accepts(allowed: str) -> Callable[[Parser], Parser]:
     """A decorator for parsers: in words, what it takes, for options that users declare."""
 
     def note(parse: Parser) -> Parser:
@@ -81,7 +81,7 @@ def integer(low: int, high: int = MOST, unit: str = "") -> Callable[[str], int]:
     """A parser for whole numbers from `low` to `high`, both included, in plain digits."""
     numbers = f"{low} or more" if high == MOST else f"{low}..{high}"
 
-    @taking(f"{numbers} {unit}".strip())
+    @accepts(f"{numbers} {unit}".strip())
     def parse(text: str) -> int:
         # Python's `int` takes `1_000`, blanks, and the digits of every script.
         if not re.fullmatch(r"[+-]?[0-9]{1,19}", str(text)) or not low <= int(text) <= high:
@@ -95,7 +95,7 @@ def choice(*words: str) -> Callable[[str], str]:
     """A parser for one of `words`, whatever its case."""
     known = {word.lower(): word for word in words}
 
-    @taking(" or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words))
+    @accepts(" or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words))
     def parse(text: str) -> str:
         if text.lower() not in known:
             raise ValueError
@@ -104,13 +104,13 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
-@taking("true or false")
+@accepts("true or false")
 def boolean(text: str) -> bool:
     """A parser for `true` and `false`."""
     return choice("true", "false")(str(text)) == "true"
 
 
-@taking("any text but the empty one")
+@accepts("any text but the empty one")
 def not_empty(text: str) -> str:
     """A parser for any text but the empty one."""
     if not text.strip():
@@ -118,7 +118,7 @@ def not_empty(text: str) -> str:
     return text
 
 
-@taking("names with commas between them")
+@accepts("names with commas between them")
 def names(text: str) -> tuple[str, ...]:
     """A parser for `a, b`: each name once."""
     found = tuple(not_empty(name).strip() for name in text.split(","))
@@ -127,7 +127,7 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
-@taking("a local directory")
+@accepts("a local directory")
 def local_directory(text: str) -> str:
     """A parser for a directory of this machine's file system; the absolute path.
 
@@ -141,7 +141,7 @@ def local_directory(text: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-@taking("a text; `${env:NAME}` in it is an environment variable")
+@accepts("a text; `${env:NAME}` in it is an environment variable")
 def secret(text: str) -> Secret:
     """A parser for what nobody should see; `.reveal()` gives it to the code that connects."""
     return Secret(text)

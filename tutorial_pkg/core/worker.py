@@ -33,7 +33,7 @@ def task_property(name: str) -> str:
 
 
 @cache
-def settle() -> None:
+def freeze_imports() -> None:
     """Spare this worker process the walk through all that its imports have made.
 
     PySpark collects garbage after every task. That looks at each object of each imported module:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, local_directory
-from tutorial_pkg.core.patience import Patience
+from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import limits_of, read_limit
 from tutorial_pkg.core.spark_versions import ReadLimit, SupportsTriggerAvailableNow
-from tutorial_pkg.core.worker import outlive_ctrl_c, settle
+from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, Logs, LogSlice, Number
 from tutorial_pkg.durable_log.segments import Frame, read_frames
 
@@ -104,7 +104,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [LogPartition(part) for part in self._logs().slices(begin, target)]
 
     def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_imports()
         part = partition.slice
         for group in _grouped(read_frames(part.directory, part.start, part.end)):
             yield self.to_batch(group, part.number)

@@ -67,7 +67,7 @@ def whole_batches(trial: SinkTrial) -> None:
     trial.run()
     with Onlooker(trial) as onlooker:
         batches = [frozenset(trial.add()) for _ in range(3)]
-        trial.settle(trial.done)
+        trial.read_all(trial.done)
     _raise_error_of(onlooker)
     for view in onlooker.views:
         for batch in batches:
@@ -86,7 +86,7 @@ def never_taken_back(trial: SinkTrial) -> None:
     with Onlooker(trial) as onlooker:
         for _ in range(3):
             trial.add()
-        trial.settle(trial.done)
+        trial.read_all(trial.done)
     _raise_error_of(onlooker)
     for before, after in pairwise(onlooker.views):
         if before - after:
@@ -245,7 +245,7 @@ def _failing(trial: SinkTrial) -> Iterator[Before]:
     yield before
     shutil.rmtree(told)
     trial.run()
-    trial.settle(trial.done)
+    trial.read_all(trial.done)
     trial.stop()
     trial.plan.fails = None
 
@@ -283,7 +283,7 @@ def two_queries(trial: SinkTrial) -> None:
             break
         time.sleep(0.5)
     refused = trial.refused(query)
-    trial.settle(lambda: True)
+    trial.read_all(lambda: True)
     seen = set(trial.read())
     trial.written += [row for rows in batches if not refused or seen & set(rows) for row in rows]
     trial.arrive("with two queries at once")

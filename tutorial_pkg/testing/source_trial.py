@@ -130,7 +130,7 @@ class SourceTrial(Trial):
     def read_on(self) -> None:
         """Let the query read what there is; one that never ends, as much as is waited for."""
         if self.source.feed:
-            self.settle(self.done)
+            self.read_all(self.done)
         else:
             self.wait(self.done, self.seconds)
 

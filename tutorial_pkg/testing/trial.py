@@ -117,7 +117,7 @@ class Trial:
     def endure(self) -> None:
         """Let the query read all there is, or fail, as it may."""
         with contextlib.suppress(Broken):
-            self.settle(self.done)
+            self.read_all(self.done)
 
     def recover(self, when: str) -> None:
         """See that the query runs, after it may have failed, and compare."""
@@ -148,7 +148,7 @@ class Trial:
         self.query = None
         self.left_behind += self.processes.end_survivors(started)
 
-    def settle(self, done: Callable[[], bool]) -> None:
+    def read_all(self, done: Callable[[], bool]) -> None:
         """Let the query read all there is; what is not `done` then has a moment to come yet.
 
         A batch that begins in that moment gets another one: a source may have threads of its own.
@@ -225,7 +225,7 @@ class Trial:
         own, self.query = self.query, query
         try:
             if query is not None:
-                self.settle(done)
+                self.read_all(done)
             return query is not None
         except Broken:
             return False

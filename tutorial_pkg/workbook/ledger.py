@@ -64,7 +64,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self, TextIO
 
-from tutorial_pkg.core.patience import patiently
+from tutorial_pkg.core.pauses import patiently
 from tutorial_pkg.core.ports import LOOPBACK, is_free
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.processes.services import Service
@@ -134,7 +134,7 @@ class Books:
         return int(self._database.execute(query, (book,)).fetchone()[0])
 
 
-class Connection(socketserver.StreamRequestHandler):
+class LedgerHandler(socketserver.StreamRequestHandler):
     """A client: request after request, until one of the two has enough."""
 
     timeout = SILENCE_SECONDS
@@ -234,7 +234,7 @@ class LedgerServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
 
     def __init__(self, file: Path, port: int = 0, trouble: Trouble = no_trouble) -> None:
-        super().__init__((LOOPBACK, port), Connection)
+        super().__init__((LOOPBACK, port), LedgerHandler)
         self.books, self.trouble = Books(file), trouble
         self.address = f"{LOOPBACK}:{self.server_address[1]}"
 

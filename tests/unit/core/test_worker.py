@@ -24,14 +24,14 @@ from tutorial_pkg.core.worker import SOURCE_RUNNER
 PROGRAM = """
 import gc
 import pandas, pyarrow
-from tutorial_pkg.core.worker import settle
+from tutorial_pkg.core.worker import freeze_imports
 
 before = len(gc.get_objects())
-settle()
+freeze_imports()
 after = len(gc.get_objects())
 frozen = gc.get_freeze_count()
 kept = [[] for _ in range(1_000)]
-settle()
+freeze_imports()
 loop = []
 loop.append(loop)
 del loop

@@ -13,10 +13,10 @@ from pyspark.sql.types import StructType
 from tutorial_pkg import KafkaDataSource
 from tutorial_pkg.builder import Options, OptionValues, SplitContext
 from tutorial_pkg.connectors.kafka.client import Brokers
-from tutorial_pkg.connectors.kafka.cluster import Cluster
 from tutorial_pkg.connectors.kafka.partitions import Partition, Range
 from tutorial_pkg.connectors.kafka.records import _OURS, Records
 from tutorial_pkg.connectors.kafka.source import READ, latest, splits
+from tutorial_pkg.connectors.kafka.topics import Topics
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 JSON = '{"a": {"0": 23, "1": -2}}'
@@ -86,15 +86,15 @@ def test_a_partition_is_its_text(name: str) -> None:
 # ---- Where to begin ------------------------------------------------------------------------------
 
 
-def cluster(**ranges: tuple[int, int]) -> Cluster:
+def cluster(**ranges: tuple[int, int]) -> Topics:
     """What a broker would tell: `a0=(5, 9)` is partition 0 of topic a, offsets 5 to 8."""
-    found = Cluster(values())
+    found = Topics(values())
     held = {Partition(n[0], int(n[1]), "id"): Range(*each) for n, each in ranges.items()}
     found.look = lambda: found.__dict__.update(ranges=held) or held  # type: ignore[method-assign]
     return found
 
 
-def begins(found: Cluster, offset: Any = None, batch: bool = False, **options: str) -> Any:
+def begins(found: Topics, offset: Any = None, batch: bool = False, **options: str) -> Any:
     context = SplitContext(values(**options), found, batch, offset)
     return splits(context)
 
@@ -114,8 +114,8 @@ def test_a_partition_that_is_added_is_read_from_its_beginning() -> None:
 
 def test_a_pattern_does_not_mean_kafka_s_own_topics() -> None:
     there = {"__consumer_offsets": [0], "__transaction_state": [0], "_a": [0], "b": [0, 1]}
-    assert Cluster(values_of(subscribePattern=".*"))._wanted(there) == {"_a": [0], "b": [0, 1]}
-    own = Cluster(values_of(subscribe="__consumer_offsets"))
+    assert Topics(values_of(subscribePattern=".*"))._wanted(there) == {"_a": [0], "b": [0, 1]}
+    own = Topics(values_of(subscribe="__consumer_offsets"))
     assert own._wanted(there) == {"__consumer_offsets": [0]}
 
 
@@ -146,7 +146,7 @@ def test_an_end_before_the_beginning_is_no_batch_without_rows() -> None:
 def test_a_level_of_isolation_is_the_same_in_capitals() -> None:
     """The client takes both: driver and tasks must agree on where a partition ends."""
     for level, name in {"READ_COMMITTED": "READ_COMMITTED", "read_uncommitted": ""}.items():
-        found = Cluster(values(**{"kafka.isolation.level": level}))._isolation()
+        found = Topics(values(**{"kafka.isolation.level": level}))._isolation()
         assert found.name == (name or "READ_UNCOMMITTED")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import Running
-from tutorial_pkg.connectors.network_lines.listener import Limits
+from tutorial_pkg.connectors.network_lines.listener import PortLimits
 from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 
 
@@ -18,7 +18,7 @@ def start(tmp_path, free_ports) -> Iterator[Callable[..., Running]]:
 
     def _start(max_backlog: int = 1 << 40, tls: TlsFiles | None = None, **limits: float) -> Running:
         given = {"line_bytes": 1 << 20, "connections": 256, "idle_seconds": 300, **limits}
-        opened.append(Running(tmp_path, free_ports(1), Limits(**given), max_backlog, tls))
+        opened.append(Running(tmp_path, free_ports(1), PortLimits(**given), max_backlog, tls))
         return opened[-1]
 
     yield _start

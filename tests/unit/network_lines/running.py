@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
+from tutorial_pkg.connectors.network_lines.listener import Listener, PortLimits
 from tutorial_pkg.connectors.network_lines.notes import split
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.connectors.network_lines.tls import TlsFiles
@@ -26,7 +26,7 @@ class Running:
         self,
         directory: Path,
         port: int,
-        limits: Limits,
+        limits: PortLimits,
         max_backlog: int = 1 << 40,
         tls: TlsFiles | None = None,
     ) -> None:

@@ -21,8 +21,8 @@ from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import ports as ports_module
 from tutorial_pkg.connectors.network_lines.connection import Connection
 from tutorial_pkg.connectors.network_lines.listener import (
-    Limits,
     Listener,
+    PortLimits,
     PortListener,
 )
 from tutorial_pkg.connectors.network_lines.names import Names
@@ -132,7 +132,7 @@ class Packets:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1_000])
 def test_exact_bytes_however_they_are_cut_into_packets(size: int) -> None:
     text = b"crlf\r\n\n\r\n\xef\xbb\xbfbom\nnul\0nul\n\xff\xfe bad\n\xe2\x82\xac euro\nend"
-    limits = Limits(line_bytes=1_000, connections=1, idle_seconds=1, keep_unterminated=True)
+    limits = PortLimits(line_bytes=1_000, connections=1, idle_seconds=1, keep_unterminated=True)
     buffer = LineBuffer(limits, PortStatus())
     connection = Connection(Packets(text, size))
     while buffer.receive(connection):
@@ -297,7 +297,7 @@ def test_idle_connection_gives_its_slot_back(start) -> None:
 def test_what_waits_is_read_before_anybody_counts_as_idle(tmp_path, free_ports) -> None:
     """A process that was stopped for a while, or a machine asleep, is no fault of the senders."""
     number = free_ports(1)
-    logs, limits = {number: SegmentWriter(tmp_path / "log")}, Limits(1_000, 9, idle_seconds=300)
+    logs, limits = {number: SegmentWriter(tmp_path / "log")}, PortLimits(1_000, 9, idle_seconds=300)
     listening = ports_module.bind(HOST, number, deadline=0)
     parts = Backlog(logs, 1 << 30), limits, Names(logs.values(), 9), time.time, None
     port = PortListener(number, listening, *parts)
@@ -403,7 +403,7 @@ def test_too_few_descriptors_are_an_error_at_the_start(monkeypatch) -> None:
 def test_port_in_use_is_named_and_the_others_are_released(tmp_path, free_ports) -> None:
     port = free_ports(2)
     logs = {each: SegmentWriter(tmp_path / str(each)) for each in (port, port + 1)}
-    limits = Limits(line_bytes=100, connections=1, idle_seconds=1)
+    limits = PortLimits(line_bytes=100, connections=1, idle_seconds=1)
     with socket.create_server((HOST, port + 1)):
         with pytest.raises(OSError, match="cannot listen") as error:
             Listener(tmp_path, HOST, list(logs), Backlog(logs, 1), limits, patience=0.2)
@@ -420,7 +420,7 @@ def test_port_in_use_is_named_and_the_others_are_released(tmp_path, free_ports) 
 def test_foreign_host_is_refused_at_once(tmp_path, free_ports) -> None:
     port = free_ports(1)
     log = SegmentWriter(tmp_path / "log")
-    limits = Limits(line_bytes=100, connections=1, idle_seconds=1)
+    limits = PortLimits(line_bytes=100, connections=1, idle_seconds=1)
     with pytest.raises(OSError, match=rf"cannot listen on 192\.0\.2\.1:{port}: "):
         Listener(tmp_path, "192.0.2.1", [port], Backlog({port: log}, 1), limits)
     log.close()
@@ -467,13 +467,13 @@ def test_stopping_resets_a_connection_that_has_not_ended(start) -> None:
 LISTENING = """
 import os, sys, time
 from pathlib import Path
-from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
+from tutorial_pkg.connectors.network_lines.listener import PortLimits, Listener
 from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.segments import SegmentWriter
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 log = SegmentWriter(directory / "log")
 log.append = lambda *_: os.kill(os.getpid(), 9)
-limits = Limits(line_bytes=100, connections=1, idle_seconds=9)
+limits = PortLimits(line_bytes=100, connections=1, idle_seconds=9)
 Listener(directory, "127.0.0.1", [port], Backlog({port: log}, 1), limits)
 print("listening", flush=True)
 time.sleep(60)

@@ -32,7 +32,7 @@ from tutorial_pkg.connectors.network_lines.forward import (
     follow,
     send_named,
 )
-from tutorial_pkg.connectors.network_lines.listener import Limits
+from tutorial_pkg.connectors.network_lines.listener import PortLimits
 from tutorial_pkg.connectors.network_lines.named import greeting_of
 from tutorial_pkg.connectors.network_lines.names import Names
 from tutorial_pkg.connectors.network_lines.notes import split, with_note
@@ -571,12 +571,12 @@ def test_a_receiver_that_is_away_is_waited_for_and_said_once(
     with caplog.at_level(logging.INFO):
         followed(file, port)
         wait_until(lambda: "is away" in caplog.text, SECONDS, "the warning")
-        running = Running(tmp_path / "log", port, Limits(1 << 20, 256, 300))
+        running = Running(tmp_path / "log", port, PortLimits(1 << 20, 256, 300))
         assert running.wait_for_lines(100) == expected
         running.close()
         wait_until(lambda: caplog.text.count("is away") == 2, SECONDS, "the second warning")
         write(file, range(100, 200))
-        running = Running(tmp_path / "log", port, Limits(1 << 20, 256, 300))
+        running = Running(tmp_path / "log", port, PortLimits(1 << 20, 256, 300))
         wait_until(lambda: len(running.lines()) == 200, SECONDS, "all lines")
         assert caplog.text.count("is away") == 2
     assert running.lines() == [b"line %d" % number for number in range(200)]

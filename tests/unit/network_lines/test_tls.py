@@ -15,7 +15,7 @@ from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import listener as listener_module
 from tutorial_pkg.connectors.network_lines.forward import Exchange
-from tutorial_pkg.connectors.network_lines.listener import Limits, Listener
+from tutorial_pkg.connectors.network_lines.listener import Listener, PortLimits
 from tutorial_pkg.connectors.network_lines.notes import split
 from tutorial_pkg.connectors.network_lines.sender import (
     LinesDroppedError,
@@ -313,7 +313,7 @@ def test_records_that_end_where_the_room_ends(start, certificates: Certificates)
 def test_an_address_for_everybody_without_tls_has_one_warning(
     tmp_path, free_ports, certificates, caplog, secure: bool
 ) -> None:
-    limits = Limits(line_bytes=100, connections=1, idle_seconds=1)
+    limits = PortLimits(line_bytes=100, connections=1, idle_seconds=1)
     port = free_ports(2)
     logs = {each: SegmentWriter(tmp_path / str(each)) for each in (port, port + 1)}
     tls = certificates.files() if secure else None

@@ -56,7 +56,7 @@ from tutorial_pkg.core.spark_versions import (
     stream_reader,
     warn_of_limits,
 )
-from tutorial_pkg.core.worker import settle, task_property, this_task
+from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
 
 # ---- Options ---------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class CpuLogStreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch: known by its query's id, its number and its plan in the checkpoint."""
 
     def __init__(self, options: OptionValues, given: Mapping[str, str]) -> None:
-        settle()
+        freeze_imports()
         self._location = _of_spark(given, "checkpointLocation")
         self._query_name = _of_spark(given, "queryName")
         self._directory = _directory(options)
@@ -230,7 +230,7 @@ def _stage(
     directory: PublishedDirectory, query: str, batches: Iterator[pa.RecordBatch]
 ) -> list[Staged]:
     """The hot path: one pass per Arrow batch, no loop over rows."""
-    settle()
+    freeze_imports()
     stage = directory.stage(query, this_task().partitionId())
     try:
         for batch in batches:

@@ -43,7 +43,7 @@ from tutorial_pkg.connectors.delta.table import (
 )
 from tutorial_pkg.connectors.row_groups import RowGroups, parquet_file
 from tutorial_pkg.connectors.store import Found, ObjectFile, Store
-from tutorial_pkg.core.patience import patiently
+from tutorial_pkg.core.pauses import patiently
 
 STAGED = "_staged"  # in the table's folder; what begins with `_` is no data
 # A writer whose rules these are would check them; this one does not know them.

@@ -41,7 +41,7 @@ from tutorial_pkg.core.options import (
     local_directory,
     not_empty,
 )
-from tutorial_pkg.core.patience import Patience
+from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, limits_of, read_limit
 from tutorial_pkg.core.spark_versions import (
     ReadLimit,

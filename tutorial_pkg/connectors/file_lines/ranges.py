@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, text_of
 from tutorial_pkg.connectors.file_lines.rotation import Planned, reopen
 from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.worker import cores, settle
+from tutorial_pkg.core.worker import cores, freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +88,7 @@ def read_partition(
     """One record batch a chunk, so that memory stays flat however big the file is."""
     from tutorial_pkg.core.lines import to_lines  # with Arrow, which planning does not need
 
-    settle()
+    freeze_imports()
     for part in partition.ranges:
         for position, chunk in _chunks(part, options):
             yield to_batch(to_lines(text_of(chunk, position)))

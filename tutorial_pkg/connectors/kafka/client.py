@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 
 from tutorial_pkg.builder import OptionValues, Secret
 from tutorial_pkg.connectors.kafka.options import FORMAT
-from tutorial_pkg.core.patience import patiently
+from tutorial_pkg.core.pauses import patiently
 
 Answer = TypeVar("Answer")
 Settings = dict[str, Any]

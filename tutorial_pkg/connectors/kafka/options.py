@@ -9,12 +9,12 @@ from tutorial_pkg.builder import (
     FAIL_ON_DATA_LOSS,
     Option,
     OptionValues,
+    accepts,
     boolean,
     integer,
     names,
     not_empty,
     secret,
-    taking,
 )
 from tutorial_pkg.core.json_text import read_json
 
@@ -27,7 +27,7 @@ Numbers = dict[str, list[int]]  # by topic, its partitions
 Places = int | dict[str, dict[int, int]]  # for all partitions, or by topic and partition
 
 
-@taking("a regular expression")
+@accepts("a regular expression")
 def pattern(text: str) -> str:
     """A parser for a regular expression that all of a topic's name must match."""
     try:
@@ -37,7 +37,7 @@ def pattern(text: str) -> str:
     return text
 
 
-@taking('JSON such as `{"orders": [0, 1]}`')
+@accepts('JSON such as `{"orders": [0, 1]}`')
 def assignment(text: str) -> Numbers:
     """A parser for partitions by topic."""
     read = read_json(text)
@@ -50,13 +50,13 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(each) is int for each in value)
 
 
-@taking('earliest, latest, or JSON such as `{"orders": {"0": 23}}` (-2 earliest, -1 latest)')
+@accepts('earliest, latest, or JSON such as `{"orders": {"0": 23}}` (-2 earliest, -1 latest)')
 def starting(text: str) -> Places:
     """A parser for `startingOffsets`."""
     return WORDS[text.lower()] if text.lower() in WORDS else _places(text, EARLIEST)
 
 
-@taking('latest, or JSON such as `{"orders": {"0": 23}}` (-1 latest)')
+@accepts('latest, or JSON such as `{"orders": {"0": 23}}` (-1 latest)')
 def ending(text: str) -> Places:
     """A parser for `endingOffsets`."""
     return LATEST if text.lower() == "latest" else _places(text, LATEST)

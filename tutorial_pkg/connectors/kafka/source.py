@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tutorial_pkg.builder import Position, SourceBuilder, SplitContext
-from tutorial_pkg.connectors.kafka.cluster import Cluster
 from tutorial_pkg.connectors.kafka.options import CUT, EARLIEST, FORMAT, LATEST, MOST, READ, schema
 from tutorial_pkg.connectors.kafka.partitions import MADE_AGAIN, Partition
 from tutorial_pkg.connectors.kafka.records import read
+from tutorial_pkg.connectors.kafka.topics import Topics
 
 
 def splits(context: SplitContext) -> dict[str, Position]:
@@ -14,7 +14,7 @@ def splits(context: SplitContext) -> dict[str, Position]:
 
     One that appears while the query runs is read from its beginning.
     """
-    cluster: Cluster = context.connection
+    cluster: Topics = context.connection
     options, found = context.options, cluster.look()
     if options.endingOffsets is not None and not context.batch:
         raise ValueError("option `endingOffsets` is for `spark.read`: a stream has no end")
@@ -60,8 +60,8 @@ def _check_vanished(context: SplitContext) -> None:
 source = (
     SourceBuilder.replayable(FORMAT, schema, splits, latest, read)
     .retry(seconds=0)  # it waits by itself
-    .connect(Cluster)
-    .close(Cluster.close)
+    .connect(Topics)
+    .close(Topics.close)
     .limit(MOST)
     .distributed(1, CUT)
     .options(*READ)

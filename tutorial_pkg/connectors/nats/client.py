@@ -15,7 +15,7 @@ from nats import errors
 from nats.js import errors as js_errors
 
 from tutorial_pkg.builder import OptionValues
-from tutorial_pkg.core.patience import patiently
+from tutorial_pkg.core.pauses import patiently
 
 Answer = TypeVar("Answer")
 
@@ -37,7 +37,7 @@ AWAY = (
 )
 
 
-class Connection:
+class NatsClient:
     """An event loop in a thread, and in it a client, while there is one.
 
     `ask` waits for a server that is away, `seconds` at most: option `timeoutSeconds`.

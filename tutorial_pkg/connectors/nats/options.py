@@ -8,11 +8,11 @@ from tutorial_pkg.builder import (
     FAIL_ON_DATA_LOSS,
     REQUIRED,
     Option,
+    accepts,
     choice,
     integer,
     not_empty,
     secret,
-    taking,
 )
 
 FORMAT = "nats"
@@ -20,7 +20,7 @@ STREAM, QUEUE = "stream", "queue"
 EARLIEST, LATEST = "earliest", "latest"
 
 
-@taking("an existing file")
+@accepts("an existing file")
 def file(text: str) -> str:
     """A parser for files that the client reads."""
     if not Path(text).is_file():
@@ -28,7 +28,7 @@ def file(text: str) -> str:
     return text
 
 
-@taking("earliest, latest or a sequence number from 1")
+@accepts("earliest, latest or a sequence number from 1")
 def starting(text: str) -> str | int:
     """A parser for `startingSequence`."""
     return text.lower() if text.lower() in (EARLIEST, LATEST) else integer(1)(text)

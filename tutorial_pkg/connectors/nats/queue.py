@@ -8,7 +8,7 @@ from typing import Any
 from nats.js import api, errors
 
 from tutorial_pkg.builder import Buffer, SourceBuilder, SourceContext
-from tutorial_pkg.connectors.nats.client import Connection, stream_info
+from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
 from tutorial_pkg.connectors.nats.messages import SCHEMA, Place, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 from tutorial_pkg.connectors.nats.pull import Pull
@@ -34,7 +34,7 @@ class Queue:
                 " one instance must know all messages that are in the log"
             )
         self._options = context.options
-        self._connection = Connection(context.options)
+        self._connection = NatsClient(context.options)
         self._broker: Any = None
         self._pull: Any = None
         self._created = self._consumer = ""  # when stream and consumer were made

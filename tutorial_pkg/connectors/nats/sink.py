@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType
 
 from tutorial_pkg.builder import SinkBuilder, SinkContext, TargetContext
-from tutorial_pkg.connectors.nats.client import Connection
+from tutorial_pkg.connectors.nats.client import NatsClient
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.connectors.nats.publishing import Message, Publishing
 from tutorial_pkg.core.columns import check_columns, places
@@ -46,7 +46,7 @@ class Publisher:
     def __init__(self, context: SinkContext) -> None:
         self._subject: str | None = context.options.subject
         self._prefix = f"{context.query}/{context.batch}/{context.index}"
-        self._connection = Connection(context.options)
+        self._connection = NatsClient(context.options)
         self._broker: Any = None
         self._equal: Counter[bytes] = Counter()
 

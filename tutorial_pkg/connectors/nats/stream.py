@@ -10,7 +10,7 @@ import pyarrow as pa
 from nats.js import api, errors
 
 from tutorial_pkg.builder import Position, SourceBuilder, SplitContext
-from tutorial_pkg.connectors.nats.client import Connection, stream_info
+from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
 from tutorial_pkg.connectors.nats.messages import SCHEMA, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_STREAM
 from tutorial_pkg.connectors.nats.pull import Pull
@@ -25,7 +25,7 @@ FIRST_MESSAGES, MOST_MESSAGES = 50, 5_000
 IDLE_SECONDS = 60.0  # then the server forgets a task's consumer
 
 
-class Stream(Connection):
+class Stream(NatsClient):
     """The connection of the driver, with what it has seen of the stream; and that of a task."""
 
     first = end = replicas = 1

@@ -17,12 +17,12 @@ from tutorial_pkg.core.options import (
     Option,
     Options,
     OptionValues,
+    accepts,
     boolean,
     choice,
     documented,
     integer,
     names,
-    taking,
 )
 from tutorial_pkg.core.spark_versions import stream_reader, warn_of_limits
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 
 
-@taking("a PEM file that can be read")
+@accepts("a PEM file that can be read")
 def pem_file(text: str) -> str:
     """A parser for the path of a file that can be read."""
     path = Path(text).expanduser().absolute()
@@ -304,9 +304,9 @@ def _ports(options: OptionValues) -> range:
 def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
     """Imported here, as of Spark's Python processes only one listens."""
     from tutorial_pkg.connectors.network_lines.listener import Listener
-    from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, Limits
+    from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, PortLimits
 
-    limits = Limits(
+    limits = PortLimits(
         line_bytes=options.maxLineBytes,
         connections=options.maxConnections,
         idle_seconds=options.idleTimeout,

@@ -43,8 +43,8 @@ from tutorial_pkg.connectors.network_lines.tls import ServerTls, TlsFiles
 from tutorial_pkg.connectors.network_lines.whole_lines import (
     FRAME_BYTES,
     RECEIVE_BYTES,
-    Limits,
     LineBuffer,
+    PortLimits,
 )
 from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
@@ -71,7 +71,7 @@ class Listener:
         host: str,
         ports: Sequence[int],
         backlog: Backlog,
-        limits: Limits,
+        limits: PortLimits,
         clock: Callable[[], float] = time.time,
         patience: float = PATIENCE_SECONDS,
         tls: TlsFiles | None = None,
@@ -132,7 +132,7 @@ class PortListener(threading.Thread):
         port: int,
         listening: socket.socket,
         backlog: Backlog,
-        limits: Limits,
+        limits: PortLimits,
         names: Names,
         clock: Callable[[], float],
         tls: ServerTls | None,

@@ -14,7 +14,7 @@ from typing import Any
 from tutorial_pkg.connectors.network_lines.connection import Block, Connection, RefusedError
 from tutorial_pkg.connectors.network_lines.names import MOST_POSITION_BYTES, Names
 from tutorial_pkg.connectors.network_lines.notes import about, with_note
-from tutorial_pkg.connectors.network_lines.whole_lines import GREETING, Limits
+from tutorial_pkg.connectors.network_lines.whole_lines import GREETING, PortLimits
 from tutorial_pkg.core.lines import count_newlines
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
@@ -31,7 +31,7 @@ class NamedDialogue:
     """
 
     def __init__(
-        self, connection: Connection, names: Names, log: SegmentWriter, limits: Limits
+        self, connection: Connection, names: Names, log: SegmentWriter, limits: PortLimits
     ) -> None:
         self._connection, self._names, self._log, self._limits = connection, names, log, limits
         self._inbox = bytearray()

@@ -17,7 +17,7 @@ from tutorial_pkg.connectors.network_lines.connection import Block, Connection, 
 from tutorial_pkg.connectors.network_lines.names import Names
 from tutorial_pkg.connectors.network_lines.notes import about, with_note
 from tutorial_pkg.connectors.network_lines.status import PortStatus
-from tutorial_pkg.connectors.network_lines.whole_lines import Limits
+from tutorial_pkg.connectors.network_lines.whole_lines import PortLimits
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
 _HEADER = re.compile(rb"(\d{1,9}) ([A-Za-z]{1,32}) (\d{1,9})([ \n])")
@@ -33,7 +33,7 @@ class RelpDialogue:
         connection: Connection,
         names: Names,
         log: SegmentWriter,
-        limits: Limits,
+        limits: PortLimits,
         status: PortStatus,
     ) -> None:
         self._connection, self._names, self._log = connection, names, log

@@ -30,7 +30,7 @@ _NEWLINE = b"\n"
 
 
 @dataclass(frozen=True)
-class Limits:
+class PortLimits:
     """What one port accepts; a frame has at most `frame_rows` rows, `frame_bytes` bytes."""
 
     line_bytes: int
@@ -46,7 +46,7 @@ class Limits:
 class LineBuffer:
     """Whole lines of several connections, side by side, on their way into frames."""
 
-    def __init__(self, limits: Limits, status: PortStatus) -> None:
+    def __init__(self, limits: PortLimits, status: PortStatus) -> None:
         self._limits = limits
         self._status = status
         # No more than a line at once: so only the first of the lines received can be too long.

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.postgres.options import FORMAT
-from tutorial_pkg.core.patience import patiently
+from tutorial_pkg.core.pauses import patiently
 
 Result = TypeVar("Result")
 Connection = psycopg.Connection[Any]

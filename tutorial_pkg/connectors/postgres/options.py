@@ -9,13 +9,13 @@ from typing import Any
 from tutorial_pkg.builder import (
     FAIL_ON_DATA_LOSS,
     Option,
+    accepts,
     boolean,
     choice,
     integer,
     names,
     not_empty,
     secret,
-    taking,
 )
 
 FORMAT = "postgres"
@@ -55,7 +55,7 @@ class Table:
         return Table(name, (*self.parts[:-1], name))
 
 
-@taking('`name`, `schema.name` or `"name with . or blanks"`')
+@accepts('`name`, `schema.name` or `"name with . or blanks"`')
 def table(text: str) -> Table:
     """A parser for a table's name."""
     if not re.fullmatch(rf"(?:{PART})(?:\.(?:{PART}))?", text):
@@ -64,7 +64,7 @@ def table(text: str) -> Table:
     return Table(text, tuple(quoted.replace('""', '"') or plain for quoted, plain in found))
 
 
-@taking("a-z, 0-9 and `_`, up to 48")
+@accepts("a-z, 0-9 and `_`, up to 48")
 def slot_name(text: str) -> str:
     """A parser for what PostgreSQL takes as a slot's name, with room for a prefix."""
     if not re.fullmatch(r"[a-z0-9_]{1,48}", text):

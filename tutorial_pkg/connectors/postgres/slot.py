@@ -17,7 +17,7 @@ from psycopg import sql
 from tutorial_pkg.builder import OptionValues, SplitContext
 from tutorial_pkg.connectors.postgres.connection import Connection, connect
 from tutorial_pkg.connectors.postgres.options import FORMAT, Table
-from tutorial_pkg.core.patience import patiently
+from tutorial_pkg.core.pauses import patiently
 
 NUMBER = "spark_number"  # the snapshot's own column
 MOST_MESSAGES = 100_000  # of one batch, unless `maxRowsPerTrigger` says otherwise
