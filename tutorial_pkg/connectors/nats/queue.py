@@ -171,8 +171,8 @@ class Queue:
         for reply in replies:
             await client.publish(reply, b"+ACK")
         await client.flush()
+        await self._forget_below(broker)  # answered after all of these; `flush` may not be
         self._connection.raise_denied("$JS.ACK")
-        await self._forget_below(broker)
 
     async def _forget_below(self, broker: Any) -> None:
         """The server's floor rises behind the acknowledgements; it may be a moment late."""
