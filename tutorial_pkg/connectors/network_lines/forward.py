@@ -28,7 +28,6 @@ from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 from tutorial_pkg.connectors.network_lines.sender import (
     SENDS_PER_SECOND,
     SILENT_SECONDS,
-    NotTrustedError,
     SenderRefusedError,
     connect,
     end,
@@ -341,7 +340,7 @@ def follow(
     stopping = stopping or threading.Event()
     source = GrowingFiles(path)
     pause, was_there = AWAY_SECONDS[0], False
-    told: set[type[Exception]] = set()
+    told: set[bool] = set()  # that it is away, and that a certificate is the reason
     while not stopping.is_set():
         try:
             with open_exchange((host, port), name, _tls_now(tls, was_there)) as exchange:
@@ -352,16 +351,16 @@ def follow(
         except (ConnectionError, TimeoutError) as error:
             if isinstance(error, SenderRefusedError) and not (was_there and _may_pass(error)):
                 raise
-            kind = NotTrustedError if isinstance(error, NotTrustedError) else ConnectionError
-            if kind not in told and not isinstance(error, NameInUseError):
+            certificate = isinstance(error, SenderRefusedError) and error.certificate
+            if certificate not in told and not isinstance(error, NameInUseError):
                 log.warning("%s:%d is away (%s); it is tried again and again", host, port, error)
-                told.add(kind)
+                told.add(certificate)
         stopping.wait(pause)
         pause = min(2 * pause, AWAY_SECONDS[1])
 
 
 def _may_pass(error: SenderRefusedError) -> bool:
-    return isinstance(error, NameInUseError | NotTrustedError)
+    return isinstance(error, NameInUseError) or error.certificate
 
 
 def _tls_now(tls: Callable[[], ssl.SSLContext | None], was_there: bool) -> ssl.SSLContext | None:
@@ -370,7 +369,8 @@ def _tls_now(tls: Callable[[], ssl.SSLContext | None], was_there: bool) -> ssl.S
     except ValueError as error:
         if not was_there:
             raise
-        raise NotTrustedError(error) from None  # files that are being renewed may not fit yet
+        # Files that are being renewed may not fit each other for a moment.
+        raise SenderRefusedError(error, certificate=True) from None
 
 
 class GrowingFiles:

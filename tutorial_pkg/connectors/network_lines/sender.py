@@ -46,11 +46,14 @@ def progress_bar(**shown: Any) -> Any:
 
 
 class SenderRefusedError(ConnectionError):
-    """The receiver does not let this sender in, or is not to be trusted; the text says why."""
+    """The receiver does not let this sender in, or is not to be trusted; the text says why.
 
+    `certificate`: one side does not trust the other's certificate. A renewed one may be trusted.
+    """
 
-class NotTrustedError(SenderRefusedError):
-    """One side does not trust the other's certificate: a renewed one may be trusted."""
+    def __init__(self, text: object, certificate: bool = False) -> None:
+        super().__init__(text)
+        self.certificate = certificate
 
 
 class LinesDroppedError(ConnectionError):
@@ -258,9 +261,10 @@ def _insecure(host: str, error: OSError) -> ConnectionError:
     """Why a handshake failed; what a new attempt might change is no refusal."""
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
-        return NotTrustedError(text)
+        return SenderRefusedError(text, certificate=True)
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        return NotTrustedError(f"{host} does not accept a TLS connection here: {error.reason}")
+        text = f"{host} does not accept a TLS connection here: {error.reason}"
+        return SenderRefusedError(text, certificate=True)
     return ConnectionResetError(f"{host} broke off the handshake")
 
 
@@ -286,7 +290,7 @@ def receive(connected: Connected) -> bytes:
     except ssl.SSLError as error:
         why = (error.reason or str(error)).replace("_", " ").lower()
         text = f"the receiver does not accept this sender's certificate: {why}"
-        raise NotTrustedError(text) from None
+        raise SenderRefusedError(text, certificate=True) from None
 
 
 def raise_if_refused(said: bytes) -> None:
