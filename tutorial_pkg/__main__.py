@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tutorial_pkg.observe.prometheus import MetricsServer
 
 _TLS_FILES = {
-    "ca": "send with TLS, to a receiver whose certificate is of this authority",
+    "ca": "send with TLS, to a receiver whose certificate this authority has issued",
     "certificate": "this sender's certificate, if the receiver asks for one",
     "key": "its private key, if that is in another file",
 }
@@ -56,14 +56,14 @@ def _parser() -> argparse.ArgumentParser:
     send.add_argument("--port", type=int, default=11000)
     send.add_argument("--rate", type=float, help="lines per second (default: as fast as it goes)")
     send.add_argument("--connections", type=int, default=1)
-    send.add_argument("--name", help="go on where a sender of this name has stopped: exactly once")
-    send.add_argument("--follow", metavar="PATH", help="a file, folder or glob that grows; --name")
+    send.add_argument("--name", help="go on where the sender of this name stopped: exactly once")
+    send.add_argument("--follow", metavar="PATH", help="send what grows: a file, folder or glob")
     for file, what in _TLS_FILES.items():
         send.add_argument(f"--tls-{file}", type=Path, metavar="PEM", help=what)
     send.set_defaults(run=_send)
 
     receive = commands.add_parser(
-        "receive", help="hold ports and write the log that queries read", add_help=False
+        "receive", help="keep ports open and write the log that queries read", add_help=False
     )
     receive.set_defaults(run=_receive)
 
@@ -77,14 +77,14 @@ def _parser() -> argparse.ArgumentParser:
     examine.set_defaults(run=_examine)
 
     started = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
-    started.add_argument("--workers", type=int, default=2, help="of one core each (default: 2)")
+    started.add_argument("--workers", type=int, default=2, help="with one core each (default: 2)")
     started.set_defaults(run=_cluster)
 
     cluster = commands.add_parser(
         "cluster-demo", help="two queries on a cluster that loses a worker"
     )
-    cluster.add_argument("--lines", type=int, default=60_000, help="for each query")
-    cluster.add_argument("--folder", type=Path, help="for what it writes (default: .work/cluster)")
+    cluster.add_argument("--lines", type=int, default=60_000, help="how many for each query")
+    cluster.add_argument("--folder", type=Path, help="where to write (default: .work/cluster)")
     cluster.set_defaults(run=_cluster_demo)
     return parser
 

@@ -29,22 +29,22 @@ class Buffer:
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; or the value, if there is one column.
 
-        Whatever has names is matched by them, including a named tuple with the columns' names; a
-        `Row` with two equal names, as after a join, is an error. A dict may be used again for the
-        next row; lists, dicts and bytearrays in a row must stay as they are until `fill` returns,
-        and so must the memory of a record batch.
+        Values that have names are matched to columns by name, including those of a named tuple with
+        the columns' names; a `Row` with two equal names, as after a join, is an error. A dict may
+        be used again for the next row; lists, dicts and bytearrays in a row must stay as they are
+        until `fill` returns, and so must the memory of a record batch.
 
         Values must be what the column holds; nothing is guessed: an `int` for LONG or DOUBLE, a
         `str` for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's
         local time). Texts are not parsed, numbers are not taken for times, bytes not for texts.
         Nothing is cut: no `datetime` in a DATE, no zone in a TIMESTAMP_NTZ, no 1e300 in a FLOAT.
 
-        Call it in `fill`, in its thread: a callback of a client's own thread puts what it gets into
-        a `queue.Queue`, which `fill` empties.
+        Call it only in `fill`, in its thread: a callback that runs in a client's own thread should
+        put what it gets into a `queue.Queue`, which `fill` empties.
 
-        `token` is handed to `acknowledge` when the row is on disk: what the source needs to
-        confirm it. Raises `ValueError` for a row that does not fit the schema, perhaps some rows
-        later, or when `fill` has returned: so that row cannot be skipped, and a `fill` that catches
+        `token` is what the source needs to confirm the row; `acknowledge` gets it when the row is
+        on disk. Raises `ValueError` for a row that does not fit the schema, perhaps some rows
+        later, or when `fill` has returned. So that row cannot be skipped, and a `fill` that catches
         the error ends the query all the same. Check what may be wrong before you add it.
         """
         if self._wrong:
@@ -65,7 +65,7 @@ class Buffer:
         texts are not parsed, and numbers are not taken for times. A TIMESTAMP column needs times
         with a zone: `pyarrow.compute.assume_timezone` gives them one; TIMESTAMP_NTZ needs none.
 
-        Raises `ValueError` for one that does not fit the schema; it cannot be skipped either.
+        Raises `ValueError` for a batch that does not fit the schema; it cannot be skipped either.
         """
         self._pack()
         with self._remembered():
@@ -105,7 +105,7 @@ class Buffer:
 
     @contextmanager
     def _remembered(self) -> Iterator[None]:
-        """A wrong row stands among good ones: who caught its error and went on would lose them."""
+        """A wrong row stands among good ones: a `fill` that caught its error would lose them."""
         try:
             yield
         except Exception as error:

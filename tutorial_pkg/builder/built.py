@@ -1,4 +1,4 @@
-"""What all built formats are to Spark: a name, options that are checked, and a source's schema."""
+"""What Spark sees of a built format: a name, checked options, and a source's schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function of a builder is told about where it runs."""
+"""What a builder's function learns about where it runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SplitContext:
     `connection` is what `connect` returned in this process. `batch` is true in `spark.read`.
     `offset` tells `splits` where the query stands: a position for each split that it knows, None
     when it begins. `draining` tells `latest` that the query has the trigger `availableNow`, and
-    ends where it says now.
+    ends at the position that it returns now.
     """
 
     options: OptionValues
@@ -75,7 +75,7 @@ class SinkContext:
 
     `query` is the same after a restart from the checkpoint, so (query, batch) names a piece of
     work for ever. With `df.write`, `streaming` is false, `query` names this job alone, and `batch`
-    is 0. With `overwrite` the rows take the place of all that are there: see `also_overwrite`.
+    is 0. With `overwrite` the rows replace all existing ones: see `also_overwrite`.
     """
 
     query: str
@@ -102,7 +102,7 @@ class BatchContext:
 
 @dataclass(frozen=True)
 class TargetContext:
-    """For `check`, before a query or a job runs: the rows that it is to write have `schema`."""
+    """For `check`, before a query or a job runs: `schema` is that of the rows to write."""
 
     schema: StructType
     options: OptionValues

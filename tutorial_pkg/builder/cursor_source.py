@@ -244,7 +244,7 @@ class Planned:
 
 
 class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """An offset has the splits' positions, and of its batch where that began, rows and a checksum.
+    """An offset has the splits' positions and, for its batch, its start, row count and checksum.
 
     So a batch can be repeated from its end alone: the end says how many rows it has behind its
     start. More may have come behind them, also on the same page; others in their place are an
@@ -374,8 +374,8 @@ class CursorSourceBuilder(SplitsDeclaration):
         self._set("splits", one_split, "context")
 
     def splits(self, function: Splits) -> Self:
-        """`splits(context)` names what has pages of its own: a list of texts, or a dict with first
-        positions.
+        """`splits(context)` names the splits, each with pages of its own: a list of texts, or a
+        dict with first positions.
 
         It is asked again every `pollSeconds`: new ones join, vanished ones keep their place.
         Without it there is one split, `all`, that begins at None.
@@ -396,14 +396,14 @@ class CursorSourceBuilder(SplitsDeclaration):
         return self
 
     def replayable(self) -> Self:
-        """You promise: from a position that it was asked for before, `read` gives the same rows in
-        the same order, at any time; so no log is needed.
+        """You promise that `read` gives the same rows in the same order when it is asked again for
+        a position, at any time; so no log is needed.
 
         More may come after them, and pages may have other lengths. This holds where rows are only
-        added at the end and never changed, and a position tells where to go on: an id in `since=`,
-        a place in a journal, the number of rows that were read. It does not hold where rows can be
+        added at the end and never changed, and a position says where to go on: an id in `since=`, a
+        place in a journal, the number of rows that were read. It does not hold where rows can be
         deleted, changed or put in between (then page numbers shift), for a token that expires or
-        can be used once, nor for an ETag: what was there before a change cannot be asked for. A
+        can be used once, nor for an ETag: what existed before a change cannot be asked for. A
         checksum in the checkpoint finds a promise that was not kept: then the query ends with a
         `LookupError`, and the batch is not written.
 

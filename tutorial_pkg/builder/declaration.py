@@ -52,7 +52,8 @@ class Declaration:
         return self.options(Option(name, parse, default, meaning, allowed))
 
     def options(self, *declared: Option) -> Self:
-        """Declare several: `Option(name, parse, default, meaning)`, as those that formats share."""
+        """Declare several: each an `Option(name, parse, default, meaning)`, as formats share
+        them."""
         for option in declared:
             checked(f"option {option.name}", option.parse, "text")
             if instead := MISTAKEN.get(option.parse):
@@ -63,20 +64,20 @@ class Declaration:
     def retry(
         self, *errors: type[BaseException], seconds: int = SECONDS.default, pause: float = 0.5
     ) -> Self:
-        """What is tried again, for how long, and after which first pause, in seconds.
+        """Which errors are tried again, for how long, and after which first pause, in seconds.
 
-        Without it: `ConnectionError` and `TimeoutError`, for 30 seconds, first after half a second.
-        An error counts, too, if one of these led to it (its `__cause__` or `__context__`), as
-        clients wrap what the network has said. Others end the query at once. The pauses double up
-        to ten times the first, and are up to a half shorter by chance. `seconds` and `pause` are
-        the defaults of the query's options `retrySeconds` and `retryPauseMillis`; with `seconds=0`
-        nothing is tried again, and there are no such options.
+        By default: `ConnectionError` and `TimeoutError`, for 30 seconds, first after half a second.
+        An error also counts if one of these led to it (its `__cause__` or `__context__`), because
+        clients wrap errors of the network. Others end the query at once. The pauses double up to
+        ten times the first, and each is shortened by a random part of up to a half. `seconds` and
+        `pause` are the defaults of the query's options `retrySeconds` and `retryPauseMillis`; with
+        `seconds=0` nothing is tried again, and there are no such options.
 
         What "again" means: an instance of a `stream` or a `cursor` begins anew as after a restart
         of the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
-        begins anew, too, as long as Spark has got none of its rows, or a sink no more than 10,000.
-        Functions that run beside the driver are called again, with a new connection. What no
-        status counts is in Spark's log, the driver's or that of the task: "… it is tried again".
+        also begins anew, as long as Spark has got none of its rows, or a sink no more than 10,000.
+        Functions that run beside the driver are called again, with a new connection. What no status
+        counts is in the log of Spark's driver or of the task: "… it is tried again".
         """
         wrong = [each for each in errors if not isinstance(each, type)]
         if wrong or seconds < 0 or not pause > 0:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 
 class Format(DataSource):
-    """One name for a source and a sink, in as many ways as there are.
+    """One name for several sources and sinks; the query's options choose.
 
         class Orders(Format):
             format = "orders"
@@ -39,8 +39,8 @@ class Format(DataSource):
     `spark.read` and `spark.readStream` ask the same source. What they share, they declare together:
     `.options(*SHARED)`.
 
-    Import here what needs another package: so it is asked for when the format is used, and
-    `install` says where it comes from.
+    Import in these two methods what needs another package. It is then needed only when the format
+    is used, and `install` says where it comes from.
     """
 
     format: ClassVar[str]

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class FunctionError(Exception):
-    """A function given to a builder raised, or made what it must not.
+    """A function given to a builder raised an error, or returned what it must not.
 
     The text names format, function, instance and the error; the error itself is its cause.
     """
@@ -68,7 +68,7 @@ class Functions:
 def closing_with(close: Callable[[], object]) -> Iterator[None]:
     """Call `close` behind the block, and after an error in it.
 
-    What failed first is what the query tells; then an error of `close` goes to Spark's log.
+    The query reports what failed first; an error of `close` after that goes to Spark's log.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""All instances of a built source: how they start together, stop, and tell how they do."""
+"""All instances of a built source: how they start together, stop, and report how they are doing."""
 
 from __future__ import annotations
 

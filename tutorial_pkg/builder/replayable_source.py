@@ -107,7 +107,7 @@ class BuiltReplayableBatchReader(DataSourceReader):
 
 
 class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """All progress is in the offset: an entry for each split that there ever was.
+    """All progress is in the offset, which has an entry for each split that ever existed.
 
     A new split enters the offset at its first position, and is read from the next batch on: so
     the start of every range is in the checkpoint before it is read. The first batch's is in its
@@ -204,18 +204,18 @@ class ReplayableSourceBuilder(SplitsDeclaration):
 
         `rows` is how many it may have of this split, None without a limit. For positions that do
         not count rows: keys with gaps, places in a log, texts. Without it, a batch of 10 rows is
-        one of 10 positions. It may answer `start`: there is no row before `end`, so no batch.
-        With the trigger `availableNow`, `end` is what `latest` has said once.
+        one of 10 positions. It may return `start`: then there is no row before `end`, and no batch.
+        With the trigger `availableNow`, `end` is what `latest` has returned once.
         """
         return self._set("bound", function, "context", "split", "start", "end", "rows")
 
     def commit(self, function: Callable[[SplitContext, dict[str, Position]], object]) -> Self:
         """`commit(context, positions)`: Spark has recorded that everything before these is done.
 
-        It never asks for that again, so the other side may forget it: a queue, a slot, a consumer
-        group that wants to know. It runs beside the driver, with the `context.connection` of
-        `latest`, when the next batch begins: so not for the last batch before a stop, and again for
-        the same positions after a crash.
+        Spark never asks for that again, so the other side may forget it: a queue, a slot, a
+        consumer group that wants to know. `commit` runs beside the driver, with the
+        `context.connection` of `latest`, when the next batch begins. So it does not run for the
+        last batch before a stop, and it runs again for the same positions after a crash.
         """
         return self._set("commit", function, "context", "positions")
 
@@ -226,7 +226,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
 
         With None as many as Spark runs at once.
         For sources whose positions count rows: a split's new rows are cut into neighbouring ranges.
-        Where they count something else, say so in the option's `meaning`.
+        If they count something else, say so in the option's `meaning`.
         """
         if count is not None and (not isinstance(count, int) or count < 1):
             raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")
@@ -236,7 +236,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
     def limit(self, option: str, meaning: str | None = None) -> Self:
         """Give the option for the rows in a batch this name, instead of `maxRowsPerTrigger`.
 
-        Where `bound` counts something else, say so in its `meaning`.
+        If `bound` counts something else, say so in its `meaning`.
         """
         self._limit = replace(LIMIT, name=option, meaning=meaning or LIMIT.meaning)
         return self

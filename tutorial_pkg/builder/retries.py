@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Retries:
-    """What a builder was given, and for a query what its options say."""
+    """What a builder was given; for a query, what its options say."""
 
     errors: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError)
     seconds: int = SECONDS.default

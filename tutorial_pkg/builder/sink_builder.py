@@ -1,4 +1,4 @@
-"""`SinkBuilder`: rows of a stream to where functions put them, in one step or in two."""
+"""`SinkBuilder`: a stream's rows, put where your functions say, in one step or in two."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class SinkWriter:
 
 
 class StreamWriter(SinkWriter, DataSourceStreamWriter):
-    """Of a stream. Where no task has come to its end, nobody knows the query."""
+    """For a stream. As long as no task has ended, nobody knows the query."""
 
     def commit(self, messages: Sequence[Flushed | None], batchId: int) -> None:
         self._tell_query("commit", messages, batchId)
@@ -207,7 +207,7 @@ class ArrowStreamWriter(StreamWriter, DataSourceStreamArrowWriter):
 
 
 class JobWriter(SinkWriter, DataSourceWriter):
-    """Of `df.write`: one batch, which Spark never repeats."""
+    """For `df.write`: one batch, which Spark never repeats."""
 
     def __init__(self, functions: Functions, target: TargetContext) -> None:
         super().__init__(functions, target)
@@ -251,11 +251,11 @@ class SinkBuilder(Declaration, Generic[State]):
     each row (or `receive_batch` for some thousand at once), `flush`, `destroy`.
 
     Guarantee: at least once, if what `flush` has written survives a crash: Spark repeats
-    tasks that fail, and after a crash the last micro-batch. With `commit`: exactly once, if that
-    does its work in one step, together with a note of (`context.query`, `context.batch`), and does
-    nothing if the note is there. Then tasks only prepare (a hidden file, rows in a staging table)
-    and return from `flush` a *handle*: what `commit` needs to find it. For a database with tables
-    `staged(handle, ...)`, `results(...)` and `done(query TEXT, batch INT)`:
+    tasks that fail, and after a crash the last micro-batch. With `commit`: exactly once, if
+    `commit` does its work and records (`context.query`, `context.batch`) in one step, and does
+    nothing if that record exists. Then tasks only prepare (a hidden file, rows in a staging table)
+    and return a *handle* from `flush`: what `commit` needs to find what they have prepared. For a
+    database with tables `staged(handle, ...)`, `results(...)` and `done(query TEXT, batch INT)`:
 
         def flush(task):  # one transaction; a repeated task has a new `uuid4().hex` as its handle
             insert_all(task.connection, "staged", task.handle, task.rows)
@@ -269,7 +269,7 @@ class SinkBuilder(Declaration, Generic[State]):
                     database.execute("INSERT INTO done VALUES (?, ?)", work)
 
     What no `commit` took is rubbish: delete it in `commit` and `abort`, by the query that staged
-    it. Tables are made before the query starts. What the contexts have in detail:
+    it. Create the tables before the query starts. For what the contexts have, see
     `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`, which has no `index`. `.check`
     refuses rows that do not fit before anything runs; `.also_batch()` adds `df.write`, and
     `.also_overwrite()` the modes that replace.
@@ -318,8 +318,8 @@ class SinkBuilder(Declaration, Generic[State]):
         """`receive(state, row)` takes a row, a `pyspark.sql.Row`.
 
         Spark gives a TIMESTAMP as the time that a clock shows in the task's zone. So in the hour
-        that is repeated when summer ends, two moments look alike. Where rows may have such times,
-        run workers with `TZ=UTC` in their environment, or take `receive_batch`, whose times have a
+        that is repeated when summer ends, two moments look alike. If rows may have such times, run
+        workers with `TZ=UTC` in their environment, or take `receive_batch`, whose times have a
         zone.
         """
         return self._set("receive", function, "state", "row")
@@ -337,22 +337,23 @@ class SinkBuilder(Declaration, Generic[State]):
         return self._set("flush", function, "state")
 
     def destroy(self, function: Callable[[State], object]) -> Self:
-        """`destroy(state)` closes what `create` opened: once for each, even after an error."""
+        """`destroy(state)` closes what `create` opened: once per state, even after an error."""
         return self._set("destroy", function, "state")
 
     def commit(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
         """`commit(context, handles)` makes a micro-batch visible, in a process beside the driver.
 
-        `handles` has one for each partition, from the attempt that succeeded; what failed attempts
-        prepared is not among them. It is called again for the same (`context.query`,
-        `context.batch`), with new handles, after a crash between its work and Spark's note of it.
+        `handles` has one for each partition, from the attempt that succeeded; it has none from
+        failed attempts. After a crash between its work and Spark's record of it, `commit` is called
+        again for the same (`context.query`, `context.batch`), with new handles.
         """
         return self._set("commit", function, "context", "handles")
 
     def abort(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
         """`abort(context, handles)` removes what was prepared, when a task or `commit` failed.
 
-        `handles` may lack some, and a crash calls nothing: sweep by `context.query` as well.
+        `handles` may lack some, and after a crash `abort` is not called: clean up by
+        `context.query` as well.
         """
         return self._set("abort", function, "context", "handles")
 

@@ -1,4 +1,4 @@
-"""`SourceBuilder`: four ways to a source, by what can be asked of the thing that it reads."""
+"""`SourceBuilder`: four ways to build a source, by what can be asked of the system behind it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class SourceBuilder:
         writer = numbers.writeStream.format("parquet").option("path", "/the/numbers")
         query = writer.option("checkpointLocation", "/the/checkpoint").start()
 
-    Started again with the same log and checkpoint, it continues where it was, however it died.
+    Started again with the same log and checkpoint, the query continues where it was, however it
+    died.
 
     Which one?
 
@@ -54,13 +55,13 @@ class SourceBuilder:
       to be acknowledged. The builder keeps it in a log on disk.
     - `cursor`: a service that gives pages, each with the place of the next one. Through a log as
       well, or without one where a page can be asked for again.
-    - `replayable`: what can be asked again and how far it goes: tables, topics, files. No log; only
-      offsets.
+    - `replayable`: what can be asked for the same rows again, and for how far it goes: tables,
+      topics, files. No log; only offsets.
     - `batch`: what ends: the same functions as `stream`, in tasks, without a log.
 
     What follows `stream(...)`, each with a function of yours. Only `.fill` is required:
 
-    - `.fill`: `fill(state, buffer)` adds what there is now with `buffer.add(row)`, and returns
+    - `.fill`: `fill(state, buffer)` adds what is available now with `buffer.add(row)`, and returns
     - `.snapshot`: `snapshot(state)` says where the source stands, as JSON
     - `.restore`: `restore(state, snapshots)` goes there, after a restart
     - `.acknowledge`: `acknowledge(state, tokens)`: the rows that were added by
@@ -77,8 +78,8 @@ class SourceBuilder:
     do, too. A `secret` may name an environment variable, `${env:NAME}`;
     `context.options.password.reveal()` looks it up.
 
-    An instance that was refused a connection begins anew, as after a restart of the query: so
-    `.restore` may come while other instances run, and must take its own share only.
+    An instance whose connection was refused begins anew, as after a restart of the query. So
+    `.restore` may be called while other instances run, and must take only its own share.
 
     `cursor(...)` has its `read` from the start; `.splits`, `.connect`, `.close`, `.distributed`,
     `.replayable` and `.option` may follow: `help(tutorial_pkg.builder.CursorSourceBuilder)`.
@@ -90,9 +91,9 @@ class SourceBuilder:
 
     Functions run in other processes: they are pickled. Open connections and files in `create`;
     what cannot travel is refused by `build()`. An error in a function ends the query and names
-    it: `last_error(query)`. But Python takes a `StopIteration`, as of `next(...)`, in a function
-    that you give to `itertools.starmap` and its like for the end of the rows: write a generator,
-    where it is an error.
+    it: `last_error(query)`. One error goes unnoticed: if a function that you give to
+    `itertools.starmap` and the like raises `StopIteration`, as `next(...)` does, Python takes that
+    for the end of the rows. Write a generator instead, in which it is an error.
 
     The idea and the names: Hazelcast Jet's `SourceBuilder`; acknowledging: Apache Beam.
     """
@@ -105,17 +106,17 @@ class SourceBuilder:
 
         `context` has `index` and `count` of the instance, and the query's `options`. Each instance
         has a state and a thread of its own in the driver's reader process, in which all its
-        functions run. Go on with `.fill`, and
-        with `.snapshot` and `.restore` if the source can go back to a place, or `.acknowledge` if
-        it wants to know what is safe. The rows go to a log on disk before Spark sees them: name a
-        folder for it in `.load(path)`. `builder_status(path)` says how the instances are doing.
+        functions run. Go on with `.fill`, and with `.snapshot` and `.restore` if the source can go
+        back to a place, or with `.acknowledge` if it wants to know what is safe. The rows go to a
+        log on disk before Spark sees them: name a folder for it in `.load(path)`.
+        `builder_status(path)` says how the instances are doing.
 
         With the trigger `availableNow` no instance is created: the query reads what is in the
         log, and stops.
 
         What is guaranteed, with a checkpoint and an idempotent or transactional sink? Only `fill`:
-        what was added counts once; what had not been added when the process died is missing, and so
-        is what a `fill` that is tried again had added before it failed: then Spark's log has a
+        what was added counts once; what had not been added when the process died is missing. So is
+        what a `fill` had added before it failed and was tried again; then Spark's log has a
         warning. `snapshot` and `restore`: exactly once. `acknowledge`: nothing is lost, but what
         was on disk and not yet acknowledged comes again. All three, with the last message's id in
         the snapshot: exactly once.
@@ -172,18 +173,18 @@ class SourceBuilder:
 
         Through the log or not? By default a page is in the log on disk, as one frame with the next
         position, before Spark sees it, and it is never asked for again: whatever becomes of it on
-        the other side, batches are repeated from the log. `.replayable()` spares the log where a
-        page can be asked for again, for as long as the query may repeat a batch; it says exactly
-        when that is so, and it is checked. A crash may come before a page is in the log: then that
-        page is asked for again, in both ways. A service that gives each page once only needs
-        `SourceBuilder.stream` with `.acknowledge`.
+        the other side, batches are repeated from the log. `.replayable()` does without the log if a
+        page can be asked for again for as long as the query may repeat a batch; its help says
+        exactly when that is so, and the promise is checked. A crash may come before a page is in
+        the log: then that page is asked for again, with or without `.replayable()`. A service that
+        gives each page only once needs `SourceBuilder.stream` with `.acknowledge`.
 
         Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink, if
         `read` changes nothing on the other side. `context.options` has the query's options,
         `context.connection` what `.connect` has opened, `context.schema` the `StructType`.
-        `.splits` names several things with pages of their own. The trigger `availableNow` goes to
-        the end of each split, once. `spark.read` reads all pages from the first one on, in a task
-        for each split, without a log and a path. Limits count rows, and no page is cut.
+        `.splits` names several splits, each with pages of its own. The trigger `availableNow` goes
+        to the end of each split, once. `spark.read` reads all pages from the first one on, in a
+        task for each split, without a log and a path. Limits count rows, and no page is cut.
 
         Args:
             name: of the format: letters, digits and `_`.

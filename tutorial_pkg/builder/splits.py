@@ -237,7 +237,7 @@ def _distance(begin: Position, end: Position) -> int:
 
 
 def _rows(found: Any) -> Any:
-    """What a `read` has given. A row, or columns, would be taken for rows if they were walked."""
+    """What `read` has returned. A single row, or columns, would pass for rows in a loop."""
     if isinstance(found, pa.RecordBatch):
         return [found]
     if isinstance(found, str | bytes | Mapping) or hasattr(found, "columns"):
@@ -259,7 +259,7 @@ def _whole(found: Any) -> Any:
 
 
 def _all_of(found: types.GeneratorType[Any, None, Any]) -> Iterator[Any]:
-    """Who writes `yield` and `return rows`, or walks through it first, loses rows in silence."""
+    """Mixing `yield` with `return rows`, or walking through the rows first, loses rows silently."""
     if inspect.getgeneratorstate(found) == inspect.GEN_CLOSED:
         raise ValueError(_USED_UP)
     left = yield from found

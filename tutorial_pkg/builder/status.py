@@ -14,10 +14,10 @@ class InstanceStatus:
     """One instance, counted since its query's start; `rows` and `bytes` are in the log.
 
     `idle_since` is when it last added a row, or was created, in seconds since 1970, once that is a
-    second ago. `inside` is the function that it has not come back from for a second.
-    `unacknowledged` are tokens of rows that the source has not been told about. `retries` is how
-    often it started over after an error that may pass, and `last_error` what went wrong last,
-    perhaps in an `acknowledge` that is tried again.
+    second ago. `inside` is the function that has not returned for a second. `unacknowledged` counts
+    the tokens of rows that were not acknowledged to the source yet. `retries` is how often it
+    started over after an error that may pass, and `last_error` what went wrong last, perhaps in an
+    `acknowledge` that is tried again.
     """
 
     running: bool = True
@@ -36,7 +36,7 @@ class InstanceStatus:
 class BuilderStatus:
     """All instances of one log. Printed, it is a line for each.
 
-    `process` is the process that they run in, or None if it is gone; `warnings` tell what was
+    `process` is the process that they run in, or None if it is gone; `warnings` say what was
     repaired in the log.
     """
 

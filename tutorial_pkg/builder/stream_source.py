@@ -1,7 +1,7 @@
 """`SourceBuilder.stream`: rows that functions add, through a log on disk, to Spark.
 
 A row's way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → the segment log of
-`core`, one for each instance → `BuiltStreamReader` (offsets, tasks) → record batches.
+`durable_log`, one for each instance → `BuiltStreamReader` (offsets, tasks) → record batches.
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         self._heartbeat_seconds: float | None = None
 
     def fill(self, function: Callable[[State, Buffer], object]) -> Self:
-        """`fill(state, buffer)` adds the rows that there are now, and returns; none is fine.
+        """`fill(state, buffer)` adds the rows that are available now, and returns; none is fine.
 
-        It is called again at once if it added something, else after a pause of 1 to 50 ms. The
-        rows of one call and the snapshot after them are one frame: both are in the log, or
+        It is called again immediately if it added something, otherwise after a pause of 1 to 50 ms.
+        The rows of one call and the snapshot after them are one frame: both are in the log, or
         neither is. So add some thousand rows at most, and wait for new ones for a second at most.
         """
         return self._set("fill", function, "state", "buffer")
@@ -143,10 +143,11 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def restore(self, function: Callable[[State, list[Any]], object]) -> Self:
         """`restore(state, snapshots)` goes to where the last run ended, after a restart.
 
-        `snapshots` is the list of those of *all* instances, by their index, as JSON gives them
-        back: tuples are lists now. The last run may have had another number of instances, and other
-        options: nobody but you can tell whether the log in `path` is of the same server, table or
-        folder. So keep its name in the snapshot, and raise `ValueError` here for another one.
+        `snapshots` is the list of the snapshots of *all* instances, by their index, as JSON gives
+        them back: tuples are lists now. The last run may have had another number of instances, and
+        other options: nobody but you can tell whether the log in `path` is from the same server,
+        table or folder. So keep its name in the snapshot, and raise `ValueError` here for another
+        one.
         """
         return self._set("restore", function, "state", "snapshots")
 
@@ -155,26 +156,26 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
 
         It runs between two calls of `fill`, in the same thread. When it raises, it is called
         again with the same tokens and newer ones, for half a minute; then the query ends with that
-        error. A crash may come between the disk and the call, so the other side may send those
-        again: keep the last message's id in the snapshot, and skip what you have seen.
+        error. A crash may come between the write to disk and the call, so the other side may send
+        those rows again: keep the last message's id in the snapshot, and skip what you have seen.
         """
         return self._set("acknowledge", function, "state", "tokens")
 
     def timestamps(self, column: str) -> Self:
         """The TIMESTAMP column with the rows' event time: the one for `withWatermark`.
 
-        That it is one is checked when a query starts; `heartbeat` sets it.
+        Its type is checked when a query starts; `heartbeat` sets it.
         """
         self._time_column = column
         return self
 
     def heartbeat(self, seconds: float) -> Self:
-        """After this many seconds without a row, an instance adds one with only the time set: now.
+        """After this many seconds without a row, an instance adds a row with only the current time.
 
         Spark's watermark follows the newest event time among the rows of a source, and the slowest
         one among several sources in one query (a union, a join). A source that falls silent holds
-        it, and the last windows stay open; heartbeats close them. So they are for sources whose
-        event time is about now: rows that are older than the watermark are dropped.
+        the watermark back, and the last windows stay open; heartbeats close them. So they are for
+        sources whose event time is about now: rows that are older than the watermark are dropped.
 
         Keep heartbeats out of counts by a column that real rows never leave null:
         `count("number")`, and after it `.where("count > 0")`. Filtering the rows themselves would

@@ -10,7 +10,7 @@ from tutorial_pkg.builder import SinkBuilder, SinkContext, integer
 
 
 class _Log:
-    """What a task tells: its first rows as they come, and their number at the end."""
+    """What a task reports: its first rows as they come, and their number at the end."""
 
     def __init__(self, context: SinkContext) -> None:
         self._left = context.options.rows

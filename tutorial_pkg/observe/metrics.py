@@ -1,4 +1,4 @@
-"""QueryMetrics: a listener that keeps what every query of a session did lately."""
+"""QueryMetrics: a listener that keeps what every query of a session has done lately."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class QueryMetrics(StreamingQueryListener):
             print(query.name, query.state, query.last)
 
     Spark reports a batch when it is over, in a thread of its own, so that nothing waits for it. It
-    reports none that had no data; a query that idles keeps its last batch. Any thread may ask.
+    reports no batch that had no data; a query that idles keeps its last batch. Any thread may ask.
     `metrics.serve(9000)` shows the newest numbers to a Prometheus on this machine.
 
     Raises `ValueError` for `keep` below 1.
@@ -68,7 +68,7 @@ class QueryMetrics(StreamingQueryListener):
         self._lock = threading.Lock()
 
     def queries(self) -> list[QueryRecord]:
-        """All runs, those that run first, each as it is now; it does not change afterwards."""
+        """All runs, running ones first, each as it is now; none changes afterwards."""
         with self._lock:
             records = [run.snapshot() for run in self._runs.values()]
         return sorted(records, key=lambda record: record.state != "running")

@@ -46,12 +46,12 @@ def peek(
         lines = peek(lines, "lines", to=found.append)   # collects
         lines = peek(lines, "lines", to=logging.info)   # logs
 
-    They are the first rows of as many partitions. `to` gets each as a `Peeked`, in the thread of a
-    listener; when it raises, that is logged, and the query and other peeks go on. The rows travel
-    in the query's metrics (`DataFrame.observe`); so peek at what is small, and `drop` long columns
-    from a stage before. On two cores each row takes some forty nanoseconds longer: nothing at a
-    thousand rows a second, 4 % of the time at a million. Filters after a peek stay after it. A
-    peek of the same name replaces the one before.
+    These are the first rows of that many partitions. `to` gets each as a `Peeked`, in the thread of
+    a listener; when it raises, that is logged, and the query and other peeks go on. The rows travel
+    in the query's metrics (`DataFrame.observe`); so peek at small rows, and `drop` long columns
+    before. On two cores each row takes some forty nanoseconds longer: nothing at a thousand rows a
+    second, 4 % of the time at a million. Filters after a peek stay after it. A peek of the same
+    name replaces the one before.
 
     With Spark Connect the values are as JSON has them: a time is a text.
 
@@ -118,7 +118,7 @@ def _as_row(found: Any) -> Any:
 
 
 def _hand_over(peeked: Peeked, to: Callable[[Peeked], object]) -> None:
-    """An error in a function of the user's is told, and silences no other peek."""
+    """An error in a user's function is logged, and silences no other peek."""
     try:
         to(peeked)
     except BaseException:  # in this thread no interruption comes from outside

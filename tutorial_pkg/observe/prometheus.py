@@ -1,4 +1,4 @@
-"""The metrics of queries as Prometheus reads them, and a server on loopback that tells them."""
+"""The metrics of queries as Prometheus reads them, and a server on loopback that serves them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Handler(WSGIRequestHandler):
     timeout = SILENCE_SECONDS
 
     def log_message(self, *_: object) -> None:
-        """A cell is no place for a line at each question."""
+        """A notebook cell is no place for a line about each request."""
 
 
 def _registry(metrics: Collector) -> CollectorRegistry:
@@ -74,7 +74,7 @@ def _registry(metrics: Collector) -> CollectorRegistry:
 class RunningQueries(Collector):
     """The queries that run, as `prometheus_client` asks for them at each scrape.
 
-    Of a name only the latest run counts: Spark tells of a start at once, of an end later.
+    Only the latest run of a name counts: Spark reports a start immediately, an end later.
     """
 
     def __init__(self, queries: Queries, now: Clock = lambda: datetime.now(UTC)) -> None:

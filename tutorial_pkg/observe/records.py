@@ -15,13 +15,13 @@ class BatchMetrics:
     """A micro-batch.
 
     `started` is when its trigger fired, in UTC. `rows_in` came from the sources, `rows_out` went to
-    the sink (None where that does not count). `in_per_second` is this batch's rows by the time
-    since the trigger before, even one without rows; `done_per_second` how fast they were dealt
-    with: when that stays less, the query falls behind. `seconds` are by phase: `latestOffset` (what
-    is new?), `walCommit` (noted what is to be done), `queryPlanning`, `addBatch` (tasks, and the
-    sink), `commitOffsets` (noted that it is done); `triggerExecution` is all of them. `lag` is how
-    far the batch's end was behind the newest offsets of its sources, in their unit. `watermark` is
-    None as long as there is none. `state_rows` and `state_bytes` are what aggregates and joins
+    the sink (None where that does not count). `in_per_second` is this batch's rows divided by the
+    time since the trigger before, even one without rows; `done_per_second` is how fast they were
+    processed. When that stays lower, the query falls behind. `seconds` are by phase: `latestOffset`
+    (what is new?), `walCommit` (recorded what to do), `queryPlanning`, `addBatch` (tasks, and the
+    sink), `commitOffsets` (recorded that it is done); `triggerExecution` is all of them. `lag` is
+    how far the batch's end was behind the newest offsets of its sources, in their unit. `watermark`
+    is None as long as there is none. `state_rows` and `state_bytes` are what aggregates and joins
     keep; `late_rows` were dropped.
     """
 
@@ -67,8 +67,9 @@ class QueryRecord:
     """A run of a query: from its start, or restart, to its end.
 
     `name` is the query's, or its id where it has none. `state` is `running`, `stopped` or `failed`,
-    and `error` what it failed with, as Spark tells it. `batches` are the latest ones, oldest first;
-    the totals are those of all of them, `rows_out_total` None as long as the sink counted none.
+    and `error` what it failed with, as Spark reports it. `batches` are the latest ones, oldest
+    first; the totals are those of all of them, `rows_out_total` None as long as the sink counted
+    none.
     """
 
     name: str
@@ -90,9 +91,9 @@ class QueryRecord:
 def lag(progress: StreamingQueryProgress) -> float | None:
     """How far the batch's end was behind the newest offsets that its sources reported.
 
-    None when no source reports any. Offsets are JSON of the source's making: the numbers in it
-    count, whatever holds them. A source whose offsets cannot be compared so reports the distance
-    itself, as `{"unread": 5}`.
+    None when no source reports any. Offsets are JSON in the source's own form: the numbers in it
+    count, wherever they are. A source whose offsets cannot be compared in this way reports the
+    distance itself, as `{"unread": 5}`.
     """
     distances = [_distance(source.latestOffset, source.endOffset) for source in progress.sources]
     known = [distance for distance in distances if distance is not None]

@@ -25,13 +25,14 @@ SIGNALS = ("TERM", "INT")
 def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
     """Wait until the query ends, or until SIGTERM or Ctrl-C asks for it; True if one did.
 
-    Then the running batch has that many `seconds` to finish, and the query is
-    stopped, so that a restart need not repeat it. It works in a script, in the main thread, with
-    `python` and with `spark-submit`, where the signal goes to the JVM.
+    Then the running batch has that many `seconds` to finish, and the query is stopped, so that a
+    restart need not repeat the batch. It works in a script, in the main thread, with `python` and
+    with `spark-submit`, where the signal goes to the JVM.
 
     Ctrl-C goes to all processes of the job; this package's sources leave it to the driver. SIGTERM
-    must go to the process that was started, and no other: it ends Spark's Python processes, and
-    with them the batch. So a systemd unit needs `KillMode=mixed`, and `kill` no process group.
+    must go only to the process that was started: in Spark's Python processes it ends the process,
+    and with it the batch. So a systemd unit needs `KillMode=mixed`, and `kill` must not get a
+    process group.
 
     Raises what ended the query.
     """
@@ -48,7 +49,7 @@ def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
 def stop_after_batch(query: StreamingQuery, seconds: float = 60) -> None:
     """Stop the query when no batch runs, or the one that runs is done, or `seconds` are over.
 
-    A batch that begins in just that moment is broken off, and comes again at the next start.
+    A batch that begins at that very moment is broken off, and comes again at the next start.
     """
     before = _last_batch(query)
     wait_for(
@@ -66,7 +67,7 @@ def _last_batch(query: StreamingQuery) -> int | None:
 
 @contextmanager
 def _signals_set(asked: threading.Event) -> Iterator[None]:
-    """Signals of this process and of its JVM set `asked`, in place of ending them."""
+    """Signals to this process and its JVM set `asked` instead of ending them."""
     before: dict[signal.Signals, Any] = {}
     with _java_signals_set(asked):  # first: should it fail, Ctrl-C still means what it did
         try:

@@ -77,22 +77,22 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     On its own it runs on this machine, with that many `cores`. Settings count in Spark's own order:
     `app_name` and `conf` (`start_spark(**{"spark.ui.enabled": "false"})`), then what `spark-submit`
     or `PYSPARK_SUBMIT_ARGS` say, then `spark-defaults.conf`, then the defaults of this package.
-    So a `spark.master` that is named anywhere is used, and `cores` are for when none is. Workers
-    are this Python, unless `PYSPARK_PYTHON` names one.
+    So a `spark.master` that is named anywhere is used; `cores` counts only if none is named.
+    Workers are this Python, unless `PYSPARK_PYTHON` names one.
 
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
     "false"; what it needs (pyspark, pyarrow) must be installed there.
 
-    Called again, it returns the session that runs; after `spark.stop()`, a new one. That one gets
-    a new JVM, too, where the settings differ: what was made in the old one, such as columns and
-    functions, has to be made again. What Spark and its JVM print goes to a log
-    file, which is named once, together with the address of the Spark UI.
+    Called again, it returns the session that runs; after `spark.stop()`, a new one. That one also
+    gets a new JVM if the settings differ: what was made in the old one, such as columns and
+    functions, has to be made again. What Spark and its JVM print goes to a log file, which is named
+    once, together with the address of the Spark UI.
 
     Raises `ValueError` for `cores` below 1 and for a master on other machines whose workers could
     not reach a driver on loopback, `ConnectionError` where no standalone master answers,
     `JavaNotFoundError` without Java 17 or 21, and `RuntimeError` where a session with another
     master runs, where Spark's JVM does not start, or where PySpark is set to Spark Connect, which
-    has no driver here to start.
+    starts no driver here.
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
@@ -165,7 +165,7 @@ def _end_jvm() -> None:
 
 
 def _part_from_listeners(gateway: Any) -> None:
-    """A listener keeps its Java side; without, it makes a new one where it is added next.
+    """A listener keeps its Java side; without it, it makes a new one where it is added next.
 
     The old one would be null to another JVM, and break each query that starts there.
     """
@@ -177,8 +177,9 @@ def _part_from_listeners(gateway: Any) -> None:
 def register(spark: SparkSession) -> None:
     """Make this package's formats known to `spark`: `cpu_log`, `file_lines` and so on.
 
-    And after `import pyspark.ml` the SQL functions of Spark's ML library, as `vector_to_array`,
-    which `start_spark` leaves out where that is imported later: they take a second.
+    After `import pyspark.ml` it also registers the SQL functions of Spark's ML library, such as
+    `vector_to_array`. `start_spark` leaves them out if `pyspark.ml` is imported later: they take a
+    second.
     """
     if not is_remote():
         note_cores(spark.sparkContext)

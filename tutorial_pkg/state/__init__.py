@@ -1,4 +1,4 @@
-"""State that lasts: aggregate operations of one's own, and the rows that came too late.
+"""State that lasts: aggregate operations of your own, and rows that came too late.
 
 `AggregateOperation` is a plain class of five functions; `broken_law` tests it; `rolling` and
 `sliding` run it in Spark, with their state in RocksDB. `drop_mark` and `is_late` find the rows that

@@ -38,10 +38,10 @@ def rolling(
 ) -> DataFrame:
     """The aggregate of each key over all rows so far: one row for each key in each batch it is in.
 
-    The output mode is `update`. Without a window and without `forget_after` there is an
-    accumulator for each key for ever; with it, a key that was silent for that long (by this
-    machine's clock) is forgotten, and starts over. Such a query runs batches all the time, with
-    and without rows: the trigger `availableNow` does not end, and `processAllAvailable` waits on.
+    The output mode is `update`. There is no window, so without `forget_after` the accumulator of
+    each key is kept for ever. With it, a key that was silent for that long (by this machine's
+    clock) is forgotten, and starts over. Such a query runs batches all the time, with and without
+    rows: with the trigger `availableNow` it does not end, and `processAllAvailable` keeps waiting.
 
     Args:
         rows: a streaming DataFrame.
@@ -93,12 +93,12 @@ def sliding(
 ) -> DataFrame:
     """The aggregate of each key in each sliding window, once, when the watermark has passed it.
 
-    A row is accumulated into one *frame*, as long as the slide; nothing else of it is kept. When a
-    frame closes it is combined into the window, and the one that has left the window is deducted:
-    two steps for each result, however many rows and however long the window. Rounding errors of
-    floats stay in later windows; NaN and infinity do not. The output mode is `append`; the column
-    `end` is the window's end. Rows behind the watermark are dropped, even those whose window is
-    still open. So are rows without a time, as with `F.window`.
+    A row is accumulated into one *frame*, which is as long as the slide; no individual rows are
+    kept. When a frame closes, it is combined into the window, and the frame that has left the
+    window is deducted: two steps for each result, however many rows there are and however long the
+    window is. Rounding errors of floats stay in later windows; NaN and infinity do not. The output
+    mode is `append`; the column `end` is the window's end. Rows behind the watermark are dropped,
+    even those whose window is still open. So are rows without a time, as with `F.window`.
 
     Args:
         rows: a streaming DataFrame with a watermark on `time`.
@@ -208,7 +208,7 @@ class Sliding(StatefulProcessor):
 
 
 def _require_state() -> None:
-    """Better now than in the log of a task."""
+    """Raise here rather than in the log of a task."""
     if not HAS_STATE:
         raise RuntimeError(
             "`rolling` and `sliding` need Spark 4.1 or later: before, its transformWithState "
@@ -232,7 +232,7 @@ def _millis(length: timedelta) -> int:
 
 
 def _epoch_millis(time: datetime) -> int:
-    """A time that does not say its zone is one of this process's."""
+    """A time without a zone is in this process's zone."""
     return _millis(time.astimezone(UTC) - datetime.fromtimestamp(0, UTC))
 
 

@@ -1,7 +1,7 @@
 """Late rows kept aside: which rows of a batch Spark's windows have dropped.
 
-Spark drops late rows and tells no more than a number, which counts partial sums. What is needed to
-find the rows themselves is in the query's checkpoint: the watermark of each batch.
+Spark drops late rows and reports only a number, which counts partial sums. What is needed to find
+the rows themselves is in the query's checkpoint: the watermark of each batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def drop_mark(checkpoint: str | Path, batch: int) -> datetime:
     """The watermark by which batch `batch` drops: windows that end at or before it are closed.
 
     It is the one with which the batch *before* closed its windows: a batch takes its rows first,
-    and closes windows then. The beginning of the epoch as long as none is closed.
+    and then closes windows. As long as no window is closed, it is the beginning of the epoch.
 
     Source: `offsets/N` in the checkpoint, a folder on this machine; Spark keeps the notes of the
     last hundred batches. Raises `ValueError` if there is no such note.

@@ -32,9 +32,10 @@ class AggregateOperation(Protocol):
             def finish(self, accumulator):
                 return (accumulator[0] / accumulator[1],)
 
-    A plain class will do: nothing has to be inherited. An accumulator is a tuple, as Spark keeps
-    it in its state; no function may change one in place. `broken_law` says whether the functions
-    fit together. The idea and the names are those of Hazelcast Jet's `AggregateOperation`.
+    A plain class will do; it need not inherit from this one. An accumulator is a tuple, as Spark
+    keeps it in its state; no function may change one in place. `broken_law` says whether the
+    functions fit together. The idea and the names are those of Hazelcast Jet's
+    `AggregateOperation`.
     """
 
     accumulator: str
@@ -52,7 +53,7 @@ class AggregateOperation(Protocol):
         ...
 
     def combine(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
-        """What both hold, together."""
+        """What both hold together."""
         ...
 
     def deduct(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
@@ -70,7 +71,7 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
     Five laws: `create` is neutral, `combine` is commutative and associative, to accumulate a row is
     to combine with the accumulator of that row alone, and `deduct` undoes `combine`. Three to six
     rows that differ are enough. Numbers that are almost equal count as equal. An operation without
-    `deduct` breaks the last law: it can roll, and cannot slide.
+    `deduct` breaks the last law: it can roll, but not slide.
     """
     nothing = operation.create()
     samples = [nothing, *(operation.accumulate(nothing, row) for row in rows)]

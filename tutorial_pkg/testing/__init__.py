@@ -1,7 +1,7 @@
-"""Does a streaming source or sink keep its promises? Find out, for anybody's, from outside.
+"""Does a streaming source or sink keep its promises? Find out for anybody's, from outside.
 
-Say in one object what is to be examined: how to give a source rows with the numbers 0, 1, 2 …,
-or how to see what is in a sink. Then
+Describe in one object what to examine: how to give a source rows with the numbers 0, 1, 2 …, or how
+to see what is in a sink. Then
 
     from pyspark.sql import SparkSession
     from tutorial_pkg.testing import StreamSource, examine_source
@@ -17,10 +17,11 @@ or how to see what is in a sink. Then
     print(examine_source(my_source, SparkSession.builder.getOrCreate()))
 
 tries each promise on a real query, some of them in drivers that are killed, and prints what it
-found, what is broken first: ✗ broken, with what was seen, what to do, and what else ended with the
-same error, or hung; ! advice that is not followed; ✓ kept; – not claimed, with the reason. One
-mistake may break several promises, each in its own way, and each is told then: mend one, usually
-the first, and examine again. In a notebook the report is a table. A sink, here Spark's own parquet:
+found, with broken promises first: ✗ broken, with what was seen, what to do, and what else ended
+with the same error, or hung; ! advice that is not followed; ✓ kept; – not claimed, with the reason.
+One mistake may break several promises, each in its own way, and then each is reported: fix one,
+usually the first, and examine again. In a notebook the report is a table. A sink, here Spark's own
+parquet:
 
     from pyspark.sql import SparkSession
     from tutorial_pkg.testing import StreamSink, examine_sink
@@ -41,13 +42,13 @@ the first, and examine again. In a notebook the report is a table. A sink, here 
 
 `help(StreamSource)` and `help(StreamSink)` say what else you can describe, and the more you
 describe, the more is tried: options for a limit or another parallelism, the values of a row,
-columns of other types, splits, a `Server` that can be stopped and started; and what is not claimed.
-`examine_source(…, only=["restart"])` tries one promise; `for promise in SOURCE_PROMISES:
-print(promise.name, promise.how)` shows all of them.
+columns of other types, splits, a `Server` that can be stopped and started. You can also say what is
+not claimed. `examine_source(…, only=["restart"])` tries one promise; `for promise in
+SOURCE_PROMISES: print(promise.name, promise.how)` shows all of them.
 
 From a shell: `python -m tutorial_pkg examine my_module:my_source`; it prints each verdict as soon
-as there is one, and takes a minute or two. Under pytest, where a fixture
-`spark` gives a session, each promise is a test:
+as it is known, and takes a minute or two. Under pytest, with a fixture `spark` that gives a
+session, each promise is a test:
 
     from tutorial_pkg.testing.classes import StreamSourceTests  # and StreamSinkTests
 
@@ -55,16 +56,16 @@ as there is one, and takes a minute or two. Under pytest, where a fixture
         def describe(self, folder):
             return my_source(folder)
 
-Most of it works from outside: with Spark's own formats and other people's, of Python or the JVM.
-Some promises take a look inside, and are tried on classes in Python only: what rows a reader hands
+Most of it works from outside: with Spark's own formats and other people's, in Python or on the JVM.
+Some promises need a look inside, and are tried only on classes in Python: which rows a reader hands
 on, and what becomes of an error or a crash at any line of `read` or `commit`. The kit runs on one
-machine, for it kills drivers and looks at processes, in a session in which no other query runs.
-What it does not examine: in which order the rows of a split come (only that it is the same one when
-a batch is read again), and what becomes of an offset beyond what the source has, as after a server
-was restored. What it cannot know: what a power failure takes that `kill -9` does not, what a second
-attempt of a task does beside the first one (a local Spark has no speculation), what a driver that
-was given up for dead still does beside the new one, what happens under loads that it does not make,
-and whether a promise that held in these trials holds in the next one.
+machine, because it kills drivers and looks at processes, and in a session in which no other query
+runs. What it does not examine: in which order the rows of a split come (only that the order is the
+same when a batch is read again), and what becomes of an offset beyond what the source has, as after
+a server was restored. What it cannot know: what a power failure takes that `kill -9` does not, what
+a second attempt of a task does beside the first one (a local Spark has no speculation), what a
+driver that was given up for dead still does next to the new one, what happens under loads that it
+does not make, and whether a promise that held in these trials holds in the next one.
 """
 
 from tutorial_pkg.testing.described import LIMIT, Server, StreamSink, StreamSource

@@ -31,9 +31,9 @@ def main(
     begin: NewSession = SparkSession.builder.getOrCreate,
     end: Callable[[SparkSession], object] = SparkSession.stop,
 ) -> int:
-    """Examine what the command line names; the exit code, as of `report_on`.
+    """Examine what the command line names; the exit code is that of `report_on`.
 
-    `begin` makes a session unless `--session` names who does.
+    `begin` makes a session unless `--session` names a function that does.
     """
     given = _parser().parse_args(arguments)
     try:
@@ -55,13 +55,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="examine", description="Does a streaming source or sink keep its promises?"
     )
     parser.add_argument("what", metavar="module:function", help="describes a source or sink")
-    parser.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="not to try")
-    parser.add_argument("--only", nargs="*", default=(), metavar="PROMISE", help="nothing else")
+    parser.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="do not try")
+    parser.add_argument("--only", nargs="*", default=(), metavar="PROMISE", help="try no others")
     parser.add_argument(
         "--session",
         metavar="module:function",
         help="returns a new Spark session, here and in the "
-        "drivers that are killed, where a plain one will not do",
+        "drivers that are killed, if a plain one will not do",
     )
     return parser
 

@@ -10,10 +10,10 @@ KEPT, BROKEN, ADVICE, NOT_CLAIMED = "✓", "✗", "!", "–"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One promise: `mark` is ✓ kept, ✗ broken, ! kept not, but only advice, or – not tried.
+    """One promise: `mark` is ✓ kept, ✗ broken, ! advice that is not followed, or – not tried.
 
-    `seen` says why it is not ✓, `remedy` what to do. `because` names the promise whose breaking
-    explains this one: mend that one first.
+    `seen` says why it is not ✓, `remedy` what to do. `because` names the broken promise that
+    explains this one: fix that one first.
     """
 
     name: str
@@ -35,8 +35,9 @@ class Verdict:
 class Report:
     """All verdicts on `subject`, which took `seconds`.
 
-    Shown, what is broken comes first, and below it what ended with the same error, or hung, too.
-    What else follows from a mistake is told by itself: mend one, usually the first, and try again.
+    Printed, broken promises come first, each followed by those that ended with the same error, or
+    hung, too. Other consequences of a mistake are listed separately: fix one, usually the first,
+    and try again.
     """
 
     subject: str

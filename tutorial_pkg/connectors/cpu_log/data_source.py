@@ -91,15 +91,15 @@ class CpuLogDataSource(DataSource):
     Replay: a batch that comes again is recognised by its query's id, its number and what Spark has
     planned for it in the checkpoint (`checkpoint_plan.py`), and not published again.
     Guarantee: exactly once. Tasks stage their lines, the commit records and then publishes them
-    (`publish.py`); readers never see a line that is taken back. It holds through kills of any
-    process, and through a power failure, because the plan is on the disk before the batch is
-    recorded. Where a checkpoint was set back all the same, by a backup say, a batch comes with an
-    old number and other lines. Skipping it would lose lines, publishing it may repeat some, and a
-    sink cannot know which. So it is an error, unless `failOnDuplicates` is false. Spark's
-    own last note may be an empty file after a power failure; it then says "Incomplete log file".
-    Delete it (`find CHECKPOINT -type f -empty -delete`): Spark plans or repeats that batch, and
-    nothing is lost or comes twice. A checkpoint on another file system (HDFS, S3), or without a
-    place of its own, has no plan that can be looked at: there the number decides, as in 0.1.0.
+    (`publish.py`); readers never see a line that is taken back. It holds when any process is
+    killed, and through a power failure, because the plan is on disk before the batch is recorded.
+    If a checkpoint was set back all the same, from a backup for example, a batch comes with an old
+    number and other lines. Skipping it would lose lines, publishing it may repeat some, and a sink
+    cannot know what is right. So this is an error, unless `failOnDuplicates` is false. Spark's own
+    last note may be an empty file after a power failure; Spark then says "Incomplete log file".
+    Delete that file (`find CHECKPOINT -type f -empty -delete`): Spark plans or repeats that batch,
+    and nothing is lost or comes twice. A checkpoint on another file system (HDFS, S3), or without a
+    place of its own, has no plan to look at: there the number decides, as in 0.1.0.
 
     Options:
     {options}
@@ -108,23 +108,23 @@ class CpuLogDataSource(DataSource):
     text appear as Arrow prints them; cast them to STRING for Spark's text. The time and the busy
     fraction of the machine, 0..1, are taken once per Arrow batch. A newline, carriage return or
     backslash in an item is written as `\n`, `\r`, `\\`, and a null as `\N`. A batch DataFrame needs
-    `.mode("append")`: Spark's default mode is not for Python formats.
+    `.mode("append")`: Python formats do not support Spark's default mode.
 
-    Read: `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`. A line that is not of the format is
-    kept whole in `item`; its other two columns are null.
+    Read: `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`. A line that does not have this
+    format is kept whole in `item`; its other two columns are null.
 
     Errors: `ValueError` for a wrong option, a column without text form, or a mode that overwrites;
     `RuntimeError` when another query writes to the directory or holds its lock, when a checkpoint
     was set back, when a worker's machine sees another directory, or when one of the files is
     foreign, changed or damaged; `OSError` when the disk refuses. A streaming query starts in the
-    background, so that its errors, those of options too, are raised by `awaitTermination()`.
+    background, so its errors, including those for options, are raised by `awaitTermination()`.
 
     Other queries: a second one that writes here is refused as soon as the first one commits again.
-    Until then it waits, for up to ten seconds after that one's last commit. So a query that was
-    stopped while its driver lives on delays the next one a little. What a killed batch job has
+    Until then it waits, for up to ten seconds after the first one's last commit. So a query that
+    was stopped while its driver lives on delays the next one a little. What a killed batch job has
     staged is removed by the next commit on its host. `_cpu_log/` is readable by its user only, and
-    symbolic links are not followed; who may write to the directory itself can still replace what
-    is in it.
+    symbolic links are not followed. Anybody who may write to the directory itself can still replace
+    what is in it.
 
     The idea: the custom sinks of Hazelcast Jet's tutorial, the two-phase commit of Flink's file
     sink, and the redo log of databases.
@@ -222,7 +222,7 @@ class CpuLogWriter(DataSourceArrowWriter):
 
 
 def _of_spark(given: Mapping[str, str], name: str) -> str | None:
-    """What the user has told Spark with `.option` or by a method; we are shown it, too."""
+    """What the user has told Spark with `.option` or by a method; Spark passes it to us, too."""
     return next((text for key, text in given.items() if key.lower() == name.lower()), None)
 
 
@@ -313,8 +313,8 @@ def _read_options(given: Mapping[str, str]) -> OptionValues:
 def parse_cpu_log(df: DataFrame) -> DataFrame:
     """The lines in column `value` as `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`.
 
-    Works on any DataFrame of lines, streaming or not. A line that is not of the format, or whose
-    time is past the year 9999, is kept whole in `item`; its other two columns are null.
+    Works on any DataFrame of lines, streaming or not. A line that does not have this format, or
+    whose time is past the year 9999, is kept whole in `item`; its other two columns are null.
     """
     value = F.col("value")
     millis, usage, item = (F.get(F.split(value, ",", 3), index) for index in range(3))

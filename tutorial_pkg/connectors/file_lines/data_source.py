@@ -140,42 +140,42 @@ class FileLinesDataSource(DataSource):
     {options}
 
     A line ends with a newline; one carriage return before it is dropped, and so is a byte-order
-    mark at a file's start. What is not UTF-8 becomes U+FFFD. Names that start with `.` or `_` and
-    what is no regular file are left out of directories and globs. The files must have the same
-    path on all nodes of a cluster.
+    mark at a file's start. Bytes that are not UTF-8 become U+FFFD. Files whose names start with `.`
+    or `_`, and whatever is not a regular file, are left out of directories and globs. The files
+    must have the same path on all nodes of a cluster.
 
-    Streaming tails: it holds half a line back until its newline comes, however long it gets (past
-    `maxLineBytes` with a warning). A file is recognised by its inode or its path, and by its
-    first KiB and the one before the next unread byte. A *renamed* file is read to its end under
-    any name in its directory. A *replaced* file that begins with the same lines goes on. A
-    *truncated or rewritten* file is read from its start, and what was unread before from its copy
-    (`copytruncate`), if one lies beside it, has a name that begins with its own, and is not
-    matched by `path`; without one the log warns. A *deleted* file is forgotten, with a warning, as
-    soon as there is something new elsewhere. Two names of one file are one file. Between two
-    looks a query cannot see more than one file come and go under a name that `path` matches; nor
-    can it tell a file that was truncated and grew past the old place with the very same bytes. A
-    file that is preallocated, or mapped, and filled in place counts as rewritten while its first
-    KiB fills: its lines come again then, with that warning.
+    A stream tails the files. It holds back an unfinished line until its newline comes, however long
+    it gets (past `maxLineBytes` with a warning). A file is recognised by its inode or its path, and
+    by its first KiB and the one before the next unread byte. A *renamed* file is read to its end
+    under any name in its directory. A *replaced* file that begins with the same lines is read on
+    from the same place. A *truncated or rewritten* file is read from its start. What was unread
+    before is read from its copy (`copytruncate`), if there is one next to it whose name begins with
+    the file's own and is not matched by `path`; without one the log warns. A *deleted* file is
+    forgotten, with a warning, as soon as there is something new elsewhere. Two names of one file
+    count as one file. Between two looks a query cannot see more than one file come and go under a
+    name that `path` matches; nor can it tell a file that was truncated and grew past the old place
+    with the very same bytes. A file that is preallocated, or mapped, and filled in place counts as
+    rewritten while its first KiB fills: its lines come again then, with that warning.
 
-    A batch takes from each file as many bytes as it had when the query was planned. Whoever
-    rewrites a file in that moment may tear a line; write a new file, and rename it.
+    A batch takes from each file as many bytes as it had when the query was planned. Rewriting a
+    file at that moment may tear a line: write a new file, and rename it.
 
     A batch that failed is read again, also from a renamed file or a copy. What is in neither is
-    gone: `failOnDataLoss=true` ends the query then, since a batch was promised these bytes; put
-    them back, or go on without them. One loss is no failure: the lines that `copytruncate` itself
-    loses, written behind its copy and before the file was cut off. The query goes on with what
-    the copy has, and the log counts the bytes.
+    gone. `failOnDataLoss=true` then ends the query, since these bytes were promised to a batch: put
+    them back, or go on without them. One loss does not count as a failure: lines that
+    `copytruncate` itself loses, because they were written after its copy and before it truncated
+    the file. The query goes on with what the copy has, and the log counts the bytes.
 
     Very many files: those at rest (`restAfter`) leave the offset for a *note*, a file in
-    `notesDirectory` that never changes; a checkpoint needs the notes as it needs its offsets (see
+    `notesDirectory` that never changes; a checkpoint needs the notes as much as its offsets (see
     `folding.py`). Times and clocks decide only when a file is looked at: one that grows again, is
-    renamed, or comes back with an old time goes on where it was read to. The reader holds about
-    400 bytes for each file, and twice as many while it is new. A query that has had nothing for a
+    renamed, or comes back with an old time goes on where it was read to. The reader holds about 400
+    bytes for each file, and twice as many while it is new. A query that has read nothing for a
     second looks five times a second. On Linux the kernel hints at what changed since the last look
     (`inotify`), so the next look notices growth, however many files there are. Besides, 64 files at
-    rest are looked at each time, and all within two minutes. Nothing else finds changes on a
-    network file system, on other systems, or through a link elsewhere or a memory map, nor for two
-    minutes after a limit of the kernel was reached. Then a warning says so; nothing is lost.
+    rest are looked at each time, and all within two minutes. That is the only way to find changes
+    on a network file system, on other systems, or through a link elsewhere or a memory map, and for
+    two minutes after a limit of the kernel was reached. Then a warning says so; nothing is lost.
     This assumes that a directory's time of change moves with each new name, or that a delay of two
     minutes does not matter, and that no file is renamed three times within three listings.
 
@@ -287,7 +287,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The bytes behind the last `latestOffset`, for the query's progress.
 
-        Two offsets would not tell: a file at rest is in one, and in a note of the other.
+        Two offsets would not show it: a file at rest is in one, and in a note of the other.
         """
         return None if self._unread is None else {"unread": self._unread}
 

@@ -26,53 +26,55 @@ class KafkaDataSource(Format):
         a later one of the same key replaces, so there a batch read again may have fewer.
     Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
         sink. Offsets are in Spark's checkpoint; none is committed to Kafka. New partitions are read
-        from their beginning. Where records are gone before they were read (deleted by age or size,
-        partition or topic deleted, or made again: it has another id then), the query ends, or with
-        `failOnDataLoss` false warns in Spark's log, and goes on with what there is. It is not
-        noticed when a partition lost its last records (an unclean election of its leader) and has
-        used their offsets again before the query looks. Nor, where brokers give topics no ids
-        (Kafka before 2.8, some that only speak its protocol), when a topic was made again and has
-        grown past the query's offsets; when they begin to give them, all topics count as made
-        again: start with a new checkpoint, and the old one's offsets as `startingOffsets`.
+        from their beginning. If records are gone before they were read (deleted by age or size,
+        partition or topic deleted, or topic re-created, which gives it a new id), the query ends;
+        with `failOnDataLoss` false it warns in Spark's log and goes on with what is left. The query
+        does not notice when a partition has lost its last records (an unclean election of its
+        leader) and has used their offsets again before the query looks. Where brokers give topics
+        no ids (Kafka before 2.8, some that only speak its protocol), it does not notice either when
+        a topic was re-created and has grown past the query's offsets. When they begin to give ids,
+        all topics count as re-created: start with a new checkpoint, and the old one's offsets as
+        `startingOffsets`.
 
     Reading needs one of `subscribe`, `subscribePattern` and `assign`.
 
     Options:
     {options}
-    `maxOffsetsPerTrigger` counts offsets, as Spark's own: with marks of transactions, or in a
+    `maxOffsetsPerTrigger` counts offsets, as Spark's own does: with transaction markers, or in a
     compacted topic, a batch may have fewer rows.
 
     Schema: key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP,
     timestampType INT (0 when the record was made, 1 when the broker had it, -1 none); with
-    `includeHeaders` headers ARRAY<STRUCT<key: STRING, value: BINARY>>, null where there is none. Of
-    a header's key that holds a NUL, the client hands over what is before it.
+    `includeHeaders` headers ARRAY<STRUCT<key: STRING, value: BINARY>>, null where there is none. If
+    a header's key contains a NUL, the client hands over only what is before it.
 
     Writing, with `writeStream` in the output mode append:
 
     Parallelism: a producer in each task.
     Guarantee: at least once, as Spark's own. A batch is done when all brokers in sync have its
-        records, unless `kafka.acks` says less. What is repeated after a failure comes again: have
-        readers drop what they know, by a number in the record. `kafka.enable.idempotence` true
-        keeps the order of a partition when the client tries again, and costs half a second a task.
+        records, unless `kafka.acks` says less. Records may come again after a failure: number them,
+        so that readers can drop what they already have. `kafka.enable.idempotence` true keeps the
+        order of a partition when the client tries again, and costs half a second a task.
 
     Columns: value STRING or BINARY; if they are there, key STRING or BINARY, topic STRING,
     partition INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Where the partition is null,
     the key chooses it, as with Java's clients.
 
-    Options for writing: `topic` (where all rows go; else the column `topic` says it) and `kafka.*`.
+    Options for writing: `topic` (where all rows go; otherwise the column `topic` says where) and
+    `kafka.*`.
 
-    Options `kafka.*` go through to librdkafka, which calls a few of them otherwise than Java's
+    Options `kafka.*` are passed to librdkafka, which has other names for a few of them than Java's
     client: `kafka.security.protocol`, `kafka.sasl.mechanism`, `kafka.sasl.username`,
-    `kafka.sasl.password`, `kafka.ssl.ca.location`. A secret is best not in the program:
+    `kafka.sasl.password`, `kafka.ssl.ca.location`. Keep secrets out of the program:
     `${env:KAFKA_PASSWORD}` is an environment variable of the process that connects, the driver or a
-    worker. What Spark does not hide in its plans (`kafka.ssl.key.pem`,
-    `kafka.sasl.jaas.config`) is taken in this way only.
+    worker. What Spark does not hide in its plans (`kafka.ssl.key.pem`, `kafka.sasl.jaas.config`) is
+    accepted only in this form.
 
     Errors: `ImportError` without the client; `ValueError` for an option or a column;
-    `PermissionError` when the brokers refuse; `TimeoutError` when they are away for longer than
-    `kafkaConsumer.pollTimeoutMs`, in writing `kafka.delivery.timeout.ms` (120000 milliseconds);
-    `LookupError` for topics and records that are not there; `RuntimeError` for records that the
-    client cannot read, and with the name of a topic that did not take all records.
+    `PermissionError` when the brokers refuse; `TimeoutError` when they are unavailable for longer
+    than `kafkaConsumer.pollTimeoutMs` or, in writing, `kafka.delivery.timeout.ms` (120000
+    milliseconds); `LookupError` for topics and records that are not there; `RuntimeError` for
+    records that the client cannot read, and with the name of a topic that did not take all records.
 
     After Spark's own source and sink, and Hazelcast Jet's `KafkaSources` and `KafkaSinks`.
     """

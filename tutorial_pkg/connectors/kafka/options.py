@@ -82,7 +82,7 @@ CLIENT = Option(
 READ = (
     CLIENT,
     Option("subscribe", names, None, "topics to read"),
-    Option("subscribePattern", pattern, None, "read all topics of such a name, but Kafka's own"),
+    Option("subscribePattern", pattern, None, "read all topics with such names, but Kafka's own"),
     Option("assign", assignment, None, "partitions to read"),
     Option(
         "startingOffsets",
@@ -97,12 +97,14 @@ READ = (
         "kafkaConsumer.pollTimeoutMs",
         integer(1, unit="milliseconds"),
         120_000,
-        "how long brokers that do not answer are waited for",
+        "how long to wait for brokers that do not answer",
     ),
 )
 WRITE = (
     CLIENT,
-    Option("topic", not_empty, None, "where all rows go; else the column `topic` says it"),
+    Option(
+        "topic", not_empty, None, "where all rows go; without it, the column `topic` says where"
+    ),
 )
 
 

@@ -43,10 +43,11 @@ class NatsDataSource(Format):
         one that comes again, after a crash on either side, is known by its sequence number.
 
     A consumer of your own must be a pull consumer with explicit acknowledgements, whole messages
-    and `subject` as its only subject. What it gives up after `max_deliver` is not read, nor what it
-    leaves out when somebody alters it. Spark's log has a warning when the consumer was re-created
-    and misses messages by that (another `deliver_policy` than `all`, or a stream with the retention
-    `interest`), and when the stream was, which is read from its beginning then.
+    and `subject` as its only subject. Messages that it gives up after `max_deliver`, or leaves out
+    when somebody alters it, are not read. Spark's log has a warning when the consumer was
+    re-created and so misses messages (a `deliver_policy` other than `all`, or a stream with the
+    retention `interest`). It also has one when the stream was re-created; the stream is then read
+    from its beginning.
 
     Options as above, and `consumer` (required; the name of the durable consumer, which is made if
     there is none), `path`, `maxBacklogBytes`, `maxBytesPerTrigger`, `maxRowsPerTrigger` as in
@@ -65,11 +66,11 @@ class NatsDataSource(Format):
     Parallelism: a connection in each task.
     Guarantee: at least once; exactly once, while the stream's duplicate window (two minutes, unless
         it was made with another) is longer than the time from the first try of a batch to its
-        repetition: each message has an id of query, batch, partition and what the row holds, and
-        the stream drops ids that it has. A row that is repeated in another partition has another
-        id, so use a query whose rows come to the same partitions again. A server that was started
-        again knows the ids of the messages that it holds. What it has removed before (of a work
-        queue, beyond a limit, rolled up) comes again if its batch is repeated after that; where a
+        repetition: each message has an id made of query, batch, partition and the row's values, and
+        the stream drops messages whose ids it has. A row that is repeated in another partition has
+        another id, so use a query whose rows come to the same partitions again. A restarted server
+        knows the ids of the messages that it holds. What it had removed by then (from a work queue,
+        beyond a limit, rolled up) comes again if its batch is repeated after the restart. Where a
         stream keeps one message for each subject, an older row then takes a newer one's place.
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
@@ -82,16 +83,17 @@ class NatsDataSource(Format):
     in which `Nats-Msg-Id` takes the place of the id. A null in
     `data` is a message without bytes.
 
-    Options for writing: `subject` (where all rows go; else the column `subject` says it), and those
-    to connect: `url`, `user`, `password`, `token`, `credentials`, `caFile`, `timeoutSeconds`.
+    Options for writing: `subject` (where all rows go; otherwise the column `subject` says where),
+    and those to connect: `url`, `user`, `password`, `token`, `credentials`, `caFile`,
+    `timeoutSeconds`.
 
     Keep secrets out of the program: `${env:NATS_PASSWORD}` is an environment variable of the
     process that connects, the driver or a worker.
 
     Errors: `ImportError` without the client; `ValueError` for an option or a column;
-    `PermissionError` when the server refuses; `TimeoutError` when it is away for longer than
+    `PermissionError` when the server refuses; `TimeoutError` when it is unavailable for longer than
     `timeoutSeconds`; `LookupError` for a stream or messages that are not there; `RuntimeError` that
-    names a subject which no stream takes, or one that never acknowledges.
+    names a subject that no stream takes, or one that never acknowledges.
 
     After Hazelcast Jet's `jmsTopic` and `jmsQueue`; dropping repetitions by id: JetStream.
     """
@@ -99,7 +101,7 @@ class NatsDataSource(Format):
     format, install = FORMAT, "pip install 'tutorial_pkg[nats]'"
 
     def source(self) -> type[DataSource]:
-        """That of the option `mode`; a wrong one is told by either."""
+        """That of the option `mode`; either one reports a wrong value."""
         from tutorial_pkg.connectors.nats import queue, stream
 
         is_queue = self.options.get("mode", STREAM).lower() == QUEUE

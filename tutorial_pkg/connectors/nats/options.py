@@ -58,5 +58,7 @@ READ_STREAM = (
 READ_QUEUE = (*READ, Option("consumer", not_empty, REQUIRED, "name of the durable consumer"))
 WRITE = (
     *CONNECTION,
-    Option("subject", not_empty, None, "where all rows go; else the column `subject` says it"),
+    Option(
+        "subject", not_empty, None, "where all rows go; without it, the column `subject` says where"
+    ),
 )

@@ -76,7 +76,7 @@ OPTIONS = Options(
             "unterminated",
             choice("drop", "keep"),
             "drop",
-            "what becomes of a rest that no newline has ended when a sender closes its connection",
+            "what becomes of a last line without a newline when a sender closes its connection",
         ),
         Option(
             "maxConnections",
@@ -108,19 +108,19 @@ OPTIONS = Options(
             "tlsClientCa",
             pem_file,
             None,
-            "let in only clients with a certificate of these authorities",
+            "let in only clients whose certificate these authorities have issued",
         ),
         Option(
             "allowedClients",
             names,
             None,
-            "of those only clients whose certificate has one of these names; all by default",
+            "let in only those of them whose certificate has one of these names; all by default",
         ),
         Option(
             "forgetNamesAfter",
             integer(1, unit="seconds"),
             FORGET_SECONDS,
-            "the position of a named sender that has not been heard of for this long is forgotten, "
+            "the position of a named sender that has been silent for this long is forgotten, "
             "and its file would be sent from its start",
         ),
         *_LIMITS,
@@ -147,18 +147,19 @@ class NetworkLinesDataSource(DataSource):
     Guarantee: with a checkpoint and an idempotent or transactional sink, exactly once from a sender
         with a name; from any other sender exactly once from the log on; over RELP at least once.
 
-    Who is told what, and when: nobody is told that lines are safe before the sync to disk, so no
-    power failure takes what was confirmed.
+    What senders learn, and when: no line is confirmed before the sync to disk, so no power failure
+    takes what was confirmed.
 
-    - A sender with a name (`python -m tutorial_pkg send FILE --name host-7`, or `--follow PATH`) is
-      told after each block, and at each connect how far it has come. That position is in the same
-      frame of the log as the lines. So after any failure it is started again, and goes on there.
-    - Any other sender is told by the end of its connection. If that is closed in good order after
-      the sender's own end, all its lines are on disk. A reset says that some may not be, and
+    - A sender with a name (`python -m tutorial_pkg send FILE --name host-7`, or `--follow PATH`)
+      gets a confirmation after each block, and learns at each connect how far it has come. That
+      position is in the same frame of the log as the lines. So after any failure, start it again,
+      and it goes on there.
+    - Any other sender learns from the end of its connection. If the receiver closes it in good
+      order after the sender has, all its lines are on disk. A reset means that some may not be, and
       nothing says which. `send_lines` waits for the close, for at most five minutes without a sign
       of life (`timeout`).
-    - rsyslog is told after each message, and sends again what was not acknowledged. It may be in
-      the log already.
+    - rsyslog gets an acknowledgement after each message, and resends what was not acknowledged.
+      Some of that may be in the log already.
 
     Options:
     {options}
@@ -167,8 +168,8 @@ class NetworkLinesDataSource(DataSource):
     (the name in the sender's certificate, null without one); then with eventTime event_time
     TIMESTAMP.
 
-    A line ends with a newline; one carriage return before it is dropped. What is not UTF-8 becomes
-    U+FFFD. A rest that no newline has ended is dropped and counted: the system closes a killed
+    A line ends with a newline; one carriage return before it is dropped. Bytes that are not UTF-8
+    become U+FFFD. A last line without a newline is dropped and counted: the system closes a killed
     sender's connection in good order, too, and nothing tells a whole `amount=10` from the beginning
     of `amount=1000`. The sender is told, with a line of text and a reset, as with a line that is
     too long. Where a last line without newline is usual, as with `printf 'last' | nc`,
@@ -180,7 +181,7 @@ class NetworkLinesDataSource(DataSource):
     is in the log, and stops.
 
     TLS: with `tlsCertificate` the ports speak nothing else. `tlsClientCa` makes clients show a
-    certificate, and `allowedClients` lets in some of them only: the names are the DNS names of a
+    certificate, and `allowedClients` lets in only some of them. Their names are the DNS names of a
     certificate, its other alternative names, and its common name. Refused clients are counted, and
     `network_status` quotes the last reason. Without TLS, an address that other machines can reach
     causes a warning.
@@ -190,15 +191,15 @@ class NetworkLinesDataSource(DataSource):
     replaced or truncated is refused: its lines could be there already. A name that has been silent
     for `forgetNamesAfter` is forgotten, and what it sends then comes again.
 
-    A receiver of its own: `python -m tutorial_pkg receive PATH --port 11000` holds the ports, with
-    these options as words with dashes (`--max-backlog-bytes`), and queries on PATH only read: they
-    may restart, or stay away until `maxBacklogBytes` is full, and no sender notices. The receiver
-    deletes what the query has committed, so a log has one query. A glob for `path`, as Spark has
-    them (`*`, `?`, `[a-c]`, `{a,b}`), reads the logs of all receivers whose folders match, and of
-    new ones after a second or two. Keep the folder of a receiver that is gone: a checkpoint that
-    has read it needs it. A folder that was restored from an older copy needs a new checkpoint:
-    when it has grown again, nobody can tell it from the one that the query has read. To have
-    queries listen themselves again, delete `received.json` there while nothing runs.
+    A receiver of its own: `python -m tutorial_pkg receive PATH --port 11000` keeps the ports open.
+    It takes these options as words with dashes (`--max-backlog-bytes`). Queries on PATH then only
+    read: they may restart, or stay away until `maxBacklogBytes` is full, and no sender notices. The
+    receiver deletes what the query has committed, so a log has one query. A glob for `path`, as
+    Spark has them (`*`, `?`, `[a-c]`, `{a,b}`), reads the logs of all receivers whose folders
+    match, and of new ones after a second or two. Keep the folder of a receiver that is gone: a
+    checkpoint that has read it needs it. A folder that was restored from an older copy needs a new
+    checkpoint: when it has grown again, nobody can tell it from the one that the query has read. To
+    have queries listen themselves again, delete `received.json` there while nothing runs.
 
     RELP: `value` has the message as rsyslog sends it, in its default template
     `<133>2026-11-23T07:12:36.988655+00:00 host app: text`. Its fields:
@@ -211,7 +212,7 @@ class NetworkLinesDataSource(DataSource):
             F.regexp_extract("value", fields, 5).alias("message"),
         )
 
-    The log is for its user and group only, and no symbolic link in it is followed.
+    The log is readable by its user and group only, and no symbolic link in it is followed.
 
     Errors: `ValueError` for an option; `OSError` for a port in use, tried again for 10 seconds,
     and for too few file descriptors; `LogLockedError` when another query writes to the log, or
@@ -302,7 +303,7 @@ def _ports(options: OptionValues) -> range:
 
 
 def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
-    """Imported here, as of Spark's Python processes only one listens."""
+    """Imported here, because only one of Spark's Python processes listens."""
     from tutorial_pkg.connectors.network_lines.listener import Listener
     from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, PortLimits
 

@@ -19,23 +19,23 @@ class ObjectsDataSource(Format):
     that does not know the requests with which the client writes. In a bucket with versioning, the
     current versions count (tried by hand on SeaweedFS).
 
-    An object is read once it is there, and never changes: write a new one under a new name. For
-    files that grow there is `file_lines`. Names that begin with `_` or `.` are left out, and in a
-    folder those that end with `#` and digits, as they are the client's own while it writes.
+    An object is read as soon as it is there, and should never change: write a new one under a new
+    name. For files that grow there is `file_lines`. Names that begin with `_` or `.` are left out,
+    and in a folder those that end with `#` and digits, which the client uses while it writes.
 
     Batch: all objects that are there when the query is planned.
 
     Stream: objects as they appear, whatever their names and times: every look lists everything
     below `path`, unless `keysGrow` says that this is not needed. What was found is recorded in the
-    store, so an offset is one number. Notes may be deleted together with the checkpoint. A replaced
-    object is recognised by its tag.
+    store, so an offset is one number. These notes may be deleted together with the checkpoint. A
+    replaced object is recognised by its tag.
 
-    Writing: each task uploads objects that nobody counts; a manifest for the whole batch makes them
-    count, and only one writer can write it. Read the folder with this format, and you see whole
-    batches only: it follows the manifests. Other tools see each object when it is uploaded, also
-    those of a batch that is not finished. What dead tasks leave is removed with later batches of
-    the same query. With `partitionBy` the folders are named `column=value`, as other tools have
-    it; the columns are in the files, too. `df.write` works with `mode("append")`.
+    Writing: each task uploads objects that do not count yet; a manifest for the whole batch makes
+    them count, and only one writer can write it. Read the folder with this format, and you see
+    whole batches only: it follows the manifests. Other tools see each object when it is uploaded,
+    also those of a batch that is not finished. What dead tasks leave behind is removed with later
+    batches of the same query. With `partitionBy` the folders are named `column=value`, as in other
+    tools; the columns are in the files, too. `df.write` works with `mode("append")`.
 
     Parallelism: reading: large objects of lines are cut, Parquet files between row groups; other
         objects are one piece. Writing: one task for each partition of the DataFrame.
@@ -51,29 +51,29 @@ class ObjectsDataSource(Format):
     as Spark runs at once).
 
     Credentials: what the client finds in the environment of the driver and of the workers, such as
-    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; they have it from when Spark was started. Or
+    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a variable must be set before Spark starts. Or use
     `store.*` with names of variables: `option("store.secret_access_key", "${env:LAKE_KEY}")`.
 
     Schema: of `lines` it is `value STRING`. Parquet and Avro: that of the first object, or of
     `.schema(…)`; columns that an object lacks are null, and those that are not asked for are left
     out. JSON lines and CSV need `.schema(…)`. A column whose name differs only in case is an error,
-    except in JSON lines. So is a CSV header with none of the columns. What folders' names say
-    (`day=1/`) is not a column.
+    except in JSON lines. So is a CSV header with none of the columns. Values in folders' names
+    (`day=1/`) do not become columns.
 
     Compressed objects are those that end with `.gz` or `.bz2`; other names of compressed files are
     an error. Parquet files are written with checksums, and a damaged one is an error.
 
     Values: a null is a missing key or `null` in JSON lines, an empty field without quotes in CSV
-    (`""` is an empty text). Times: in ISO 8601 where they are texts; moments are written in UTC;
-    what has no zone is TIMESTAMP_NTZ. Nanoseconds are cut to microseconds. Decimals are texts in
-    JSON lines, so that no digit is lost. Unsigned numbers become wider ones. Nested columns are in
-    Parquet, Avro and JSON lines, maps and BINARY in the first two only. Avro's enums and UUIDs are
-    texts; a union of null and one type is that type. INT96 is TIMESTAMP, as Spark writes it; dates
-    before 1582-10-15 that Spark 2 has written count in the Julian calendar, and are not changed.
-    In CSV a quote within quotes is doubled: let Spark write with `option("escape", '"')`, as the
-    backslash that it writes otherwise would stay. A quote that is never closed takes all that
-    follows, and a number beyond a DOUBLE is infinity, as one beyond a FLOAT is in CSV and JSON
-    lines. Texts that are not UTF-8: see `file_lines`.
+    (`""` is an empty text). Times that are texts are in ISO 8601. Moments are written in UTC, and
+    times without a zone are TIMESTAMP_NTZ. Nanoseconds are cut to microseconds. Decimals are texts
+    in JSON lines, so that no digit is lost. Unsigned numbers become wider ones. Nested columns are
+    in Parquet, Avro and JSON lines, maps and BINARY in the first two only. Avro's enums and UUIDs
+    are texts; a union of null and one type is that type. INT96 is TIMESTAMP, as Spark writes it;
+    dates before 1582-10-15 that Spark 2 has written count in the Julian calendar, and are not
+    changed. In CSV a quote within quotes is doubled: let Spark write with `option("escape", '"')`,
+    because the backslash that it writes otherwise would stay in the value. A quote that is never
+    closed takes all that follows, and a number beyond a DOUBLE is infinity, as one beyond a FLOAT
+    is in CSV and JSON lines. Texts that are not UTF-8: see `file_lines`.
 
     Errors: `ValueError` for options, and for rows that do not fit, with the object's name;
     `RuntimeError` where going on would lose or repeat rows: notes that are gone, an object that

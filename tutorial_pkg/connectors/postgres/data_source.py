@@ -26,16 +26,16 @@ class PostgresDataSource(Format):
     neither updates nor deletes. Numbers are given out when a row is written, but become visible
     when its transaction commits: with two writers, 8 may be there before 7, and then **7 is never
     read**. With one writer, or `awaitWriters`, nothing is missing: a look then takes nothing until
-    all transactions that were writing to the table have ended. It costs as much delay as the
-    longest of them, and holds up no writer. It needs a table, not a view, on the primary server,
-    and keys from a sequence (`serial`, `identity`) without `CACHE`, taken in the INSERT itself. The
-    key needs an index. Rows without a key are never read, nor are those whose keys were read
-    before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, when the database
-    was restored from a backup, or for another `key`.
+    all transactions that were writing to the table have ended. It delays rows by as long as the
+    longest of them takes, and does not hold up any writer. It needs a table, not a view, on the
+    primary server, and keys from a sequence (`serial`, `identity`) without `CACHE`, taken in the
+    INSERT itself. The key needs an index. Rows without a key are never read, nor are those whose
+    keys were read before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, when
+    the database was restored from a backup, or for another `key`.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot`, first the existing rows, exactly those that the
-    changes do not contain. The slot and a publication of its name are made by the first batch.
+    changes do not contain. The first batch makes the slot, and a publication of the same name.
     Leave both alone: what the publication leaves out for a while is lost. The server keeps its log
     until Spark has committed; when a query will never run again, clean up: `SELECT
     pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It needs `wal_level=logical`, a role with
@@ -49,9 +49,9 @@ class PostgresDataSource(Format):
 
     Streams know the table by its oid, and changes also its place in the publication. One that was
     re-created, or took over the name of another one, ends the query, and so does a change that was
-    written while there was no publication; with `failOnDataLoss` false it goes on where it was. A
-    new checkpoint has nothing to compare with: give it a new slot, if the table was taken out of
-    the publication and put in again.
+    written while there was no publication; with `failOnDataLoss` false the query goes on where it
+    was. A new checkpoint has nothing to compare with: give it a new slot, if the table was taken
+    out of the publication and put in again.
 
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
     publishes them, together with the batch's number in the table `spark_batches`. `mode=upsert`
@@ -62,19 +62,19 @@ class PostgresDataSource(Format):
     any INSERT it rounds to a column's scale, and cuts what its type has no room for: the time for a
     `date`, the zone for a `timestamp`, blanks for a `varchar`. Its triggers and rules do their
     work; where they leave out rows, Spark's log has a warning. The role must be allowed to create
-    tables in the target's schema. A table that is made again takes the batches that follow. One
-    that was restored from a backup lacks batches that Spark does not repeat: `spark_batches` has
-    the last one.
+    tables in the target's schema. A re-created table takes the batches that follow. One that was
+    restored from a backup lacks batches that Spark does not repeat: `spark_batches` has the last
+    one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
-    replace those that are there. Spark has no `update` for sinks in Python.
+    replace the existing ones. Spark has no `update` for sinks in Python.
 
     Batch write: `mode("append")` or `mode("overwrite")`, in one transaction.
 
     Parallelism: batch: a task for each range. Streams: one task. Writing: one for each partition.
     Replay: any batch; of changes, any that Spark has not committed.
-    Guarantee: reading: exactly once, for inserted rows as said above. Writing a stream: exactly
-    once, in all three modes; readers see a batch whole or not at all.
+    Guarantee: reading: exactly once, for inserted rows on the conditions above. Writing a stream:
+    exactly once, in all three modes; readers see a batch whole or not at all.
 
     Options:
     {options}
@@ -86,20 +86,20 @@ class PostgresDataSource(Format):
     `IntervalStyle`, `bytea_output`, `extra_float_digits`, `array_nulls`, `synchronous_commit`, the
     default isolation and all timeouts are set in each connection, whatever the server, the
     database, the role, the environment or `options` in the address say: no statement times out, and
-    a lock is waited for as long as `waitSeconds` says. `search_path` is as it is: a `table` without
-    a schema is the first of that name in it, so name the schema where it may change. With several
-    hosts in the address, `target_session_attrs=primary` keeps a task from reading a standby that is
-    behind.
+    one that needs a lock waits for as long as `waitSeconds` says. `search_path` is left as it is: a
+    `table` without a schema is the first of that name in it, so name the schema where it may
+    change. With several hosts in the address, `target_session_attrs=primary` keeps a task from
+    reading a standby that is behind.
 
-    TLS: what libpq takes in its address goes through `url`, or is in `service`. By itself it
-    encrypts if the server can, and trusts any server. `sslmode=verify-full` requires a certificate
-    for the host's name, from an authority in `sslrootcert` (a file, by default
-    `~/.postgresql/root.crt`; `system` for those of the operating system); `verify-ca` one for any
-    name; `require` encrypts, and trusts any server. `sslcert` and `sslkey` are the client's own
-    certificate. The files are read by the driver and by each worker.
+    TLS: put what libpq takes in its address into `url` or `service`. By default libpq encrypts if
+    the server can, and trusts any server. `sslmode=verify-full` requires a certificate for the
+    host's name, from an authority in `sslrootcert` (a file, by default `~/.postgresql/root.crt`;
+    `system` for those of the operating system); `verify-ca` one for any name; `require` encrypts,
+    and trusts any server. `sslcert` and `sslkey` are the client's own certificate. The files are
+    read by the driver and by each worker.
 
     Row-level security: a batch and a stream of inserted rows have the rows that the role may see.
-    The log knows no policies; a snapshot that one would cut is refused.
+    The log knows no policies, and a snapshot that a policy would cut is refused.
 
     Types: what Spark has no type for comes as PostgreSQL's own text (json, uuid, enum, interval,
     inet, `char(5)` with its blanks …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is
@@ -110,11 +110,11 @@ class PostgresDataSource(Format):
     `after` (structs of the table's columns), `position`, `transaction`, `committed`.
 
     Errors: `ValueError` for wrong options and for values that do not fit, with the column;
-    `ConnectionError` for a refusal, a certificate that is not trusted, or a database that is away
-    for longer than `waitSeconds`; `TimeoutError` for a lock; `LookupError` for a table that was
-    made again; `RuntimeError` where going on would lose or repeat rows: a slot that is gone or was
-    moved, a publication without the table, a checkpoint that was set back. `url` and `password`
-    appear in no error, and Spark redacts them.
+    `ConnectionError` for a refusal, a certificate that is not trusted, or a database that is
+    unavailable for longer than `waitSeconds`; `TimeoutError` for a lock; `LookupError` for a
+    re-created table; `RuntimeError` where going on would lose or repeat rows: a slot that is gone
+    or was moved, a publication without the table, a checkpoint that was set back. `url` and
+    `password` appear in no error, and Spark redacts them.
 
     The ideas: Hazelcast Jet's JDBC connectors and map sinks, Flink's and Debezium's change streams.
     """

@@ -106,7 +106,7 @@ READ = (
         "stream of inserted rows: wait for transactions that were writing when it looked",
     ),
     Option("slot", slot_name, None, "stream of changes: the replication slot, made if missing"),
-    Option("snapshot", boolean, False, "stream of changes: first the rows that are there"),
+    Option("snapshot", boolean, False, "stream of changes: first the existing rows"),
     FAIL_ON_DATA_LOSS,
 )
 WRITE = (
