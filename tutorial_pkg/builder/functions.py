@@ -168,7 +168,7 @@ def _why_not(value: Any) -> str | None:
 def _culprit(name: str, value: Any, seen: set[int]) -> tuple[str, Any] | None:
     """The innermost thing with a name of its own that keeps `value` from travelling.
 
-    None where all that is to blame was `seen`: things may lead back to what captures them, as each
+    None if everything to blame was `seen`: things may lead back to what captures them, as each
     method with `super()` does to its class.
     """
     seen.add(id(value))

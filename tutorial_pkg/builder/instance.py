@@ -156,7 +156,7 @@ class Instance(threading.Thread):
         self.status.closed = self._buffer.closed
 
     def _fill(self) -> bool:
-        """One `fill`, and what it added into the log; whether it added something."""
+        """Call `fill` once and put what it added into the log; whether it added something."""
         self._call("fill", self._state, self._buffer)
         with self._blamed("fill"):
             batches, tokens = self._buffer.take()

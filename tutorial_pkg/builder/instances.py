@@ -73,7 +73,7 @@ class Instances:
                 raise instance.failure
 
     def close(self) -> None:
-        """Have all instances end; one that is in a function for too long is left there, named."""
+        """Have all instances end; one that is stuck in a function is left there, and named."""
         for instance in self._all:
             instance.stopping.set()
         self._start.give_up()

@@ -1,4 +1,4 @@
-"""A walk through the pages of a cursor source: whose turn it is, and who is asked again when."""
+"""A walk through the pages of a cursor source: whose turn it is, and when each is asked again."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Walk:
         self._calls.close()
 
     def _look(self, now: float) -> None:
-        """Which splits there are now; one that has vanished keeps its position."""
+        """Which splits exist now; one that has vanished keeps its position."""
         begins = self._calls.begins(self.positions)
         there = {split: first for split, first in begins.items() if self._mine(split)}
         self.positions = there | self.positions

@@ -176,7 +176,7 @@ class SinkWriter:
             self._functions.call("destroy", who, state)
 
     def _tell(self, name: str, messages: Sequence[Flushed | None], query: str, batch: int) -> None:
-        """A function may take away what it is told, so each try has its own."""
+        """A function may change what it gets, so each try has its own copy."""
         if name in self._functions:
             target = self._target
             context = BatchContext(query, batch, target.options, target.streaming, target.overwrite)

@@ -47,7 +47,7 @@ def _check_never_there(logs: LogGroup) -> None:
 
 
 def save_snapshots(logs: LogGroup, snapshots: Sequence[Any]) -> None:
-    """Note, on disk, where all instances stand. Raises `OSError`."""
+    """Record on disk where all instances stand. Raises `OSError`."""
     ends = logs.sync().positions
     positions = [ends[index] for index in range(len(snapshots))]
     started = {"snapshots": list(snapshots), "positions": positions}

@@ -73,7 +73,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """How JSON has a value: what is no number, no text and no truth is a text."""
+    """A value as JSON has it: what is no number, text or boolean is a text."""
     return _changed(kind, lambda each: pa.string() if _as_text(each) else each)
 
 

@@ -51,7 +51,7 @@ class Store:
     """
 
     def __init__(self, options: OptionValues, url: str, make: bool = False) -> None:
-        """`make` makes a local folder that is not there; else that is a `ValueError`."""
+        """`make` makes a missing local folder; without it, that is a `ValueError`."""
         self.url, self._seconds, self._options = url, options.waitSeconds, options
         self.client = _client(options, url, make)
 
@@ -208,7 +208,7 @@ def told(error: Exception) -> str:
 
 
 def storage_settings(options: OptionValues) -> dict[str, str]:
-    """What the client of a store is told: also that of Delta tables, which takes the same names."""
+    """Settings for a store's client, and for that of Delta tables, which has the same names."""
     check_hidden(options["store.*"])
     settings = {name: value.reveal() for name, value in options["store.*"].items()}
     waiting = {"timeout": "30s", "connect_timeout": "5s"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 READ_BYTES = 1 << 20
 
-# What a kernel, a file system or a container answers that does not copy by itself.
+# What a kernel, file system or container answers if it cannot copy by itself.
 _NOT_IN_KERNEL = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
 
 
@@ -67,7 +67,7 @@ def sync_directory(directory: Path) -> None:
 def replace_file(
     file: Path, content: str | bytes, mode: int = 0o640, survives_power_failure: bool = True
 ) -> None:
-    """Give `file` this content in one step: who reads it finds all of the old one, or of the new.
+    """Give `file` this content in one step: readers find all of the old one, or all of the new.
 
     The draft beside it has a name that nobody can guess, so that no link leads it elsewhere and
     two writers do not meet in it. A process that is killed meanwhile leaves its draft behind.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# What comes from outside, whatever a user's function does; all else that it raises is its error.
+# What comes from outside, whatever a user's function does; all else is the function's error.
 NOT_THEIRS = (KeyboardInterrupt, GeneratorExit)
 
 # The line behind a Python stack trace, whose own lines are indented: `module.Class: text`.

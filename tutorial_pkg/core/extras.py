@@ -1,4 +1,4 @@
-"""What not everybody needs is not installed with the package, but with one of its extras."""
+"""Packages that not everybody needs are not installed with this one, but with its extras."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def pid_exists(pid: int) -> bool:
 
 
 class FileLock:
-    """`flock` on the file `path`, which also tells who holds it.
+    """`flock` on the file `path`, which also says who holds it.
 
     A symbolic link at `path` is refused with an `OSError`.
     """
@@ -58,7 +58,7 @@ class FileLock:
         self._file = open_own(path, os.O_RDWR | os.O_CREAT, mode)
 
     def take(self, seconds: float, every: float = 0.05) -> bool:
-        """Whether the lock was to be had within `seconds`; then it is signed."""
+        """Take and sign the lock; whether that worked within `seconds`."""
         taken = wait_for(self.is_taken, seconds, every)
         if taken:
             self.sign()
@@ -103,7 +103,7 @@ def holder_of(path: Path) -> Holder | None:
 
 
 def try_flock(file: int, kind: int) -> bool:
-    """Whether the lock was to be had at once."""
+    """Take the lock if it is free; whether it was."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

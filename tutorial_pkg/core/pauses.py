@@ -1,4 +1,4 @@
-"""Waiting with a bound: before Spark is told that there is nothing, and for what is away."""
+"""Waiting with a bound: before Spark hears that there is nothing, and for what is unavailable."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Patience:
     Spark asks again and again whether there is something, which takes a quarter of a core. So
     `wait` before the answer, and note what it was. It returns at once while Spark is busy between
     two questions: then another source of the query has rows, which must not wait for this one.
-    And while there are news, unless the source is told when more come: whoever waits for that
-    hears of it some 5 ms sooner than Spark's next question.
+    It also returns at once while there is news, unless the source is notified when more comes:
+    waiting for that is some 5 ms faster than Spark's next question.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Patience:
             for_news(SHORT)
 
     def answer(self, is_news: bool) -> None:
-        """Note that Spark is being told now whether there is something."""
+        """Record whether Spark is now hearing that there is something."""
         self._answered_at = self._clock()
         if is_news:
             self._news_at = self._answered_at
@@ -91,7 +91,7 @@ def patiently(
     """What `work` returns; it is tried again, for so long, after errors that may pass.
 
     An error that will not pass is raised at once, and the last one when time is up. `between` is
-    told of each other one. For the pauses see `Tries`.
+    called with each of the others. For the pauses see `Tries`.
     """
     tries = Tries(may_pass, seconds, pause)
     while True:

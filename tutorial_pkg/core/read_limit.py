@@ -77,7 +77,7 @@ def read_limit(options: OptionValues) -> ReadLimit:
 
 
 def limits_of(options: OptionValues, limit: ReadLimit) -> Limits:
-    """Those of a batch for which Spark gives this limit: none when it wants all there is."""
+    """Those of a batch for which Spark gives this limit: none when it wants everything."""
     if isinstance(limit, ReadAllAvailable):
         return Limits()
     return Limits(options.maxRowsPerTrigger, options.maxBytesPerTrigger)

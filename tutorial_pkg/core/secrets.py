@@ -1,4 +1,4 @@
-"""Secrets in options: they may name an environment variable, and no text for people shows them."""
+"""Secrets in options: they may name an environment variable, and no message shows them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """All that differs between Spark 4.0 and 4.3. Nothing else in this package looks at a version.
 
-What is asked is whether PySpark has a name, not which version it says it is: a platform may have
-its own numbers. docs/versions.md says what a user notices of it.
+It checks whether PySpark has a name, not which version it says it is: a platform may have its own
+numbers. docs/versions.md says what a user notices of it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _SelfLimiting(DataSourceStreamReader):
         return limit
 
     def latestOffset(self, *given: Any) -> Any:
-        """Spark gives nothing; who uses a reader without Spark gives a start and a limit."""
+        """Spark gives nothing; code that uses a reader without Spark gives a start and a limit."""
         if self._start is None:
             self._start = self.initialOffset()
         return self._reader.latestOffset(*(given or (self._start, self.getDefaultReadLimit())))

@@ -69,7 +69,7 @@ def uncollected() -> Iterator[None]:
 
 
 def cores() -> int:
-    """How many tasks of the session may run at once; the cores of this machine if nobody said.
+    """How many tasks of the session may run at once; the cores of this machine by default.
 
     A process that plans work knows nothing of Spark's session. What `start_spark` or `register`
     has found is in its environment; on a cluster that grows, `spark.default.parallelism` decides.

@@ -2,5 +2,5 @@
 
 Read the files in this order: `segments` (one log: checksummed frames in segment files), `group`
 (numbered logs in one folder, and offsets over them), `reader` (Spark's stream reader over a group),
-`lock` (one writing process), `status` (how the logs do, for anyone to read).
+`lock` (one writing process), `status` (how the logs are doing, for anyone to read).
 """

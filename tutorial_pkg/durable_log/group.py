@@ -246,7 +246,7 @@ def _number(key: str) -> Number:
 
 
 def _numbers_in(directory: Path) -> list[int]:
-    """The logs that are there; other names, such as a copy of one, are none of ours."""
+    """The existing logs; other names, such as a copy of one, are not ours."""
     names = [found.name for found in directory.iterdir() if found.is_dir()]
     return [int(name) for name in names if re.fullmatch(r"0|[1-9][0-9]*", name)]
 

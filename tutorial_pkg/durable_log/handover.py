@@ -4,11 +4,11 @@ Beside the logs in the receiver's folder are two small files, each written by on
 
 - `received.json`, by the receiver: up to where each log is on disk, and where it begins. As long
   as it is there, a query writes nothing to the logs, whether the receiver runs or not.
-- `query/reported.json`, by the query: how far it has come, and what it needs no more. `query/`
+- `query/reported.json`, by the query: how far it has come, and what it no longer needs. `query/`
   also has the query's lock: a log has one query, since what that has processed is deleted.
 
-Whoever is away is not waited for: the receiver goes on until the backlog is full, and the query
-reads what there is. Folders may be on storage that several hosts share.
+Neither side waits for the other: the receiver goes on until the backlog is full, and the query
+reads what is there. Folders may be on storage that several hosts share.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHOICE = re.compile(r"(.*?)\{([^{}]*)\}(.*)", re.DOTALL)  # the first that hold
 
 
 class Published:
-    """What a receiver tells of its logs, and hears of the query. Raises `OSError`."""
+    """What a receiver says of its logs, and learns of the query. Raises `OSError`."""
 
     def __init__(self, logs: LogGroup) -> None:
         self._logs = logs
@@ -56,7 +56,7 @@ class Published:
             self._told = now
 
     def hear(self) -> Mapping[int, int]:
-        """By number, how far the query has come; delete what it needs no more.
+        """By number, how far the query has come; delete what it no longer needs.
 
         Raises `ValueError` if that is further than the logs go.
         """

@@ -22,9 +22,9 @@ class LogLockedError(Exception):
 class WriterLock:
     """Held by the log's only writing process; the system releases it when the process dies.
 
-    Two locks, on the file `lock` and on the log's folder: the file tells who writes, and whoever
-    deletes it does not let a second writer in. Raises `LogLockedError` when another process still
-    holds one of them after `patience` seconds, and `OSError` where the file system has no locks.
+    Two locks, on the file `lock` and on the log's folder: the file says who writes, and deleting it
+    does not let a second writer in. Raises `LogLockedError` when another process still holds one of
+    them after `patience` seconds, and `OSError` where the file system has no locks.
     """
 
     def __init__(self, directory: Path, patience: float = PATIENCE_SECONDS) -> None:
@@ -49,7 +49,7 @@ class WriterLock:
     def _folder_is_taken(self) -> bool:
         try:
             return try_flock(self._folder, fcntl.LOCK_EX)
-        except OSError:  # NFS locks files only: there, the file has to do
+        except OSError:  # NFS locks only files: there, the file must suffice
             return True
 
 

@@ -46,7 +46,7 @@ HEADER_BYTES = _HEADER.size
 
 _FILE_MODE = 0o640  # what senders wrote is for the user, and a group that tasks may run under
 
-_SEGMENT_NAME = re.compile(r"[0-9]{20}\.segment")  # nothing else there is ours
+_SEGMENT_NAME = re.compile(r"[0-9]{20}\.segment")  # no other file there is ours
 _WRONG_PAYLOAD = "the payload does not match its CRC-32"
 
 _log = logging.getLogger(__name__)
@@ -207,7 +207,7 @@ class SegmentWriter:
     """The one writer of a log directory; take the `WriterLock` above it first (`lock`).
 
     One thread appends; any thread may `sync`, `delete_below` and read the positions: `first` is
-    the oldest that is still there, `end` where the next frame will be. `repair` tells what opening
+    the oldest that is still there, `end` where the next frame will be. `repair` says what opening
     had to cut off, or is None. `appended` is set by each frame.
     """
 
@@ -252,7 +252,7 @@ class SegmentWriter:
     def sync(self) -> int:
         """Put everything appended so far on disk, and return the position up to which it is.
 
-        Raises `OSError`, and then ever again: the system forgets what it could not write.
+        Raises `OSError`, and from then on always: the system forgets what it could not write.
         """
         with self._file_in_use:
             if self._sync_failure:

@@ -1,4 +1,4 @@
-"""How the logs in a directory do, by their numbers, in a small file.
+"""How the logs in a directory are doing, by their numbers, in a small file.
 
 It may quote what a user's function raised, so it is as private as the logs themselves.
 """
@@ -75,7 +75,7 @@ class StatusPublisher(threading.Thread, Generic[Status]):
     """Publishes what `current` returns whenever it has changed, until `stop`.
 
     When it cannot be written, because the disk is full for a moment, the rows matter more: it is
-    tried again, and `warnings` tell of it.
+    tried again, and `warnings` say so.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def run_cluster(folder: Path, workers: int) -> None:
-    """A cluster until Ctrl-C or SIGTERM; says how to use it, and what has ended."""
+    """A cluster until Ctrl-C or SIGTERM; prints how to use it, and what has ended."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
         exports = f"export MASTER={cluster.url} SPARK_CONF_DIR={shlex.quote(str(cluster.conf))}"

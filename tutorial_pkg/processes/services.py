@@ -4,7 +4,7 @@
         psycopg.connect(server.uri)
 
 Each is this process's own: its data in a folder, reachable from this machine only, and gone with
-the process, also if that is killed. `make services` says which are there.
+the process, even if that is killed. `make services` says which are available.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Service:
 
 
 class Guard:
-    """Ends process `pid` when this one has ended, however: a shell waits for the end of a pipe."""
+    """Ends process `pid` when this one ends in any way: a shell waits for the end of a pipe."""
 
     def __init__(self, pid: int, end_signal: int) -> None:
         self._shell = subprocess.Popen(
@@ -200,7 +200,8 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
 def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
     """Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
 
-    `advertised` is where it tells its clients to go (`host:port`), if that is a proxy before it.
+    `advertised` is the address (`host:port`) that it gives to its clients, if there is a proxy
+    before it.
 
     Its topics are in memory and gone when it ends; in `folder` there is only its log. It is not
     Kafka: asked where a partition ends, Tansu 0.6 names the position after the *first* record of

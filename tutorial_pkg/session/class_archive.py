@@ -22,7 +22,7 @@ from tutorial_pkg.session.start import start_spark, stop_spark
 def make_archive() -> Path:
     """Run a small workload in a JVM that writes the archive when it ends (about 20 s).
 
-    Does nothing when the archive is there already.
+    Does nothing if the archive exists already.
     """
     archive = archive_path(find_java())
     if archive.is_file():

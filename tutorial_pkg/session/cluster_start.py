@@ -1,4 +1,4 @@
-"""What start_spark does beyond one machine: is the master there, the package travels, who works?
+"""What start_spark does beyond one machine: find the master, ship the package, await workers.
 
 Two names that PySpark does not call public are used: `SparkContext._jsc` and `environment`;
 `tests/unit/session/test_session_privates.py` notices when they change.
@@ -96,8 +96,8 @@ def package_zip(folder: Path) -> Path:
 def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> None:
     """Wait for the first workers to join, or say why a query will wait for them.
 
-    Spark starts without: it is how many there are that sources cut their work for. Raises
-    `ConnectionError` where the master has refused the session.
+    Spark starts without them, but sources cut their work for as many as there are.
+    Raises `ConnectionError` where the master has refused the session.
     """
     if context._jsc.sc().isStopped():
         raise ConnectionError(

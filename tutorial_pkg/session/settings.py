@@ -217,7 +217,7 @@ def parse_defaults(text: str) -> Settings:
 
 
 def _submit_options(text: str) -> list[tuple[str, str]]:
-    """Those that say something of settings, read as Spark does: a value may begin with `-`."""
+    """Those that concern settings, read as Spark does: a value may begin with `-`."""
     words = iter(shlex.split(text))
     found = []
     for word in words:

@@ -49,7 +49,7 @@ def _made_in(place: Path) -> Path | None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Not so if somebody else was quicker to make it, where all users may."""
+    """Not if somebody else was quicker to make it, where all users may."""
     status = folder.lstat()
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
     return ours and not stat.S_IMODE(status.st_mode) & 0o077

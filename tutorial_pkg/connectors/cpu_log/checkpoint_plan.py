@@ -2,7 +2,8 @@
 
 The number alone does not tell a batch that is repeated from one that is planned anew. Spark does
 not sync its checkpoint: after a power failure its last notes may be missing, and what has arrived
-since then becomes batch 7 once more, while the log has another batch 7 already. So two things:
+since then becomes batch 7 once more, while the log has another batch 7 already. So two things are
+done:
 
 1. Before a batch is recorded, its note is synced, and the notes that Spark reads beside it. Then
    no power failure can leave a batch in the log whose plan is gone: Spark repeats just this plan.

@@ -10,7 +10,7 @@ CRASH_AT = "TUTORIAL_PKG_CRASH_AT"  # an environment variable: `<point>@<file to
 
 
 def crash_point(point: str) -> None:
-    """Where a fault drill says so: tell that we are here, and go no further until we are killed."""
+    """If a fault drill says so: report that we are here, and go no further until we are killed."""
     wanted, _, marker = os.environ.get(CRASH_AT, "").partition("@")
     if wanted == point:
         Path(marker).touch()

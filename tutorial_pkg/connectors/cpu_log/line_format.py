@@ -49,8 +49,8 @@ def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> 
 def parse_lines(lines: pa.Array) -> pa.RecordBatch:
     """The rows (`LINE_SCHEMA`) of an array of lines without their newlines.
 
-    A line that is not of the format, or whose time is past the year 9999, is kept whole in `item`;
-    its other two columns are null.
+    A line that does not have this format, or whose time is past the year 9999, is kept whole in
+    `item`; its other two columns are null.
     """
     may_be = pc.match_substring_regex(lines, LINE_PATTERN)
     parts = pc.split_pattern(pc.if_else(may_be, lines, None), ",", max_splits=2)

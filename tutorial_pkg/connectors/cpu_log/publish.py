@@ -80,9 +80,9 @@ class PublishedDirectory:
     ) -> bool:
         """Publish `staged` as this batch of the owner's query; False when there is nothing to do.
 
-        `batch` is None for a job that is never repeated; `plan` tells what a repeated batch has in
-        common with the first one, where that is known. Raises `RuntimeError` when another owner
-        commits, too, when the batch is another one than the published one of its number, when
+        `batch` is None for a job that is never repeated; `plan` says what a repeated batch has in
+        common with the first one, if that is known. Raises `RuntimeError` when another owner
+        commits, too, when the batch is not the one that was published under its number, when
         somebody else has changed a file, or when the record is damaged; `OSError` when the disk
         refuses: the next commit then goes on from a whole state.
         """

@@ -1,7 +1,7 @@
 """Which run of a query writes to a directory, and when it gives way to another one.
 
-The lock of a commit alone makes commits of several runs safe. Owners are there to stop an accident:
-two queries, or two of their drivers, that fill one directory without knowing of each other.
+The lock of a commit alone makes commits of several runs safe. Owners exist to prevent an accident:
+two queries, or two of their drivers, filling one directory without knowing of each other.
 
 The commit of a Python sink runs in a worker process that knows nothing of the query's life: the
 worker stays when the query stops, and so does the JVM. So a run shows that it lives by committing.

@@ -178,7 +178,7 @@ def _is_in(table: DeltaTable, context: BatchContext) -> bool:
 
 
 def _check_table(table: DeltaTable, options: OptionValues, files: list[Written]) -> None:
-    """Somebody may have altered it since the query was started, or since its files were written.
+    """Somebody may have altered the table since the query started, or since its files were written.
 
     Raises `ValueError` or `RuntimeError`.
     """
@@ -201,7 +201,7 @@ def _check_nulls(table: DeltaTable, files: list[Written]) -> None:
 
 
 def _nulls(file: Written, name: str) -> int:
-    """Of a column that cuts the table, a file has one value."""
+    """In a partition column, a file has one value."""
     if name in file.values:
         return file.rows if file.values[name] is None else 0
     return file.nulls.get(name, file.rows)

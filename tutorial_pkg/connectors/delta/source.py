@@ -63,7 +63,7 @@ def schema_of(options: OptionValues) -> StructType:
 
 
 def splits(context: SplitContext) -> dict[str, Position]:
-    """`IDENTITY/SHARE/OF`: so a table that was dropped and made again is noticed."""
+    """`IDENTITY/SHARE/OF`: so a re-created table is noticed."""
     options = context.options
     _check(context)
     table = open_table(options, options.version)

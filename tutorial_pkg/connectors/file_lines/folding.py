@@ -4,8 +4,8 @@ An offset is written with every batch, so it must not hold a line for each file 
 read. `FoldedFiles` moves what rests into *notes*, and the offset keeps their names. A note is a
 file that is never changed, named after the digest of its content, and on disk before an offset
 names it. So an offset means the same for ever: after a kill, to a reader that is built anew, and
-in a checkpoint that was restored from a copy. What a killed driver wrote and no offset names does
-no harm. Nothing is lost by folding: a file that grows again is found in its note, and its new
+in a checkpoint that was restored from a copy. Notes that a killed driver wrote and no offset names
+do no harm. Nothing is lost by folding: a file that grows again is found in its note, and its new
 position stands in the offset, which goes before the notes.
 
 Each note is at least `_GROWTH` times as large as the one behind it: a few notes, whatever the

@@ -46,9 +46,9 @@ class Hint(NamedTuple):
 class Hints:
     """Directories that the kernel watches, from `cover` on.
 
-    What it cannot tell of is for whoever asks to look for: it warns, and covers nothing for
-    `again_after` seconds, if a limit of the kernel is reached, events are lost, or a file system
-    has other writers than this machine.
+    What it cannot report, the caller must look for: it warns, and covers nothing for `again_after`
+    seconds, if a limit of the kernel is reached, events are lost, or a file system has other
+    writers than this machine.
     """
 
     def __init__(self, again_after: float) -> None:

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class NotSettledError(Exception):
-    """A file was renamed, cut off or rewritten while it was looked at; the next look will tell."""
+    """A file was renamed, cut off or rewritten while it was looked at; the next look will show."""
 
 
 def candidates(

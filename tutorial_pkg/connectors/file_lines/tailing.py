@@ -178,8 +178,8 @@ class Tail:
     def _start(self, touched: Ids) -> None:
         """New files are tracked before they have a line: they may be renamed before the next look.
 
-        Their numbers are made behind all else: among what soon goes into a note, they would keep
-        its memory.
+        Their numbers are made after all else: between objects that soon go into a note, they would
+        keep its memory in use.
         """
         new = {id_: file for id_ in touched if (file := self._begun(id_))}
         for number, (id_, file) in enumerate(new.items(), self._seen):

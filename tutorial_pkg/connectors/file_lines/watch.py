@@ -1,4 +1,4 @@
-"""Which files there are and which of them changed, asked as rarely as that can be known.
+"""Which files exist and which of them changed, with as few questions to the system as possible.
 
 A directory of a year's logs has very many files, and few of them change. `Watch` asks for each of
 them once. From then on a look takes in what the kernel hints at; a directory's names, if its own

@@ -1,4 +1,4 @@
-"""Kafka's client library: its settings, and how long brokers are waited for."""
+"""Kafka's client library: its settings, and how long to wait for brokers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CRITICAL = 2  # what the client prints; it prints each attempt to connect, else
 ASK_SECONDS = 5.0  # for one answer at most, before it is asked for again
 
 _SECRET = re.compile(r"password|secret|token|pem|jaas")
-# Who is refused is told at once; all else may be a broker that is just being restarted.
+# A refusal is reported at once; all else may be a broker that is just being restarted.
 _REFUSED = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"}
 _AWAY = {
     *("_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_ALL_BROKERS_DOWN", "_RESOLVE", "_NOENT"),
@@ -32,7 +32,7 @@ _AWAY = {
 
 
 class Brokers:
-    """What the options say of them: where they are, and how long they are waited for.
+    """What the options say of them: where they are, and how long to wait for them.
 
     Notes what a client complains of in the background. `limit` is the option that sets the bound.
     """

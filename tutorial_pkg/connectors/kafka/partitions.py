@@ -11,7 +11,7 @@ MADE_AGAIN = "its topic was deleted and made again"
 
 @dataclass(frozen=True, order=True)
 class Partition:
-    """A topic's partition; `id` is the topic's, which another topic of that name has not.
+    """A topic's partition; `id` is the topic's, which no other topic of that name has.
 
     As a text, `orders-0@id`, it is a split's name in the checkpoint.
     """

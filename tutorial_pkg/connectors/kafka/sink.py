@@ -55,7 +55,7 @@ def check(context: TargetContext) -> None:
 
 
 def _brokers(options: OptionValues) -> Brokers:
-    """They are waited for as long as the client tries; a little more, so that its word is first."""
+    """Wait a little longer for them than the client tries, so that its error comes first."""
     name = "delivery.timeout.ms"
     given = options["kafka.*"].get(name)
     millis = int(given.reveal()) if given else DELIVERY_MS

@@ -10,7 +10,7 @@ from tutorial_pkg.connectors.kafka.topics import Topics
 
 
 def splits(context: SplitContext) -> dict[str, Position]:
-    """The partitions that there are, each with the offset to begin at.
+    """The existing partitions, each with the offset to begin at.
 
     One that appears while the query runs is read from its beginning.
     """
@@ -47,7 +47,7 @@ def latest(context: SplitContext, split: str, start: int) -> int:
 
 
 def _check_vanished(context: SplitContext) -> None:
-    """A topic that was made again under its old name has another id."""
+    """A topic that was re-created under its old name has a new id."""
     there = context.connection.ranges
     names_now = {each.name for each in there}
     for partition in map(Partition.parse, context.offset or ()):

@@ -27,7 +27,7 @@ class Topics:
         self.ranges: dict[Partition, Range] = {}
 
     def look(self) -> dict[Partition, Range]:
-        """The wanted partitions that there are now, with the offsets that each holds.
+        """The wanted partitions that exist now, with the offsets that each holds.
 
         Raises `LookupError` for a topic or a partition that is not there, `TimeoutError` when the
         brokers are away for too long, and `PermissionError`.
@@ -36,7 +36,7 @@ class Topics:
         return self.ranges
 
     def id_of(self, topic: str) -> str | None:
-        """That of the topic which has this name now; None if there is none."""
+        """The id of the topic that has this name now; None if there is none."""
 
         def ask() -> str | None:
             try:
@@ -63,7 +63,7 @@ class Topics:
         return {each: Range(firsts[each], ends[each]) for each in partitions}
 
     def _wanted(self, there: Numbers) -> Numbers:
-        """Those of the partitions that are there which the options name."""
+        """Those of the existing partitions that the options name."""
         if self._options.subscribePattern:
             name = re.compile(self._options.subscribePattern)
             names = [topic for topic in sorted(there.keys() - INTERNAL) if name.fullmatch(topic)]

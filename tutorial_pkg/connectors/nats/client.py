@@ -76,7 +76,7 @@ class NatsClient:
         The server says so and goes on, without an answer to what was asked.
         """
         for text in self._denied:
-            if subject.lower() in text:  # of which the client has made small letters
+            if subject.lower() in text:  # which the client has put into lower case
                 raise PermissionError(f"NATS at {self._options.url} refused: {text}")
 
     def _may_pass(self, error: Exception) -> bool:

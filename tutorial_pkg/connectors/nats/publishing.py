@@ -99,7 +99,7 @@ class Publishing:
 
 
 def is_acknowledgement(answer: bytes) -> bool:
-    """Whether a stream says where it has the message."""
+    """Whether a stream says where it has stored the message."""
     found = _read(answer)
     stream, sequence = found.get("stream"), found.get("seq")
     return bool(stream) and isinstance(sequence, int) and sequence > 0 and "error" not in found

@@ -117,7 +117,7 @@ class Queue:
         self._broker = broker
 
     def _check(self, config: Any) -> None:
-        """Raises `ValueError` for a consumer of somebody else's that would lose messages."""
+        """Raises `ValueError` for somebody else's consumer that would lose messages."""
         options = self._options
         given = config.filter_subjects or [config.filter_subject]
         troubles = {
@@ -145,7 +145,7 @@ class Queue:
         return await broker.add_consumer(options.stream, config)
 
     def _notice(self, created: str) -> None:
-        """A stream that was made again counts from 1 again."""
+        """A re-created stream counts from 1 again."""
         if self._created not in ("", created):
             self._begin_anew("was deleted and made again: what was in it and not read is lost")
         self._created = created

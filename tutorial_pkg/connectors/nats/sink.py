@@ -95,7 +95,7 @@ class Publisher:
 
 
 def _headers(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """Of what it cannot send, the client leaves out or changes some without a word."""
+    """The client silently leaves out or changes some of what it cannot send."""
     found = {name: value or "" for name, value in pairs}
     for name, value in found.items():
         if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):

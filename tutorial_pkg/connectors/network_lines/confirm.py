@@ -1,4 +1,4 @@
-"""Confirmation: what a sender is to be told waits here until its lines are on disk."""
+"""Confirmation: the answer to a sender waits here until its lines are on disk."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ Action = Callable[[], None]
 class Confirmation:
     """The actions that wait. One sync serves all that came before it began.
 
-    The log is synced on a thread of its own, so that the port's thread can go on receiving; it is
-    told by `wake`, asks for `done()`, and does what it gets.
+    The log is synced on a thread of its own, so that the port's thread can go on receiving. `wake`
+    tells the port's thread when a sync has ended; it then asks for `done()` and performs those
+    actions.
     """
 
     def __init__(self, log: SegmentWriter, wake: Callable[[], None]) -> None:

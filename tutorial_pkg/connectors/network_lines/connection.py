@@ -2,7 +2,7 @@
 
 It is closed in good order when all its lines are on disk, and reset in any other case, the death
 of the process included. A sender whose lines were not all taken gets, before the reset, a line of
-text that says how many and why: `nc` shows it, and `send_lines` raises an error of it.
+text that says how many and why: `nc` shows it, and `send_lines` raises it as an error.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 _RESET = struct.pack("ii", 1, 0)
 _GOOD_ORDER = struct.pack("ii", 0, 0)
 
-SAYS = "network_lines "  # all that a sender without a name is told begins so
+SAYS = "network_lines "  # how every message to a sender without a name begins
 REFUSED = f"{SAYS}refused:"
 _DROPPED = f"{SAYS}dropped:"
 _DROPPED_LINE = re.compile(rf"{_DROPPED} (.*)\n")
 
 
 class RefusedError(Exception):
-    """A client is not let in: `reason` is what it counts as, the text one line that says why."""
+    """A client is not let in: it is counted under `reason`, and the text says why in one line."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -38,7 +38,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """Lines that go into the log together, and what the sender is told when they are on disk."""
+    """Lines that go into the log together, and the answer to the sender when they are on disk."""
 
     lines: bytes
     rows: int
@@ -48,7 +48,7 @@ class Block:
 
 
 class Dialogue(Protocol):
-    """What a connection speaks that waits for answers: it makes blocks of bytes."""
+    """The protocol of a connection that waits for answers: it makes blocks of bytes."""
 
     def take(self, data: memoryview) -> Iterator[Block]:
         """The blocks that `data` completes. Raises `RefusedError`."""
@@ -57,7 +57,7 @@ class Dialogue(Protocol):
         """Put a block into the log."""
 
     def refusal(self, why: RefusedError) -> bytes:
-        """What the sender is told when it is refused."""
+        """The answer to a sender that is refused."""
 
     def close(self) -> None:
         """The connection is gone."""
@@ -135,7 +135,7 @@ class Connection:
 
 
 def refusal(text: str) -> bytes:
-    """What a sender is told that sends plain lines and is not let in."""
+    """The answer to a sender of plain lines that is not let in."""
     return f"{REFUSED} {text}\n".encode()
 
 

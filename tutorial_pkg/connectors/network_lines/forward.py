@@ -36,7 +36,7 @@ from tutorial_pkg.connectors.network_lines.sender import (
 )
 
 WINDOW = 8  # blocks under way that are not on disk yet
-TELL_SECONDS = 30.0  # until somebody is told that the receiver does not answer
+TELL_SECONDS = 30.0  # until it is reported that the receiver does not answer
 LOOK_SECONDS = 0.1
 IN_USE_SECONDS = 3.0
 AWAY_SECONDS = (0.2, 5.0)  # between two attempts to connect: they double
@@ -182,8 +182,8 @@ class Exchange:
 
 
 def open_exchange(address: tuple[str, int], name: str, tls: ssl.SSLContext | None) -> Exchange:
-    """A connection. Of a sender that was just killed the receiver may not know yet, so for some
-    seconds this tries again. Raises what `Exchange` does."""
+    """A connection. A receiver may not have noticed yet that a sender was killed: this tries again
+    for some seconds. Raises what `Exchange` does."""
     deadline = time.monotonic() + IN_USE_SECONDS
     while True:
         try:
@@ -218,7 +218,7 @@ def send_named(
     """Send a file's lines that the receiver does not have yet; the number of lines sent.
 
     The receiver knows `name`, and how many bytes of the file it has on disk: after any failure of
-    either side, send again, and each line is there once. One name is for one file; give the next
+    either side, send again, and each line is stored once. One name is for one file; give the next
     file another one. It returns when all is on disk.
 
     Raises what `send_lines` does, and `ValueError` for a file that was replaced or truncated, a

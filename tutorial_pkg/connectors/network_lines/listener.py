@@ -359,7 +359,7 @@ class PortListener(threading.Thread):
         self._confirmation.add([partial(self._answer, connection, block.answer, block.rows)])
 
     def _answer(self, connection: Connection, answer: bytes, rows: int) -> None:
-        """Say that `rows` are on disk; who cannot be told may send them again."""
+        """Say that `rows` are on disk; a sender that cannot be reached may send them again."""
         if connection not in self._connections:
             self.status.unconfirmed += rows
         elif not connection.tell(answer):
@@ -410,7 +410,7 @@ class PortListener(threading.Thread):
         self._resume_accepting()
 
     def _sweep_strangers(self, now: float) -> None:
-        """Those that have not shaken hands in time, and those that have been told to go."""
+        """Those that have not shaken hands in time, and refused ones whose time is over."""
         late = now - HANDSHAKE_SECONDS
         for connection in [each for each in self._connections if each.shaking_hands]:
             if connection.last_line < late and not connection.ended:

@@ -1,4 +1,4 @@
-"""How a receiver does, for Prometheus: the counters of its ports."""
+"""How a receiver is doing, for Prometheus: the counters of its ports."""
 
 from __future__ import annotations
 

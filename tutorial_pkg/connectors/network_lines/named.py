@@ -19,15 +19,15 @@ from tutorial_pkg.core.lines import count_newlines
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
 VERSION = 1
-BLOCK_BYTES = 256 * 1024  # what one frame of a sender holds, when its lines are not longer
+BLOCK_BYTES = 256 * 1024  # what one frame of a sender holds, unless a line is longer
 _NAME = re.compile(r"[\w.:/@ -]{1,200}")
 
 
 class NamedDialogue:
     """One connection of a sender that has a name.
 
-    Raises `RefusedError` for a greeting that is none, a name that is not to be had, and later for
-    blocks that do not keep to what the welcome said.
+    Raises `RefusedError` for an invalid greeting, for a name that this client cannot have, and
+    later for blocks that break the limits in the welcome.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class NamedDialogue:
         self._names.end(self._name)
 
     def _has_header(self) -> bool:
-        """Whether the next block's header is there; blocks have a limit, and so have headers."""
+        """Whether the next block's header has arrived; blocks and headers have size limits."""
         if self._header is None:
             end = self._inbox.find(b"\n", 0, MOST_POSITION_BYTES + 1)
             if end >= 0:

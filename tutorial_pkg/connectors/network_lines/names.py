@@ -55,7 +55,7 @@ class Names:
             self._read(log)
 
     def begin(self, name: str, client: str | None) -> Sender:
-        """A sender comes: what is known of it. Raises `RefusedError`."""
+        """A sender connects: return what is known of it. Raises `RefusedError`."""
         with self._lock:
             self._forget()
             known = self._known.get(name, Sender(client=client))
@@ -96,7 +96,7 @@ class Names:
             self._known.update(moved)
 
     def all_for(self, log: SegmentWriter) -> dict[str, Any]:
-        """What a frame without a name must tell: all positions, if it begins a segment."""
+        """What a frame without a name must contain: all positions, if it begins a segment."""
         if not log.at_segment_start or not self._known:
             return {}
         with self._lock:

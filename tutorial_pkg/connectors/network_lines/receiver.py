@@ -1,4 +1,4 @@
-"""A receiver of its own: it holds the ports and writes the log, and queries come and go.
+"""A receiver of its own: it keeps the ports open and writes the log while queries come and go.
 
 `python -m tutorial_pkg receive var/network-log --port 11000` runs one until SIGTERM or Ctrl-C.
 `durable_log.handover` says what it and the query tell each other.
@@ -18,7 +18,7 @@ from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.handover import Published
 
-PUBLISH_SECONDS = 0.01  # longest wait before queries are told of a line
+PUBLISH_SECONDS = 0.01  # longest time until queries learn of a line
 POLL_SECONDS = 0.05
 OF_QUERIES = {"path", "includeMetadata", "eventTime", "mode"}
 RECEIVER_OPTIONS = [each for each in OPTIONS.declared.values() if each.name not in OF_QUERIES]
@@ -28,8 +28,8 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
     """Receive into the log in `path` until `stopping` is set; `options` as of `network_lines`.
 
     What a connection has sent in whole lines by then is on disk; connections that are open are
-    reset, so their senders know. If systemd started it, systemd is told that it is ready, and
-    that it ends.
+    reset, so their senders know. If systemd started it, it tells systemd when it is ready and when
+    it ends.
 
     Raises `ValueError` for an option, `OSError` for ports that cannot be had and for a disk that
     is full, `LogLockedError` when a query or another receiver writes the log, `LogDamagedError`.

@@ -2,7 +2,7 @@
 
 A frame is `number command length data`, ended by a newline. The sender opens a session, sends
 `syslog` frames, and keeps each message until it is answered; here it is answered when the message
-is on disk. What was not answered it sends again over its next connection, also what is in the log
+is on disk. It resends over its next connection what was not answered, even if that is in the log
 already: RELP is at least once.
 """
 
@@ -26,7 +26,7 @@ _OFFER = b"200 OK\nrelp_version=0\nrelp_software=tutorial_pkg\ncommands=syslog"
 
 
 class RelpDialogue:
-    """One session of a sender. Raises `RefusedError` for what is no RELP."""
+    """One session of a sender. Raises `RefusedError` for anything that is not RELP."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class RelpDialogue:
                     raise RefusedError("relp", f"not RELP: {bytes(self._inbox[:40])!r}")
                 return None
             number, command, start = int(header[1]), header[2], header.end()
-            # Without data the newline stands where else the blank before the data is.
+            # Without data, the newline is where the blank before the data would be.
             end = start if header[4] == b"\n" else start + int(header[3]) + 1
             if end - start <= self._limits.line_bytes + 1:
                 return self._whole(number, command, start, end)

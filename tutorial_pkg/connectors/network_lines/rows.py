@@ -33,7 +33,7 @@ def _values(found: list[tuple[memoryview, dict[str, Any]]]) -> pa.Array:
 
 
 def _values_by(note: dict[str, Any], lines: memoryview) -> pa.Array:
-    """Rows that may hold newlines themselves: their lengths tell where each ends."""
+    """Rows that may contain newlines themselves: their lengths say where each ends."""
     if "lengths" not in note:
         return to_lines(lines)
     ends = [*accumulate(length + 1 for length in note["lengths"])]

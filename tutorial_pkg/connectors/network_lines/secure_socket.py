@@ -1,4 +1,4 @@
-"""A socket that speaks TLS: OpenSSL works in memory, and the socket moves what it makes at once.
+"""A socket that speaks TLS: OpenSSL works in memory, and the socket moves its output in one go.
 
 `ssl.SSLSocket` asks the system twice for each record that comes and once for each that goes, and a
 record has 16 KiB at most. Here one call moves many of them.
@@ -15,10 +15,10 @@ MOVED_BYTES = 128 * 1024  # at once, between the socket and memory
 
 
 class SecureSocket:
-    """Speaks TLS over `plain`, as the server if it is not told the server's name.
+    """Speaks TLS over `plain`; without the server's name it is the server itself.
 
-    As with a plain socket that does not wait, `BlockingIOError` says try again. When the other side
-    is gone without having said that it ends, that is a `ConnectionResetError`.
+    As with a plain socket that does not wait, `BlockingIOError` says try again. If the other side
+    is gone without having said that it ends, `ConnectionResetError` is raised.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class _NoBar:
 
 
 def progress_bar(**shown: Any) -> Any:
-    """In a terminal only, for a cell of a notebook should stay clean; none without `tqdm`."""
+    """Only in a terminal, since a notebook's cell should stay clean; none without `tqdm`."""
     try:
         from tqdm import tqdm  # not by each process that imports a connector
     except ModuleNotFoundError:  # extra `progress`
@@ -71,20 +71,20 @@ def send_lines(
 ) -> int:
     """Send `lines` to `host`:`port`, each ended by a newline, and return their number.
 
-    `rate` is in lines per second, all together; None is as fast as the receiver takes them. With
-    several `connections`, each group of lines goes to one that has sent its last. Returns when
-    the receiver has closed its end, which `network_lines` does as soon as all lines are on disk.
-    Without TLS any program can do that: what reads all lines and closes counts as a receiver.
-    `tls` is for a receiver that speaks it, and best made by `client_tls`. `timeout` is how many
-    seconds to wait for a receiver that takes nothing and says nothing, as one with a full backlog
-    does; None is for ever.
+    `rate` is in lines per second over all connections; None means as fast as the receiver takes
+    them. With several `connections`, each group of lines goes to one that has finished sending its
+    last group. Returns when the receiver has closed its end, which `network_lines` does as soon as
+    all lines are on disk. Without TLS any program can do that: whatever reads all lines and closes
+    counts as a receiver. `tls` is for a receiver that speaks TLS; make it with `client_tls`.
+    `timeout` is how many seconds to wait for a receiver that takes nothing and says nothing, as one
+    with a full backlog does; None is for ever.
 
     Raises `ConnectionRefusedError` if nothing listens there; `ConnectionError` if a connection
-    breaks; `SenderRefusedError`, which is one, if a side does not trust the other's certificate,
-    or if the other side says something that `network_lines` would not; `LinesDroppedError`, which
-    is one, if `network_lines` dropped lines and has the others on disk; `TimeoutError`;
-    `TypeError` for what is no line, and `ValueError` for a line with a newline inside, a bad
-    `rate` or bad `connections`.
+    breaks; its subclass `SenderRefusedError` if a side does not trust the other's certificate, or
+    if the other side says something that `network_lines` would not; `LinesDroppedError`, also a
+    subclass, if `network_lines` dropped lines and has the others on disk; `TimeoutError`;
+    `TypeError` for anything that is not a line, and `ValueError` for a line with a newline inside,
+    a bad `rate` or bad `connections`.
     """
     if isinstance(lines, str | bytes | bytearray):
         raise TypeError(
@@ -147,7 +147,7 @@ def _send_all(
 
 
 class Connections:
-    """Connections that take turns: what is to be sent goes to one that has sent its last.
+    """Connections that take turns: the next data goes to one that has sent its last.
 
     So a connection that the receiver has not accepted yet keeps only its own lines waiting, until
     the others have ended and it gets a slot. `timeout` is as for `send_lines`.

@@ -1,4 +1,4 @@
-"""What a listener tells about itself, in a small file that anyone may read."""
+"""What a listener reports about itself, in a small file that anyone may read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class PortStatus:
     `refused` counts clients that were not let in, by reason: `plain_text`, `certificate`, `name`,
     `handshake` and `timeout` with TLS; `in_use` for a sender whose name another one has; `sender`
     for one that cannot have its name, or does not keep to the protocol; `relp` for one that speaks
-    another. `last_refused` tells of the last one. `unconfirmed` are lines in the log of which the
-    sender could not be told: over RELP they may come again.
+    another. `last_refused` describes the last one. `unconfirmed` are lines in the log that could
+    not be confirmed to the sender: over RELP they may come again.
     """
 
     listening: bool = True
@@ -42,7 +42,7 @@ class PortStatus:
 class NetworkStatus:
     """All ports of one log. Printed, it is a line for each port.
 
-    `process` is the listening process, or None if it is gone; `warnings` tell what was repaired.
+    `process` is the listening process, or None if it is gone; `warnings` say what was repaired.
     """
 
     path: Path

@@ -71,8 +71,8 @@ class TlsFiles:
 class ServerTls:
     """Makes the secure sockets of one port, with the files as they are when a client comes.
 
-    Files that are being renewed may not fit each other for a moment, or be broken: the ones
-    before stay in use then, and `warn` is told.
+    Files that are being renewed may not fit each other for a moment, or be broken: then the ones
+    before stay in use, and `warn` is called.
     """
 
     def __init__(self, files: TlsFiles, warn: Callable[[str], None]) -> None:
@@ -80,7 +80,7 @@ class ServerTls:
         self._stamp, self._context = files.stamp(), files.context()
 
     def wrap(self, client: socket) -> SecureSocket:
-        """`client`, from now on secure; its handshake is still to be done."""
+        """`client`, secure from now on; its handshake is still to come."""
         self._renew()
         return SecureSocket(client, self._context)
 

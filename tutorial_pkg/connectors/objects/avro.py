@@ -108,7 +108,7 @@ def _arrow_type(kind: DataType) -> pa.DataType:
 
 
 def _value(value: Any) -> Any:
-    """A UUID is a text to Spark; all else is what it is."""
+    """A UUID is a text to Spark; everything else keeps its type."""
     if isinstance(value, dict):
         return {name: _value(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -5,8 +5,8 @@ order in which they were found. The tape is noted in a store before an offset na
 and never changes. So a position means the same for ever: to a query that starts again, to two
 drivers of it, and to tasks. However many objects there are, it is one number.
 
-An object has a *length* on the tape: some for its being there at all, and one for each block of
-`BLOCK` bytes. So equal parts of the tape are about equal work, and large objects are cut.
+An object has a *length* on the tape: some for existing at all, and one for each block of `BLOCK`
+bytes. So equal parts of the tape are about equal work, and large objects are cut.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Content:
             listed = self._store.listed(after=after)
             if not listed and after is None:
                 self._store.check_folder()
-            # Looked for behind the listing: what a sink has uploaded by then may not count yet.
+            # Looked for after the listing: what a sink has uploaded by then may not count yet.
             self._marked = self._store.exists(MARK)
             if not self._marked:
                 yield from visible(listed)

@@ -1,8 +1,8 @@
 """A log in a store: numbered records that are never changed, and of which one writer wins.
 
 A store cannot append, and cannot rename. It can refuse to write a name that is taken. So a record
-is an object with its number as its name: `0000000042`. Of two writers of one number the second one
-hears that it is late, and reads what the first one has written. What a number stands for never
+is an object with its number as its name: `0000000042`. If two writers want one number, the second
+one learns that it is late, and reads what the first one has written. What a number stands for never
 changes, so whoever keeps a number keeps everything below it.
 
 Many small objects take long to read, so neighbours are joined: `joined/FROM-TO` has the lines of

@@ -1,7 +1,8 @@
 """Rows into objects: tasks upload them, and one manifest for the batch makes them count.
 
-A row's way: `Upload` (a draft on the task's disk, then an object that nobody counts) → `publish`
-(the manifest, which only one driver can write) → readers. What no manifest names is removed later.
+A row's way: `Upload` (a draft on the task's disk, then an object that does not count yet) →
+`publish` (the manifest, which only one driver can write) → readers. What no manifest names is
+removed later.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Upload:
 
 
 def _folder(name: str, value: Any) -> str:
-    """As other tools have it; the column is in the files, too."""
+    """As in other tools; the column is in the files, too."""
     text = (
         str(value).lower()
         if isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Rows to a file of one of the formats: on the task's disk first, for a store cannot append."""
+"""Rows to a file of one of the formats: on the task's disk first, since a store cannot append."""
 
 from __future__ import annotations
 

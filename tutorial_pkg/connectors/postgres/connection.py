@@ -1,4 +1,4 @@
-"""Connections: made with patience, closed, noticed when they are dead, silent about secrets."""
+"""Connections: made with patience, closed, noticed when dead, and silent about secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
 }
 MOST_MILLIS = 2**31 - 1
-# What the server refuses, or its certificate, is final, but for what says that it passes.
+# A refusal by the server, or of its certificate, is final, except for errors known to pass.
 FINAL = re.compile(r"FATAL:|certificate|does not support SSL|invalid \w+ value")
 LATER = re.compile(r"starting up|shutting down|recovery|too many|remaining connection slots")
 
@@ -78,7 +78,7 @@ def settings(options: OptionValues) -> str:
 
 
 def _parsed(url: str) -> dict[str, Any]:
-    """Its parts; an error that libpq has with it would quote the password."""
+    """Its parts; an error of libpq about it would quote the password."""
     authority = re.match(r"postgres(ql)?://([^/?]*)", url)
     try:
         if authority and authority[2].count("@") > 1:
@@ -99,8 +99,8 @@ def _parsed(url: str) -> dict[str, Any]:
 def connect(options: OptionValues, **more: Any) -> Connection:
     """A new connection, which commits each statement. Waits for a database that is away.
 
-    Raises `ValueError` for what cannot be an address, `ConnectionError` for a refusal and when
-    waiting has come to its end.
+    Raises `ValueError` for what cannot be an address, `ConnectionError` for a refusal and when the
+    time to wait is over.
     """
     address = make_conninfo(conninfo(options), **more)
 

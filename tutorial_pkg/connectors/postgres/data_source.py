@@ -59,9 +59,11 @@ class PostgresDataSource(Format):
     each key at most once, and no null in it, unless the unique index is made with NULLS NOT
     DISTINCT; otherwise it is refused. Columns are found by name; structs and maps become JSON, and
     so do lists for a column of JSON; the database converts, and refuses what does not fit. As with
-    any INSERT it rounds to a column's scale, and cuts what its type has no room for: the time for a
-    `date`, the zone for a `timestamp`, blanks for a `varchar`. Its triggers and rules do their
-    work; where they leave out rows, Spark's log has a warning. The role must be allowed to create
+    any INSERT it rounds to a column's scale or precision (a large LONG in a `double precision`),
+    and cuts what its type has no room for: the time for a `date`, the zone for a `timestamp`,
+    blanks for a `varchar`. Values come to it as text, which also makes the number 20250101 a
+    `date`, 5 an `interval` of seconds, and of BINARY hexadecimal digits in a `text`: cast them
+    first, if that is not meant. The table's triggers and rules do their work; where they leave out rows, Spark's log has a warning. The role must be allowed to create
     tables in the target's schema. A re-created table takes the batches that follow. One that was
     restored from a backup lacks batches that Spark does not repeat: `spark_batches` has the last
     one.

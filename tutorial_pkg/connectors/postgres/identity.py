@@ -1,4 +1,4 @@
-"""Tables and publications that may be made again under their names: their oids tell."""
+"""Tables and publications may be re-created under their names: their oids show it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
 
 
 def _is_another(context: SplitContext, oid: int | None) -> bool:
-    """A task may find a table that was made again since it was planned."""
+    """A task may find a table that was re-created since it was planned."""
     table = context.options.table
     if oid is None or oid == persistent(context.options, lambda each: identified(each, table))[0]:
         return False
@@ -110,10 +110,11 @@ class Look:
     def _end_of_written(self, database: Connection, context: SplitContext) -> int | None:
         """The position behind the newest key, when all who may write a smaller one have ended.
 
-        Who was writing after that key was looked up may have taken a smaller one: it holds the
-        table's lock for writers, from before it took the key until its end. Later ones take larger
-        keys, so a look that runs out of patience is gone on with by the next one, and not begun
-        anew. `CREATE INDEX CONCURRENTLY` waits for writers in the same way; nobody waits for us.
+        A transaction that was writing after that key was looked up may have taken a smaller one: it
+        holds the table's lock for writers, from before it took the key until its end. Later ones
+        take larger keys, so the next look continues one that ran out of patience, and does not
+        begin anew. `CREATE INDEX CONCURRENTLY` waits for writers in the same way; nobody waits for
+        us.
         """
         options = context.options
         if self._waiting is None:
@@ -135,7 +136,7 @@ class Look:
 
 
 def _still_there(writers: set[str], now: set[str]) -> set[str]:
-    """Who was PREPAREd for a commit in two phases has another number since then."""
+    """A transaction that was PREPAREd for a commit in two phases has another number since then."""
     prepared = {each for each in now if each.startswith(PREPARED)}
     return writers & now if writers <= now else writers & now | prepared
 

@@ -1,8 +1,8 @@
 """Messages of `pgoutput`, the decoder that PostgreSQL's own replicas read: bytes to columns.
 
 The formats: "Logical Replication Message Formats" in PostgreSQL's manual, protocol version 1. A
-loop in Python takes longer for a value than the server does to send it; so NumPy takes some
-thousand messages apart at once, column by column.
+loop in Python takes longer for a value than the server does to send it; so NumPy parses some
+thousand messages at once, column by column.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Changes:
     def tuples(self) -> tuple[Numbers, Numbers]:
         """The rows before and after, as `Chunk.values` tells; `ABSENT` where there is none.
 
-        Before is what the table's REPLICA IDENTITY tells: by default only a key that has changed.
+        Before is what the table's REPLICA IDENTITY provides: by default only a key that has
+        changed.
         """
         chunk, columns, is_row = self.chunk, len(self.relation.columns), self.kinds != TRUNCATE
         is_old = is_row & (chunk.numbers("u1", self.at + 5) != NEW)
@@ -112,7 +113,7 @@ class Changes:
 
 
 class Decoder:
-    """Makes changes of messages; remembers what it was told of the table, and the transaction.
+    """Makes changes of messages; remembers what they said of the table, and the transaction.
 
     A change of a table with another oid has `Changes.oids`, and nothing else that is of use.
     """

@@ -216,7 +216,7 @@ _RENAMED = (
 
 
 def _make_notes(connection: Connection, notes: Table) -> None:
-    """Looked for first: to create what is there already takes a right that a role may lack."""
+    """Looked for first: to create what exists already takes a right that a role may lack."""
     if connection.execute("SELECT to_regclass(%s)", [notes.quoted]).fetchone() == (None,):
         make = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})")
         # Another query may make it at this very moment; then it is there.
@@ -228,7 +228,7 @@ def _make_notes(connection: Connection, notes: Table) -> None:
 
 
 def _write_down(connection: Connection, note: Note, context: BatchContext, rows: int) -> bool:
-    """Write down that this batch is done; False if that is written already.
+    """Record that this batch is done; False if that is recorded already.
 
     Two drivers of one query, one of them given up for dead, wait here for each other.
     """
@@ -261,7 +261,7 @@ def _check_repeated(context: BatchContext, rows: int, noted: Any) -> None:
 
 
 def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -> None:
-    """A crash of the server empties them wholly, or leaves them as they were."""
+    """A crash of the server empties them completely, or leaves them as they were."""
     for stage in stages:
         look = sql.SQL("SELECT EXISTS (SELECT FROM {})").format(target.beside(stage.table).sql)
         if connection.execute(look).fetchone() != (True,):
@@ -272,7 +272,7 @@ def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -
 
 
 def _check_nulls(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
-    """To most unique indexes no null is like another: each batch would add one more row."""
+    """To most unique indexes no null equals another: each batch would add one more row."""
     nulls = sorted(set().union(*(stage.nulls for stage in stages)))
     look = """SELECT FROM pg_index WHERE indrelid = %s::regclass AND indisunique AND indisvalid
         AND indpred IS NULL AND to_jsonb(pg_index) ->> 'indnullsnotdistinct' = 'true'

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 def prepare(options: OptionValues) -> int:
-    """Make publication, slot and, if asked, snapshot, unless they are there; the first position."""
+    """Make publication, slot and, if asked, snapshot, unless they exist; the first position."""
     with connect(options) as database:
         if not _exists(database, options):
             _publish(database, options)
@@ -143,7 +143,7 @@ def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
 def published(database: Connection, options: OptionValues) -> int:
     """The oid of the table's place in the publication, of which it must be the only one.
 
-    It is another one when the table or the publication was made again, or the table was taken out
+    It is another one when the table or the publication was re-created, or the table was taken out
     and put in again: rows that were written meanwhile are not in the log's changes.
     """
     look = """SELECT places.oid, prrelid = to_regclass(%s), prrelid::regclass::text,
@@ -190,7 +190,7 @@ def _anew(options: OptionValues) -> str:
 def confirmed(database: Connection, options: OptionValues, start: int | None = None) -> int:
     """The position before which the slot has nothing.
 
-    Raises `ValueError` for a slot that is not ours, and `RuntimeError` if it has no longer what
+    Raises `ValueError` for a slot that is not ours, and `RuntimeError` if it no longer has what
     comes after `start`.
     """
     look = """SELECT (confirmed_flush_lsn - '0/0')::bigint, wal_status = 'lost', CASE

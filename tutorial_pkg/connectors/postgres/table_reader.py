@@ -122,7 +122,7 @@ Range = tuple[str | None, str | None]  # from a key up to, but without, another;
 def ranges(options: OptionValues) -> list[Range]:
     """Keys that cut the rows into equal parts, however the keys are spread: quantiles.
 
-    Of a table only some pages are looked at. Rows with one and the same key stay together. They are
+    Only some pages of a table are looked at. Rows with one and the same key stay together. They are
     planned in the driver, once: if each task did it by itself, two of them might cut a table that
     is being written to in different places.
     """
