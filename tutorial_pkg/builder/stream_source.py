@@ -144,10 +144,10 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         """`restore(state, snapshots)` goes to where the last run ended, after a restart.
 
         `snapshots` is the list of the snapshots of *all* instances, by their index, as JSON gives
-        them back: tuples are lists now, and a dict's keys are texts: 0 is "0". The last run may have had another number of instances, and
-        other options: nobody but you can tell whether the log in `path` is from the same server,
-        table or folder. So keep its name in the snapshot, and raise `ValueError` here for another
-        one.
+        them back: tuples are lists now, and a dict's keys are texts, so 0 is "0". The last run may
+        have had another number of instances, and other options: nobody but you can tell whether the
+        log in `path` is from the same server, table or folder. So keep its name in the snapshot,
+        and raise `ValueError` here for another one.
         """
         return self._set("restore", function, "state", "snapshots")
 

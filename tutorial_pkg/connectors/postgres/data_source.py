@@ -54,7 +54,9 @@ class PostgresDataSource(Format):
     out of the publication and put in again.
 
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
-    publishes them, together with the batch's number in the table `spark_batches`. `mode=upsert`
+    publishes them, together with the batch's number in the table `spark_batches`. A query is known
+    there by the id in its checkpoint, so a query with a copy of the checkpoint must not write to
+    the same table: a batch with the same number and as many rows counts as repeated. `mode=upsert`
     replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch may have
     each key at most once, and no null in it, unless the unique index is made with NULLS NOT
     DISTINCT; otherwise it is refused. Columns are found by name; structs and maps become JSON, and
@@ -63,10 +65,10 @@ class PostgresDataSource(Format):
     and cuts what its type has no room for: the time for a `date`, the zone for a `timestamp`,
     blanks for a `varchar`. Values come to it as text, which also makes the number 20250101 a
     `date`, 5 an `interval` of seconds, and of BINARY hexadecimal digits in a `text`: cast them
-    first, if that is not meant. The table's triggers and rules do their work; where they leave out rows, Spark's log has a warning. The role must be allowed to create
-    tables in the target's schema. A re-created table takes the batches that follow. One that was
-    restored from a backup lacks batches that Spark does not repeat: `spark_batches` has the last
-    one.
+    first, if that is not meant. The table's triggers and rules do their work; where they leave out
+    rows, Spark's log has a warning. The role must be allowed to create tables in the target's
+    schema. A re-created table takes the batches that follow. One that was restored from a backup
+    lacks batches that Spark does not repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace the existing ones. Spark has no `update` for sinks in Python.
