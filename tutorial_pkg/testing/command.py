@@ -113,7 +113,7 @@ def _examined(
     only: Collection[str],
     session: NewSession | None,
 ) -> Report:
-    """What it describes is seen by describing it once, in a folder that is thrown away."""
+    """Describe it once, in a temporary folder, to see whether it is a source or a sink."""
     with tempfile.TemporaryDirectory() as folder:
         described = describe(Path(folder))
         if not isinstance(described, StreamSource | StreamSink):

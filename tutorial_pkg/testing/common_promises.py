@@ -1,4 +1,4 @@
-"""The promises that sources and sinks share, and how others are tried that they share."""
+"""The promises that sources and sinks share, and ways to try them."""
 
 from __future__ import annotations
 

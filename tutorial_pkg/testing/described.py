@@ -1,4 +1,4 @@
-"""What users say about the source or the sink that is to be examined: one small object."""
+"""What users say about the source or sink to examine: one small object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUILDER = "tutorial_pkg.builder"
 
 
 def _nothing() -> None:
-    """Nothing is held, so there is nothing to free."""
+    """Nothing was opened, so there is nothing to free."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Server:
 
     stop: ends it, as hard as in real life. start: starts it again, at the same address and
     with what is on its disk, and returns when it answers. processes: the numbers of its processes,
-    which are held for some seconds to make it slow; without it that is not tried.
+    which the kit pauses for some seconds to make the server slow; without it that is not tried.
     """
 
     stop: Callable[[], object]
@@ -33,14 +33,14 @@ class Server:
 
 
 class _Described:
-    """What can be told of both from what is said about them."""
+    """What follows for both from their descriptions."""
 
     format: str | type[DataSource]
     server: Server | None
 
     @property
     def python(self) -> bool:
-        """Whether its class is known, so that it can be looked into."""
+        """Whether its class is known, so that the kit can look inside."""
         return isinstance(self.format, type)
 
     @property
@@ -51,7 +51,7 @@ class _Described:
 
     @property
     def slow_server(self) -> bool:
-        """Whether its server can be held."""
+        """Whether its server can be paused."""
         return self.server is not None and self.server.processes is not None
 
     def _overrides(self, method: str) -> bool:
@@ -65,9 +65,9 @@ class StreamSource(_Described):
     format: what `spark.readStream.format` takes, or, for a source in Python, its `DataSource`
         class, which is registered, also in the drivers that are killed.
     options: for the query.
-    schema: for formats that want to be told it, as Spark's files do.
+    schema: for formats that need one, as Spark's files do.
     number: an SQL expression over the source's columns that is a row's number. None for a source
-        whose rows carry none: then only what can be told without is tried.
+        whose rows carry none: then only promises that need no number are tried.
     feed: a function that gives the source rows with these numbers, in this order, and returns when
         they are safely there. A number may be smaller than those before. None for a source that
         makes the rows 0, 1, 2 … by itself.
@@ -75,7 +75,7 @@ class StreamSource(_Described):
     feed_halves: a generator that gives the source the row with this number in two halves, with a
         `yield` in between; for sources whose rows can be seen half written.
     feed_split: a function that gives rows with these numbers to the split (a file, a partition of
-        a topic, a table) with this index; one that is not there yet is made, also for no rows.
+        a topic, a table) with this index; a missing one is created, even for no rows.
     row: a function that returns what the row with this number must have: column names and values.
     from_now: whether it begins with what comes after its first query's start, as Kafka's `latest`.
     limit: options under which a batch has at most 10 rows; None if there are none.
@@ -83,7 +83,7 @@ class StreamSource(_Described):
     restarts: whether a query that was stopped can go on; if not, each promise gets a new one.
     not_claimed: names of promises that this source does not make, each with the reason.
     server: what the source talks to, if it can be stopped and started here.
-    close: frees what the functions hold: a socket, a connection.
+    close: closes what the functions have opened: a socket, a connection.
     """
 
     format: str | type[DataSource]
@@ -110,7 +110,7 @@ class StreamSource(_Described):
 
     @property
     def seen(self) -> bool:
-        """Whether it can be told which rows have come, and more can be had to come."""
+        """Whether the kit can see which rows have come, and can make more come."""
         return bool(self.feed and self.number)
 
     @property
@@ -146,15 +146,15 @@ class StreamSink(_Described):
         before the first one. It is called while the query writes, too. With `types` it returns
         rows: the value, then the others, as `collect()` would.
     options: for the query.
-    columns: SQL expressions over the columns, for a sink that wants other ones; all, if empty.
+    columns: SQL expressions over the columns, for a sink that wants other ones; all if empty.
     types: more columns, each with its type, as in `{"at": "TIMESTAMP"}`: of BOOLEAN, INT, LONG,
         DOUBLE, DECIMAL(12,3), STRING, BINARY, DATE, TIMESTAMP.
-    at_least_once: whether it says that a row may be there more than once, after a batch was
-        repeated; then it is examined for missing rows, and not for repeated ones.
+    at_least_once: whether the sink allows a row to be there more than once after a batch was
+        repeated; then it is examined for missing rows, but not for repeated ones.
     restarts: whether a query that was stopped can go on; if not, each promise gets a new one.
     not_claimed: names of promises that this sink does not make, each with the reason.
     server: what the sink talks to, if it can be stopped and started here.
-    close: frees what the functions hold: a connection, a file.
+    close: closes what the functions have opened: a connection, a file.
     """
 
     format: str | type[DataSource]
@@ -170,7 +170,7 @@ class StreamSink(_Described):
 
     @property
     def seen(self) -> bool:
-        """Whether it can be told which rows are there: `read` does."""
+        """Whether the kit can see which rows are there: `read` shows them."""
         return True
 
     @property

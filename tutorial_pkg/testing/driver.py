@@ -19,11 +19,11 @@ from tutorial_pkg.processes.query_process import QueryProcess, end_with_parent, 
 from tutorial_pkg.testing.processes import context_of
 from tutorial_pkg.testing.promise import failure
 
-_SECONDS = 120  # for a Spark to start, on a machine that has much else to do
+_SECONDS = 120  # for Spark to start, on a busy machine
 _SHOWN = 2000
 # It does not live long enough for the JVM's second compiler to pay.
 _JAVA = "-XX:TieredStopAtLevel=1"
-# Those of the examining session's settings that are its own.
+# Settings that belong to the examining session alone.
 _OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
 _CONNECT = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
 _CONNECT_PLUGIN = "SparkConnectPlugin"

@@ -33,7 +33,7 @@ from tutorial_pkg.testing.source_trial import SourceTrial
 from tutorial_pkg.testing.trial import SECONDS
 
 KILL = "killed"  # the promise that needs drivers of its own
-# What hangs once is likely to hang again; it is no use to wait as long each time.
+# What hangs once is likely to hang again; it is no use waiting as long each time.
 IMPATIENT = 15  # seconds
 
 T = TypeVar("T", SourceTrial, SinkTrial)
@@ -42,7 +42,7 @@ T = TypeVar("T", SourceTrial, SinkTrial)
 class Examination(Generic[T]):
     """Tries promises on one life of a source or sink; after a broken one a new life begins.
 
-    A context manager: at its end, and after an interruption, nothing of it is left.
+    A context manager: at its end, even after an interruption, it leaves nothing behind.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Examination(Generic[T]):
         self._unusable = ""
 
     def begin(self, wanted: Sequence[Promise[T]]) -> None:
-        """Check what is described, and start what will be needed later, meanwhile."""
+        """Check what is described, and meanwhile start what will be needed later."""
         claimed = {promise.name for promise in wanted} - self.described().not_claimed.keys()
         if KILL in claimed:
             self.drivers.prepare()
@@ -105,7 +105,7 @@ class Examination(Generic[T]):
         return "" if first == promise.name else first
 
     def _broken(self, promise: Promise[T], again: int = 2) -> Broken | None:
-        """What breaks it; None when it is kept. A machine too slow for Spark is tried again."""
+        """What breaks it; None when it is kept. On a machine too slow for Spark, try again."""
         try:
             promise.try_it(self._life())
         except MachineTooSlow:
@@ -153,7 +153,7 @@ Told = Callable[[Verdict], object]
 
 
 def silent(_: Verdict) -> None:
-    """Who is told nothing meanwhile gets all in the report."""
+    """Without a `told`, all verdicts are in the report."""
 
 
 def source_examination(
@@ -185,11 +185,11 @@ def examine_source(
     """Try the promises of a streaming source: all, those in `only`, or all but those in `without`.
 
     `describe(folder)` returns a `StreamSource`; it is called anew for each trial, with a folder
-    of its own. `spark` is the active session when it is not given. `told` gets each verdict as
-    soon as there is one (`told=print`): all of them take a minute or more. `session` makes a new
-    session in the drivers that are killed, where a plain one with the settings of `spark` will not
-    do; it travels pickled, so name a function of a module. `SOURCE_PROMISES` has the promises,
-    each with its name and sentence, `how` it is tried, and the `remedy`.
+    of its own. `spark` is the active session when it is not given. `told` gets each verdict as soon
+    as it is known (`told=print`): all of them take a minute or more. `session` makes a new session
+    in the drivers that are killed, if a plain one with the settings of `spark` will not do; it
+    travels pickled, so name a function of a module. `SOURCE_PROMISES` has the promises, each with
+    its name and sentence, `how` it is tried, and the `remedy`.
 
     Raises `ValueError` (`Mistake`) without a session, and for a name that no promise has.
     """
@@ -237,7 +237,7 @@ def _examine(
 def chosen(
     promises: Sequence[Promise[T]], without: Collection[str], only: Collection[str]
 ) -> list[Promise[T]]:
-    """Those in `only`, or all, but for those in `without`; `Mistake` for a name of none."""
+    """Those in `only`, or all except those in `without`; `Mistake` for an unknown name."""
     for names, where in ((without, "`without`"), (only, "`only`")):
         if isinstance(names, str):
             raise Mistake(f"{where} takes a list of names, not {names!r}")

@@ -1,4 +1,4 @@
-"""A look into a source in Python: what its reader hands on, before Spark has made it its own."""
+"""A look into a source in Python: what its reader hands on, before Spark converts it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_rows(spark: SparkSession, query: SourceQuery, start: Any, end: Any) ->
 
 def _pieces(spark: SparkSession, made: DataSource, schema: StructType, *of: Any) -> list[Any]:
     """Planned by one reader and read by another one, as Spark does it."""
-    planner = _streamReader(made, schema)  # a simple reader's comes in Spark's wrapping
+    planner = _streamReader(made, schema)  # a simple reader comes in Spark's wrapper
     try:
         planned = planner.partitions(*of)
     finally:

@@ -1,4 +1,4 @@
-"""The processes that Spark has started: what they cost, what they hold open, which of them stay."""
+"""The processes that Spark has started: what they cost, what they keep open, which stay."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class SparkProcesses:
     def end_task_workers(self) -> None:
         """Whatever a task does next, it does in another process.
 
-        Spark looks whether a worker lives before it takes it, so wait until all are gone: to one
-        that is dying it would write, and the task would fail.
+        Spark checks that a worker lives before it takes it, so wait until all are gone: Spark would
+        write to one that is dying, and the task would fail.
         """
         workers = [worker for daemon in self._daemons() for worker in _children(daemon)]
         for worker in workers:
@@ -63,8 +63,8 @@ class SparkProcesses:
     def end_survivors(self, started: set[psutil.Process]) -> list[str]:
         """End what does not end within some seconds, and describe it; Spark's own may go on.
 
-        Its own are the daemons and what they have forked. What a worker has forked is called like
-        them, and is not.
+        Its own are the daemons and what they have forked. What a worker has forked has the same
+        name, but does not count.
         """
         daemons = self._daemons()
         own = {*daemons, *(worker for daemon in daemons for worker in _children(daemon))}
@@ -87,7 +87,7 @@ class SparkProcesses:
         return dict(self._of_each(lambda process: [sum(process.cpu_times()[:2])]))
 
     def ports(self) -> set[str]:
-        """Where somebody listens, but for Spark's own: the JVM, and the daemons of its workers."""
+        """Where somebody listens, except Spark's own: the JVM, and the daemons of its workers."""
         own = {self._java.pid, *(daemon.pid for daemon in self._daemons())}
         return {
             f"port {at.laddr.port} of process {pid}"
@@ -117,7 +117,7 @@ class SparkProcesses:
 
 
 def open_paths(process: psutil.Process) -> list[Path]:
-    """All that it holds open, on Linux also files that were deleted, which psutil leaves out."""
+    """All that it keeps open, on Linux also deleted files, which psutil leaves out."""
     descriptors = Path(f"/proc/{process.pid}/fd")
     if not descriptors.exists():
         return [Path(file.path) for file in process.open_files()]

@@ -15,14 +15,14 @@ HANG = "it hangs"  # what did not happen in time explains what does not happen l
 
 
 class Mistake(ValueError):
-    """What the kit was told, or asked, is wrong: a name, an expression, a value."""
+    """The user's description or request is wrong: a name, an expression, a value."""
 
 
 class Broken(Exception):
     """A promise is broken; the message is what was seen.
 
-    `remedy` says what to do, where that is not what the promise says about itself. `cause` is what
-    fully explains it: an error's text. Of several promises with one cause, the first is reported.
+    `remedy` says what to do, if that differs from the promise's own. `cause` is what fully explains
+    it: an error's text. Of several promises with one cause, the first is reported.
     """
 
     def __init__(self, seen: str, remedy: str = "", cause: str = "") -> None:
@@ -31,7 +31,7 @@ class Broken(Exception):
 
 
 class NothingWorks(Broken):
-    """Not even the first rows come through; so nothing else is worth a trial."""
+    """Not even the first rows come through, so nothing else is worth a trial."""
 
 
 class NotTried(Exception):
@@ -52,7 +52,7 @@ _WORKER_LATE = re.compile("Python worker (failed )?to connect back")
 
 
 def failure(text: str, error: object = "") -> Broken | MachineTooSlow:
-    """What a query's end means, told in `text`; the `error` may tell more, or less."""
+    """What a query's end means, according to `text`; the `error` may say more, or less."""
     if _WORKER_LATE.search(f"{text} {error}"):
         return MachineTooSlow(text)
     return Broken(text, cause=re.sub(r"\d+", "#", text))
@@ -76,9 +76,9 @@ class Promise(Generic[Trial]):
     """One promise of a source or a sink.
 
     `try_it` raises `Broken` when the promise is not kept. `needs` names the fields of the
-    description without which it cannot be tried, as in `"number restarts"`. `remedy` is for whoever
-    writes a class, `built` for whoever gives functions to a builder, where that is something else.
-    An `advice` is not a promise: ignoring it breaks nothing.
+    description without which it cannot be tried, as in `"number restarts"`. `remedy` is for authors
+    of a class, `built` for those who give functions to a builder, if their remedy differs. An
+    `advice` is not a promise: ignoring it breaks nothing.
     """
 
     name: str

@@ -22,7 +22,7 @@ from tutorial_pkg.testing.promise import Mistake
 REREADS = 3
 PART = "_part"  # the column that says which task writes a row
 WRITERS = 3  # tasks; in each batch one of them has nothing to write
-NOW = "now"  # the file at which a task fails that was told to
+NOW = "now"  # the file that makes a task fail
 WORKER_LOST = "Python worker exited unexpectedly"  # as Spark says it
 
 
@@ -91,7 +91,7 @@ class SourceQuery:
     def start(
         self, spark: SparkSession, more: Mapping[str, object] | None = None, drain: bool = False
     ) -> StreamingQuery:
-        """Start it with `more` options; with `drain` it ends when all there is has been read."""
+        """Start it with `more` options; with `drain` it ends when everything has been read."""
         source = spark.readStream.format(format_name(spark, self.format))
         source = source.schema(self.schema) if self.schema else source
         rows = source.options(**as_options(self.options, more)).load()
@@ -242,7 +242,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 
 
 def keys_of_parts(spark: SparkSession, parts: int) -> list[int]:
-    """For each of that many tasks a value of the column `_part` that leads there."""
+    """For each of that many tasks, a value of the column `_part` that leads to it."""
     place = f"CAST(pmod(hash(id), {parts}) AS INT) AS place"
     found = {row.place: row.id for row in spark.range(32 * parts).selectExpr("id", place).collect()}
     return [found[place] for place in range(parts)]

@@ -14,7 +14,7 @@ from tutorial_pkg.testing.promise import check_once
 from tutorial_pkg.testing.queries import Ledger, SourceQuery
 from tutorial_pkg.testing.trial import Trial
 
-# Rows. Odd numbers: what loses the remainder of a division, or a last page, is to be seen.
+# Rows. Odd numbers: losing the remainder of a division, or a last page, then shows.
 PORTION = 23
 MANY = 1_013
 
@@ -73,7 +73,7 @@ class SourceTrial(Trial):
             self.ensure_worked()
 
     def feed(self, count: int = PORTION) -> None:
-        """Give the source its next rows; one that makes its rows itself is waited for."""
+        """Give the source its next rows, or wait for one that makes its rows itself."""
         if self.source.feed:
             self.give(range(self.fed, self.fed + count))
         else:
@@ -98,7 +98,7 @@ class SourceTrial(Trial):
             self.wait(first.exists, self.seconds)
 
     def feed_unread(self, count: int = PORTION) -> None:
-        """Leave rows that no batch has finished, and no query that runs."""
+        """Leave rows that no batch has finished, and no running query."""
         self.begun()
         if self.source.waiting and not self.source.logged:
             self.stop()
@@ -128,7 +128,7 @@ class SourceTrial(Trial):
         self.compare(when)
 
     def read_on(self) -> None:
-        """Let the query read what there is; one that never ends, as much as is waited for."""
+        """Let the query read everything; from an endless source, as much as is awaited."""
         if self.source.feed:
             self.read_all(self.done)
         else:
@@ -144,7 +144,7 @@ class SourceTrial(Trial):
 
     @contextmanager
     def another(self, name: str) -> Iterator[SourceQuery]:
-        """Within it the query under trial is a new one, which has a checkpoint of its own."""
+        """In this block the query under trial is a new one, with a checkpoint of its own."""
         own = self.plan, self.ledger
         checkpoint, ledger = self.folder / f"checkpoint-{name}", self.folder / f"ledger-{name}"
         self.plan = replace(self.plan, checkpoint=checkpoint, ledger=ledger)

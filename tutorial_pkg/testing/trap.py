@@ -25,15 +25,15 @@ _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib",
 
 
 class ToldToRaise(OSError):
-    """An error as a disk or a network has them, raised by the kit."""
+    """An error such as a disk or a network has, raised by the kit."""
 
 
 @dataclass(frozen=True)
 class Trap:
     """Counts the lines that `method` runs, and ends it once before the one that `lay` names.
 
-    A line counts when it runs for the first time in a call, in code that is no library's. Those
-    who set the trap, and those who walk into it, are different processes: `folder` is theirs.
+    A line counts when it runs for the first time in a call, in code outside libraries. Those who
+    set the trap, and those who walk into it, are different processes: `folder` is theirs.
     """
 
     method: str
@@ -70,7 +70,7 @@ class Trap:
 
     @contextmanager
     def watching(self, home: str = "") -> Iterator[None]:
-        """Within it the lines are counted; the one behind the last is the method's end."""
+        """Counts the lines of the block; the one after the last is the method's end."""
         walk = _Walk(self, home)
         before = sys.gettrace()
         sys.settrace(walk.enter)
@@ -94,7 +94,7 @@ class Trap:
         (self.folder / f"set.{line}.{how}").touch()
 
     def sprung(self) -> str:
-        """The line that it ended before, as `file.py:57`; empty as long as it has not."""
+        """The line before which it ended, as `file.py:57`; empty as long as it has not."""
         note = self.folder / "sprung"
         return note.read_text() if note.exists() else ""
 
@@ -122,7 +122,7 @@ class _Walk:
 
     def _end(self, told: Path, how: str, file: str, line: int) -> None:
         try:
-            told.unlink()  # of several tasks, one gets it
+            told.unlink()  # only one of several tasks gets it
         except FileNotFoundError:
             return
         (self._trap.folder / "sprung").write_text(f"{Path(file).name}:{line}" if line else file)
