@@ -61,11 +61,12 @@ Some promises need a look inside, and are tried only on classes in Python: which
 on, and what becomes of an error or a crash at any line of `read` or `commit`. The kit runs on one
 machine, because it kills drivers and looks at processes, and in a session in which no other query
 runs. What it does not examine: in which order the rows of a split come (only that the order is the
-same when a batch is read again), and what becomes of an offset beyond what the source has, as after
-a server was restored. What it cannot know: what a power failure takes that `kill -9` does not, what
-a second attempt of a task does beside the first one (a local Spark has no speculation), what a
-driver that was given up for dead still does next to the new one, what happens under loads that it
-does not make, and whether a promise that held in these trials holds in the next one.
+same when a batch is read again), rows that are equal (each row of a trial has another number), and
+what becomes of an offset beyond what the source has, as after a server was restored. What it cannot
+know: what a power failure takes that `kill -9` does not, what a second attempt of a task does
+beside the first one (a local Spark has no speculation), what a driver that was given up for dead
+still does next to the new one, what happens under loads that it does not make, and whether a
+promise that held in these trials holds in the next one.
 """
 
 from tutorial_pkg.testing.described import LIMIT, Server, StreamSink, StreamSource

@@ -15,8 +15,9 @@ class KafkaDataSource(Format):
     """Topics of Kafka, and of whatever speaks its protocol, as a source and as a sink.
 
     Options, schema and columns are those of Spark's own format `kafka`, so code moves from one to
-    the other by changing the format's name. This one is Python: no jar on the cluster, only
-    `pip install 'tutorial_pkg[kafka]'`.
+    the other by changing the format's name. (A query needs a new checkpoint then: neither reads
+    the other's.) This one is Python: no jar on the cluster, only `pip install
+    'tutorial_pkg[kafka]'`.
 
     Reading, with `spark.readStream` or `spark.read`:
 
