@@ -8,10 +8,12 @@ from __future__ import annotations
 import pickle
 import subprocess
 import time
+import unicodedata
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +25,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.types import Row, StructType
+
+from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
 
 DOWN, AWAY, RESTARTED, SLOW = ".down", ".away", ".restarted", ".slow"  # a server, in files
 MEETING_SECONDS = 10
@@ -161,6 +165,46 @@ class after_empty(Files):
             return found
 
 
+class ArrowWriter(Writer, DataSourceStreamArrowWriter):
+    """Gets record batches."""
+
+    def taken(self, iterator: Iterator[Any]) -> Rows:
+        return [
+            tuple(map(self.kept, row.values())) for each in iterator for row in each.to_pylist()
+        ]
+
+
+class first_record_batch(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(ArrowWriter):
+        """Takes the record batch that comes for all there is."""
+
+        def taken(self, iterator: Iterator[Any]) -> Rows:
+            return super().taken(islice(iterator, 1))
+
+
+class no_empty_bytes(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Asks whether there is something."""
+
+        def kept(self, value: Any) -> Any:
+            return super().kept(value) if value or not isinstance(value, bytes) else None
+
+
+class until_2038(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Counts seconds in 32 bits."""
+
+        def kept(self, value: Any) -> Any:
+            late = isinstance(value, datetime) and value.year > 2037
+            return super().kept(value - timedelta(0, 2**32) if late else value)
+
+
 class floats(Files):
     breaks = "every_row_once"
 
@@ -234,6 +278,36 @@ class awkward_text(Files):
 
         def changed(self, text: str | None) -> str | None:
             return text and text.replace("\n", " ")
+
+
+class short_texts(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Changing):
+        """Has two bytes for a text's length."""
+
+        def changed(self, text: str | None) -> str | None:
+            return text and text[:65_535]
+
+
+class composed(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Changing):
+        """Writes a letter and its accent as one character."""
+
+        def changed(self, text: str | None) -> str | None:
+            return text and unicodedata.normalize("NFC", text)
+
+
+class no_blanks(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Changing):
+        """A column of fixed length is filled up with blanks, so those at the end must go."""
+
+        def changed(self, text: str | None) -> str | None:
+            return text and text.rstrip(" ")
 
 
 class nulls(Files):
@@ -365,6 +439,28 @@ class other_writers(Files):
 
         def rows_of(self, messages: Sequence[Any]) -> Rows:
             return super().rows_of(messages[:4])
+
+
+class stale(Files):
+    breaks = "other_writers"
+
+    class stream_writer(Writer):
+        """A task's file has the name of the task, and a commit takes all files of its batch."""
+
+        def write(self, iterator: Iterator[Row]) -> Staged:
+            task = TaskContext.get()
+            batch = task.getLocalProperty("streaming.sql.batchId")
+            staged = super().write(iterator)
+            name = f".{staged.query}-{batch}-{task.partitionId()}.staged"
+            return Staged(staged.query, staged.file.replace(self.path / name))
+
+        def commit(self, messages: Sequence[Any], batchId: int) -> None:
+            query = messages[0].query
+            files = sorted(self.path.glob(f".{query}-{batchId}-*.staged"))
+            super().commit([Staged(query, file) for file in files] or messages, batchId)
+
+        def abort(self, messages: Sequence[Any], batchId: int) -> None:
+            """The next attempt has the same names."""
 
 
 class complete_mode(Files):

@@ -202,6 +202,17 @@ class values(Numbers):
                 yield number, at, text[:10]
 
 
+class some_values(Numbers):
+    breaks = "values"
+
+    class stream_reader(Reader):
+        """Has another text for some rows."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for number, at, text in super().read(partition):
+                yield number, at, text if number % 500 != 250 else text.upper()
+
+
 class from_the_first_row(Numbers):
     class stream_reader(Reader):
         """Begins with what comes next, without a word."""
@@ -498,6 +509,16 @@ class limited_available_now(Numbers):
             if self.until and self.rows:
                 self.until = end["next"]
             return end
+
+
+class endless(Numbers):
+    breaks = "limited_available_now"
+
+    class stream_reader(Reader):
+        """Goes on as long as something comes."""
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            """What is there now is not noted."""
 
 
 class batch_read(Numbers):

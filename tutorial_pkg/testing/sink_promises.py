@@ -25,10 +25,14 @@ from tutorial_pkg.testing.common_promises import (
 )
 from tutorial_pkg.testing.driver import Driver
 from tutorial_pkg.testing.promise import Broken, NothingWorks, Promise, check_once, promise
-from tutorial_pkg.testing.queries import NOW, forget_last_commit
+from tutorial_pkg.testing.queries import NOW, WRITERS, forget_last_commit
 from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, Row, SinkTrial
 
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
+# Blanks at both ends, letters that have another form, and more than two bytes can count.
+MORE_TEXTS = ("  blanks  ", "\ttabs\t", "e\u0301 \uff21 \u0130 STRASSE Straße", "x" * 70_001)
+# Spark hands over so many rows at once: some tasks get them in several record batches.
+BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 101)
 CRASHES = 6  # lines of `commit` before which its process ends
 ERRORS = 5  # and before which an error is raised
 BESIDE = 30  # batches, at most, beside another query
@@ -42,16 +46,19 @@ BESIDE = 30  # batches, at most, beside another query
     "or not the one before has rows.",
 )
 def every_row_once(trial: SinkTrial) -> None:
-    """Small batches, some of 1,013 rows, and one after a restart; one task of three has no row."""
-    try:
-        trial.works()
-    except Broken as broken:
-        raise NothingWorks(str(broken), broken.remedy, broken.cause) from broken
-    for count in (MANY, MANY, BATCH, MANY):
-        trial.add(count)
-    trial.arrive("while the query ran")
+    """Small batches, some of 1,013 rows, and one after a restart; one task of three has no row.
+
+    Record batches have 101 rows at most.
+    """
+    with trial.setting(*BUNDLE):
+        try:
+            trial.works()
+        except Broken as broken:
+            raise NothingWorks(str(broken), broken.remedy, broken.cause) from broken
+        for count in (MANY, MANY, BATCH, MANY):
+            trial.add(count)
+        trial.arrive("while the query ran")
     if trial.sink.restarts:
-        trial.stop()
         trial.works(when="after a restart")
 
 
@@ -114,9 +121,10 @@ def empty_batch(trial: SinkTrial) -> None:
     "Escape what separates rows and columns in your format, and write UTF-8 whatever the locale.",
 )
 def awkward_text(trial: SinkTrial) -> None:
-    """Rows with everything in them that formats stumble over, and with 10,000 characters."""
+    """Rows with everything in them that formats stumble over, and with up to 70,001 characters."""
     trial.run()
     trial.add(4, AWKWARD)
+    trial.write(MORE_TEXTS)
     trial.arrive("with awkward text")
 
 
@@ -230,8 +238,11 @@ class Before:
 
 
 @contextlib.contextmanager
-def _failing(trial: SinkTrial) -> Iterator[Before]:
-    """Within it a batch has failed, and what was there before is told; it is repeated then."""
+def _failing(trial: SinkTrial, writers: int = WRITERS) -> Iterator[Before]:
+    """Within it a batch has failed, and what was there before is told.
+
+    It is repeated then, by so many tasks.
+    """
     trial.works()
     trial.stop()
     told = trial.plan.fails = trial.folder / "fails"
@@ -244,7 +255,7 @@ def _failing(trial: SinkTrial) -> Iterator[Before]:
     trial.failed()
     yield before
     shutil.rmtree(told)
-    trial.run()
+    trial.run(writers)
     trial.read_all(trial.done)
     trial.stop()
     trial.plan.fails = None
@@ -295,9 +306,12 @@ def two_queries(trial: SinkTrial) -> None:
     needs="restarts",
 )
 def other_writers(trial: SinkTrial) -> None:
-    """The query is restarted with five tasks that write, then with one."""
+    """The query is restarted with five tasks that write, then with one; a batch that fails, too."""
     for writers in (5, 1):
         trial.works(when=f"with {writers} tasks that write", writers=writers)
+    with _failing(trial, 1):
+        """Some of its tasks were done, and will not be repeated under their numbers."""
+    trial.compare("after one task has repeated what three had begun")
 
 
 @promise(

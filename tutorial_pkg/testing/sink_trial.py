@@ -36,12 +36,14 @@ SAMPLES: dict[str, Callable[[int], object]] = {
     "BOOLEAN": lambda number: number % 3 == 0,
     "INT": lambda number: (-1) ** number * (2**31 - 1 - number),
     "LONG": lambda number: (-1) ** number * (2**63 - 1 - number),
-    "DOUBLE": lambda number: number / 7,
+    "DOUBLE": lambda number: {5: 5e-324, 6: 1.7976931348623157e308}.get(number % 50, number / 7),
     "DECIMAL(12,3)": lambda number: Decimal(999_999_999_999 - number).scaleb(-3),
     "STRING": lambda number: f"{number} é 😀",
-    "BINARY": lambda number: bytes([0, number % 256, 255]),
+    "BINARY": lambda number: bytes([0, number % 256, 255]) if number % 5 else b"",
     "DATE": lambda number: date(1969, 12, 1) + timedelta(number),
-    "TIMESTAMP": lambda number: datetime(1969, 12, 1, 1, 2, 3, 4005, UTC) + timedelta(0, number),
+    "TIMESTAMP": lambda number: (
+        datetime(1969, 12, 1, 1, 2, 3, 4005, UTC) + timedelta(27_000 * (number % 2), number)
+    ),
 }
 
 

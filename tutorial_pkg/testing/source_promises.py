@@ -144,10 +144,10 @@ def rows_fit_schema(trial: SourceTrial) -> None:
     needs="number row feed",
 )
 def values(trial: SourceTrial) -> None:
-    """Rows are fed, and every value that comes is compared with what `row` says."""
+    """1,013 rows are fed, and every value that comes is compared with what `row` says."""
     trial.look_inside()
     trial.plan.keeps = True
-    trial.works()
+    trial.works(MANY)
     trial.plan.keeps = False
     assert trial.source.row
     for number, came in trial.plan.kept:
@@ -460,12 +460,20 @@ def available_now(trial: SourceTrial) -> None:
     "that is the end.",
 )
 def limited_available_now(trial: SourceTrial) -> None:
-    """Rows for several batches of 10 wait unread, for a query with this trigger and the limit."""
+    """Rows for several batches of 10 wait unread, for a query with this trigger and the limit.
+
+    Where they can be fed without another query, 10 more come after each of its batches.
+    """
     if trial.source.python and not HAS_LIMITS:
         raise NotTried("before Spark 4.2 a source in Python does not learn of this trigger")
     trial.feed_unread(3 * LIMIT + 3)
-    trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True))
-    trial.compare("after availableNow with a limit")
+    unread = trial.fed
+    more = partial(trial.feed, LIMIT) if trial.source.waiting else None
+    trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True), more)
+    rows = [number for number in trial.ledger.rows() if number < unread]
+    check_once(range(unread), rows, "after availableNow with a limit")
+    trial.run()
+    trial.arrive("after rows had come while availableNow ran")
 
 
 @promise(

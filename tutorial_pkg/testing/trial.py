@@ -38,6 +38,7 @@ from tutorial_pkg.testing.trap import Trap
 
 SECONDS = 120  # until something that must happen counts as not happening
 RESTLESS = 20  # batches that begin though all rows are there
+ENDLESS = 60  # batches of availableNow, where fewer rows wait, and some more come after each
 QUIET = 2.0  # when Spark has nothing to do for this long, what has not come will not come
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 HELD = 3.0  # seconds that a slow server does not answer
@@ -192,15 +193,34 @@ class Trial:
             time.sleep(0.02)
         self.raise_failure()
 
-    def drain(self, start: Callable[[], StreamingQuery]) -> None:
-        """Start a query with the trigger `availableNow`, and wait for its end."""
+    def drain(
+        self, start: Callable[[], StreamingQuery], more: Callable[[], object] | None = None
+    ) -> None:
+        """Start a query with the trigger `availableNow`, and wait for its end.
+
+        If there is `more` to come, some comes after each batch, as with a source that never rests.
+        """
         query = self._begin(start)
         with contextlib.suppress(StreamingQueryException):
+            if more:
+                self._let_come(query, more)
             if not query.awaitTermination(self.seconds):
                 raise hanging(f"with availableNow the query had not ended after {self.seconds} s")
         if query.exception():
             self.raise_failure()
         self.stop()
+
+    def _let_come(self, query: StreamingQuery, more: Callable[[], object]) -> None:
+        """Raise `Broken` when a query with `availableNow` goes on as long as something comes."""
+        batches = set[int]()
+        deadline = time.monotonic() + self.seconds
+        while query.isActive and time.monotonic() < deadline:
+            if len(batches) > ENDLESS:
+                raise Broken(f"while rows came, it had not ended after {ENDLESS} batches")
+            if (batch := self._last_batch()) not in batches:
+                batches.add(batch)
+                more()
+            time.sleep(0.02)
 
     def failed(self) -> None:
         """Wait for the query to fail, as it was told to."""
