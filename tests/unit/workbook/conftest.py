@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.unit.processes.conftest import scratch
 from tutorial_pkg.processes.services import Postgres
@@ -15,3 +16,9 @@ def uri() -> Iterator[str]:
     """Where an empty PostgreSQL listens."""
     with scratch() as folder, Postgres(folder / "data") as server:
         yield server.uri
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks try more where a session is active, as other tests of the process may have one."""
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)

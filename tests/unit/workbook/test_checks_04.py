@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.unit.workbook.answers import changed, look, tried
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
@@ -128,9 +127,8 @@ def test_04_2(tmp_path: Path, log: tuple[int, ...], expected: str) -> None:
     look(check_04_2(log_with(tmp_path, *log)), expected)
 
 
-def test_04_2_with_a_query_that_runs_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a session nobody can tell, so its lock counts; other tests may have started one."""
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+def test_04_2_with_a_query_that_runs_on(tmp_path: Path) -> None:
+    """Without a session nobody can tell, so its lock counts."""
     log_with(tmp_path, 2, 1, 5, 100)
     status_file(tmp_path).write({11000: PortStatus(lines=2, dropped={"too_long": 1})}, [])
     lock = WriterLock(tmp_path)
