@@ -31,7 +31,7 @@ from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, Row, SinkTria
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 # Blanks at both ends, letters that have another form, and more than two bytes can count.
 MORE_TEXTS = ("  blanks  ", "\ttabs\t", "e\u0301 \uff21 \u0130 STRASSE Straße", "x" * 70_001)
-# Spark hands over so many rows at once: some tasks get them in several record batches.
+# How many rows Spark hands over at once: some tasks get several record batches.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 101)
 CRASHES = 6  # lines of `commit` before which its process ends
 ERRORS = 5  # and before which an error is raised
@@ -169,7 +169,7 @@ def equal_rows(trial: SinkTrial) -> None:
     needs="python types",
 )
 def any_zone(trial: SinkTrial) -> None:
-    """Processes that believe to be in Nepal write some rows; every column is compared."""
+    """Processes that believe they are in Nepal write some rows; every column is compared."""
     trial.look_inside()
     with trial.far_zone():
         trial.works(when="in another time zone")
@@ -241,7 +241,7 @@ class Before:
 def _failing(trial: SinkTrial, writers: int = WRITERS) -> Iterator[Before]:
     """Within it a batch has failed, and what was there before is told.
 
-    It is repeated then, by so many tasks.
+    Then it is repeated, by this many tasks.
     """
     trial.works()
     trial.stop()

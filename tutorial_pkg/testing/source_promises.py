@@ -164,7 +164,7 @@ def values(trial: SourceTrial) -> None:
     needs="restarts python",
 )
 def any_zone(trial: SourceTrial) -> None:
-    """The last batch is repeated by processes that believe to be in Nepal; values are compared."""
+    """Processes that believe they are in Nepal repeat the last batch; its values are compared."""
     trial.look_inside()
     trial.works()
     trial.stop()
