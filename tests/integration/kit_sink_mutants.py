@@ -442,7 +442,7 @@ class other_writers(Files):
 
 
 class stale(Files):
-    breaks = "other_writers"
+    breaks = "failed_batch"
 
     class stream_writer(Writer):
         """A task's file has the name of the task, and a commit takes all files of its batch."""
