@@ -331,7 +331,10 @@ def _is_in_use(log: Path) -> bool:
 
 
 def _modified(file: Path) -> float:
-    return file.stat().st_mtime if file.exists() else 0.0
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:  # another start has removed it
+        return 0.0
 
 
 def _greet(spark: SparkSession, log: Path | None) -> None:
