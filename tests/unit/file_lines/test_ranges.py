@@ -13,6 +13,7 @@ import tutorial_pkg
 from tests.unit.file_lines.driving import Tailing, append, numbers, read_all, rows
 from tutorial_pkg.connectors.file_lines import line_file, ranges
 from tutorial_pkg.connectors.file_lines.data_source import FileLinesDataSource
+from tutorial_pkg.connectors.file_lines.line_file import LineFile
 
 TOO_LONG = r" has no newline within 1048576 bytes from byte \d+; raise option `maxLineBytes`"
 
@@ -99,6 +100,25 @@ def test_a_long_half_line_is_waited_for_and_fails_when_it_ends(tmp_path, caplog)
     tailing.plan()
     with pytest.raises(ValueError, match=TOO_LONG):
         tailing.replay()
+
+
+@pytest.mark.parametrize("whole", [0, 1, 1023, 1024, 1025, 65_536, 66_000, 140_000])
+@pytest.mark.parametrize("half", [0, 1, 1024, 65_535, 65_536, 100_000])
+def test_the_check_of_an_end_is_that_of_the_bytes_before_it(tmp_path, whole, half):
+    file = tmp_path / "app.log"
+    file.write_bytes(random.Random(whole).randbytes(whole)[:-1] + b"\n" + b"." * half)
+    with LineFile(str(file), 1 << 20) as opened:
+        end = opened.last_line_end(0, opened.size)
+        assert opened.check_of_end(end) == opened.check_before(end)
+        assert opened.check_of_end(0) == opened.check_before(0)
+
+
+def test_a_short_file_is_read_once_to_be_known(tmp_path):
+    append(tmp_path / "app.log", [1, 2])
+    with LineFile(str(tmp_path / "app.log"), 1 << 20) as file:
+        expected = file.check_before(file.size)
+        end = file.last_line_end(0, file.size)
+    assert file.check_of_end(end) == expected  # though it is closed
 
 
 def test_readers_travel_by_value(tmp_path):

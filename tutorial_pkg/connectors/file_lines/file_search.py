@@ -40,8 +40,8 @@ class FoundFile(NamedTuple):
 
     def packed(self) -> bytes:
         """All but the path, in a third of the memory: it is kept of very many files."""
-        numbers = self.size, self.modified, self.changed, self.matches
-        return struct.pack(_NUMBERS, *numbers) + self.id.encode()
+        numbers = struct.pack(_NUMBERS, self.size, self.modified, self.changed, self.matches)
+        return numbers + self.id.encode()
 
 
 def unpacked(path: str, data: bytes) -> FoundFile:
@@ -50,6 +50,10 @@ def unpacked(path: str, data: bytes) -> FoundFile:
 
 def packed_id(data: bytes) -> str:
     return data[_NUMBERS_END:].decode()
+
+
+def packed_matches(data: bytes) -> bool:
+    return bool(data[_NUMBERS_END - 1])
 
 
 def local_path(text: str) -> str:
@@ -109,8 +113,8 @@ def found_file(path: str, matches: bool) -> FoundFile | None:
         return None
     if matches:
         _check_content(path)
-    times = (status.st_mtime_ns, status.st_ctime_ns)
-    return FoundFile(path, file_id(status), status.st_size, *times, matches)
+    modified, changed = status.st_mtime_ns, status.st_ctime_ns
+    return FoundFile(path, file_id(status), status.st_size, modified, changed, matches)
 
 
 def directories_of(path: Path) -> list[Path]:

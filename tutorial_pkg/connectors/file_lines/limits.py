@@ -47,7 +47,7 @@ def _share(begin: TrackedFile, whole: TrackedFile, limits: Limits, most: int) ->
     if 0 in (limits.rows, limits.size):
         return Taken(begin)
     try:
-        with open_found(whole, most) as file:
+        with open_found(whole.path, whole.id, most) as file:
             end, rows = _cut(file, begin.next, whole.next, limits)
             check = file.check_before(end)
             if check and file.holds(whole.next, whole.check, whole.head):

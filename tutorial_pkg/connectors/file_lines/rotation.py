@@ -70,41 +70,33 @@ def moved_on(
 
     Raises `NotSettledError` if that changes meanwhile.
     """
-    with open_found(found, most) as file:
+    with open_found(found.path, found.id, most) as file:
         if not file.holds(tracked.next, tracked.check, tracked.head):
             return None
         end = end_of_lines(file, tracked.next)
         if end == tracked.next and tracked.head:
             return tracked._replace(path=found.path, id=found.id)
-        moved = _tracked_to(end, file)
+        moved = tracked_to(end, file)
         if not file.holds(tracked.next, tracked.check, tracked.head):
             raise NotSettledError
     return moved
 
 
-def begun(found: FoundFile, end_of_lines: Callable[[LineFile, int], int], most: int) -> TrackedFile:
-    """A new file at the end of its whole lines.
-
-    Raises `NotSettledError` if that changes meanwhile.
-    """
-    with open_found(found, most) as file:
-        return _tracked_to(end_of_lines(file, 0), file)
-
-
-def _tracked_to(end: int, file: LineFile) -> TrackedFile:
-    check = file.check_before(end)
+def tracked_to(end: int, file: LineFile) -> TrackedFile:
+    """A file at an end that was just found. Raises `NotSettledError` if it is shorter by now."""
+    check = file.check_of_end(end)
     if check is None:
         raise NotSettledError
     return TrackedFile(file.path, file.id, end, check, file.head())
 
 
-def open_found(found: FoundFile | TrackedFile, most: int) -> LineFile:
+def open_found(path: str, id_: str, most: int) -> LineFile:
     """The file itself, and no other that got its name. Raises `NotSettledError` for another."""
     try:
-        file = LineFile(found.path, most)
+        file = LineFile(path, most)
     except FileNotFoundError:
         raise NotSettledError from None
-    if file.id == found.id:
+    if file.id == id_:
         return file
     file.close()
     raise NotSettledError

@@ -14,9 +14,10 @@ from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
 from tutorial_pkg.connectors.file_lines.rotation import (
     LISTINGS,
     NotSettledError,
-    begun,
     candidates,
     moved_on,
+    open_found,
+    tracked_to,
     warn_of_loss,
 )
 from tutorial_pkg.connectors.file_lines.watch import Ids, Watch
@@ -156,8 +157,10 @@ class Tail:
         return moved_on(tracked, found, self._end_of_lines, self._options.maxLineBytes)
 
     def _end_of_lines(self, file: LineFile, start: int) -> int:
-        size = file.size if self._until is None else self._until.get(file.id, start)
-        return self._long_lines.end(file, start, max(start, min(file.size, size)))
+        stop = file.size
+        if self._until is not None:
+            stop = min(stop, self._until.get(file.id, start))
+        return self._long_lines.end(file, start, max(start, stop))
 
     def _set(self, number: int, moved: TrackedFile | None) -> None:
         old = self._now(number)
@@ -188,12 +191,13 @@ class Tail:
         self._seen += len(new)
 
     def _begun(self, id_: str) -> TrackedFile | None:
-        found = self._watch.find(id_)
         too_late = self._until is not None and id_ not in self._until
-        if too_late or not found or not found.matches or id_ in self._number_of:
+        path = self._watch.match(id_)
+        if too_late or not path or id_ in self._number_of:
             return None
         try:
-            return begun(found, self._end_of_lines, self._options.maxLineBytes)
+            with open_found(path, id_, self._options.maxLineBytes) as file:
+                return tracked_to(self._end_of_lines(file, 0), file)
         except NotSettledError:
             self._again.add(id_)
             return None

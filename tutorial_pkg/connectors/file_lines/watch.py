@@ -24,6 +24,7 @@ from tutorial_pkg.connectors.file_lines.file_search import (
     name_matcher,
     names_in,
     packed_id,
+    packed_matches,
     unpacked,
 )
 from tutorial_pkg.connectors.file_lines.hints import Hints
@@ -99,6 +100,15 @@ class Watch:
         if len(paths) == 1:
             return self.at(paths[0])
         return max(filter(None, map(self.at, paths)), key=_rank, default=None)
+
+    def match(self, id_: str) -> str | None:
+        """The path of the file with an id, if it matches."""
+        paths = self._paths.get(id_, "")
+        if "\0" in paths:
+            found = self.find(id_)
+            return found.path if found and found.matches else None
+        data = self._files.get(_place_of(paths), {}).get(paths)
+        return paths if data and packed_matches(data) else None
 
     def at(self, path: str) -> FoundFile | None:
         data = self._files.get(_place_of(path), {}).get(path)
