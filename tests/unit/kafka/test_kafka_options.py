@@ -35,7 +35,13 @@ def values(**options: str) -> OptionValues:
         ),
         ({"subscribe": "a", "assign": '{"a": [0]}'}, "got assign and subscribe"),
         ({"subscribe": "a,,b"}, "option `subscribe` must be names with commas between them, got"),
-        ({"subscribePattern": "("}, "`subscribePattern` must be a regular expression, got '('"),
+        (
+            {"subscribePattern": "("},
+            "`subscribePattern` must be a regular expression of Python, wi",
+        ),
+        ({"subscribePattern": "p[a-z&&[^b]]"}, "`subscribePattern` must be a regular expression"),
+        ({"subscribePattern": "p[a-d[m-p]]"}, "without a set inside a set, got 'p[a-d[m-p]]'"),
+        ({"subscribePattern": r"p[\]a-c&&b]"}, "without a set inside a set, got"),
         ({"assign": '{"a": 0}'}, """must be JSON such as `{"orders": [0, 1]}`, got '{"a"""),
         ({"assign": "a"}, "`assign` must be JSON such as"),
         ({"assign": '{"a": [0], "a": [1]}'}, "`assign` must be JSON such as"),
@@ -117,6 +123,11 @@ def test_a_pattern_does_not_mean_kafka_s_own_topics() -> None:
     assert Topics(values_of(subscribePattern=".*"))._wanted(there) == {"_a": [0], "b": [0, 1]}
     own = Topics(values_of(subscribe="__consumer_offsets"))
     assert own._wanted(there) == {"__consumer_offsets": [0]}
+
+
+@pytest.mark.parametrize("text", ["a[b]c[d]", r"a\[[b]", "a&&[b]", "a[b&]", r"[a\[&\&]"])
+def test_a_pattern_that_is_the_same_for_java_is_taken(text: str) -> None:
+    assert values_of(subscribePattern=text).subscribePattern == text
 
 
 def values_of(**options: str) -> OptionValues:

@@ -27,9 +27,14 @@ Numbers = dict[str, list[int]]  # by topic, its partitions
 Places = int | dict[str, dict[int, int]]  # for all partitions, or by topic and partition
 
 
-@accepts("a regular expression")
+@accepts("a regular expression of Python, without a set inside a set")
 def pattern(text: str) -> str:
-    """A parser for a regular expression that all of a topic's name must match."""
+    """A parser for a regular expression that all of a topic's name must match.
+
+    Java's `[a-d[m-p]]` and `[a-z&&[^b]]` Python would read as something else, without an error.
+    """
+    if re.search(r"\[[^\]]*(\[|&&)", re.sub(r"\\.", "", text)):
+        raise ValueError
     try:
         re.compile(not_empty(text))
     except re.error:
