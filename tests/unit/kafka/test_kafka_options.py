@@ -6,15 +6,18 @@ import logging
 import re
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from pyspark.sql.types import StructType
 
 from tutorial_pkg import KafkaDataSource
-from tutorial_pkg.builder import Options, OptionValues, SplitContext
+from tutorial_pkg.builder import Options, OptionValues, SinkContext, SplitContext
 from tutorial_pkg.connectors.kafka.client import Brokers
+from tutorial_pkg.connectors.kafka.options import WRITE
 from tutorial_pkg.connectors.kafka.partitions import Partition, Range
 from tutorial_pkg.connectors.kafka.records import _OURS, Records
+from tutorial_pkg.connectors.kafka.sink import Sender
 from tutorial_pkg.connectors.kafka.source import READ, latest, splits
 from tutorial_pkg.connectors.kafka.topics import Topics
 
@@ -343,3 +346,42 @@ def test_records_that_the_client_cannot_read_end_the_query(
     heard = [Event(3), Event(4, error), Event(9)]
     with pytest.raises(RuntimeError, match="partition `a-0` from offset 4 cannot be read: broken"):
         read(monkeypatch, Played(heard), "false")
+
+
+# ---- Writing -------------------------------------------------------------------------------------
+
+
+class Full:
+    """A producer in whose queue there is room for `places` records; each `poll` sends them all."""
+
+    def __init__(self, places: int) -> None:
+        self.places, self.sent, self._held = places, list[str](), list[str]()
+
+    def produce(self, topic: str, value: str, *_: Any, **__: Any) -> None:
+        if len(self._held) >= self.places:
+            raise BufferError
+        self._held.append(value)
+
+    def poll(self, seconds: float) -> None:
+        self.sent += self._held
+        self._held = []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+@pytest.mark.parametrize("places", [0, 1, 2])
+def test_a_record_that_the_client_has_no_room_for_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, places: int
+) -> None:
+    """Larger than all that it holds: it would be tried again without an end."""
+    full = Full(places)
+    monkeypatch.setattr(Brokers, "client", lambda *_, **__: full)
+    sender = Sender(SinkContext("query", 0, 0, Options("kafka_py", WRITE).parse(SERVERS)))
+    rows = pa.RecordBatch.from_pydict({"topic": ["a"] * 3, "value": ["1", "2", "3"]})
+    if places:
+        sender.send(rows)
+        assert full.sent == [b"1", b"2", b"3"]
+        return
+    with pytest.raises(RuntimeError, match="topic `a`: a record is larger than all that"):
+        sender.send(rows)

@@ -104,12 +104,20 @@ class Sender:
         return zip(topics, _bytes(batch.column("value")), keys, partitions, headers, strict=False)
 
     def _produce(self, topic: str, value: Any, key: Any, partition: int, headers: Any) -> None:
+        is_empty = False
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, self._note, headers=headers)
                 return
             except BufferError:  # what it holds is bounded, in number and in bytes
+                if is_empty:
+                    raise RuntimeError(
+                        f"topic `{topic}`: a record is larger than all that the client holds; "
+                        "raise the option `kafka.queue.buffering.max.kbytes` (here "
+                        f"{_OURS['queue.buffering.max.kbytes']}, unless it is given)"
+                    ) from None
                 self._producer.poll(FULL_SECONDS)
+                is_empty = not len(self._producer)
 
     def _note(self, error: Any, record: Any) -> None:
         if error is not None:
