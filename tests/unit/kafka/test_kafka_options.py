@@ -217,7 +217,9 @@ class Event:
         return self._offset
 
     def timestamp(self) -> tuple[int, int]:
-        return 1, 0
+        return self.stamp
+
+    stamp = (1, 0)
 
     def key(self) -> None:
         return None
@@ -264,6 +266,17 @@ def test_marks_of_transactions_are_no_records(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_behind_the_end_is_the_next_batchs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(monkeypatch, Played([Event(3), Event(8)], [Event(10), Event(11)])) == [3, 8]
+
+
+def test_a_record_without_a_time_has_the_one_of_sparks_own_source() -> None:
+    """A millisecond before 1970. The client says 0 for a record of Kafka before 0.10."""
+    records = object.__new__(Records)
+    records._context = SplitContext(values())
+    records._partition = Partition("a", 0, "id")
+    event = Event(3)
+    event.stamp = (0, 0)
+    [row] = records._batch([event]).to_pylist()
+    assert (row["timestamp"].timestamp(), row["timestampType"]) == (-0.001, -1)
 
 
 GONE = [Event(3, "_AUTO_OFFSET_RESET")]

@@ -150,8 +150,8 @@ class Records:
             "topic": pa.array([self._partition.topic], pa.string()).take(pa.array([0] * count)),
             "partition": pa.array([self._partition.number] * count, pa.int32()),
             "offset": pa.array([each.offset() for each in found], pa.int64()),
-            "timestamp": self._timestamps([ms for _, ms in stamps], found),
             # Spark counts from -1 (none), the client from 0.
+            "timestamp": self._timestamps([ms if kind else -1 for kind, ms in stamps], found),
             "timestampType": pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
         }
         if self._context.options.includeHeaders:
