@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -195,6 +196,23 @@ def test_only_messages_of_a_subject(streams: Streams, name: str) -> None:
     assert column(batches, "data") == [b"%d" % number for number in range(1, 20, 2)]
     none = reader(streams, name, subject=f"{name}.none")
     assert read_all(none, start) == ([], end)
+
+
+def test_a_subject_that_is_no_text(streams: Streams, name: str, tmp_path: Path) -> None:
+    """A server takes any bytes; the client alone would never get past such a message."""
+    place = urlsplit(streams.uri)
+    with socket.create_connection((str(place.hostname), int(place.port or 0))) as device:
+        device.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n')
+        for subject in (b"a", b"Z\xfcrich", b"b"):
+            device.sendall(b"PUB %s.%s 1\r\nx\r\n" % (name.encode(), subject))
+        device.sendall(b"PING\r\n")
+        while not device.recv(4096).endswith(b"PONG\r\n"):
+            pass
+    subjects = [f"{name}.{subject}" for subject in ("a", "Z\ufffdrich", "b")]
+    stream = reader(streams, name, timeoutSeconds=5)
+    assert column(read_all(stream, stream.initialOffset())[0], "subject") == subjects
+    with working(streams, name, tmp_path / "log", timeoutSeconds=5) as run:
+        assert run.rows_until(lambda rows: len(rows) == 3) == subjects
 
 
 def test_where_a_new_query_begins(streams: Streams, name: str) -> None:

@@ -37,6 +37,13 @@ AWAY = (
 )
 
 
+class _Client(nats.NATS):
+    """The library's own stops to read, without a word, at a subject whose bytes are not UTF-8."""
+
+    def _build_message(self, sid: int, subject: bytes, *rest: Any) -> Any:
+        return super()._build_message(sid, subject.decode(errors="replace").encode(), *rest)
+
+
 class NatsClient:
     """An event loop in a thread, and in it a client, while there is one.
 
@@ -118,7 +125,9 @@ class NatsClient:
         self._lost = asyncio.Event()
         self._denied.clear()
         try:
-            self.client = await nats.connect(**self._settings(), closed_cb=self._note_loss)
+            client = _Client()
+            await client.connect(**self._settings(), closed_cb=self._note_loss)
+            self.client = client
         except errors.Error as error:
             if "authorization" in str(error).lower():
                 raise PermissionError(f"NATS at {self._options.url} refused: {error}") from None

@@ -57,7 +57,8 @@ class NatsDataSource(Format):
     Schema: subject STRING, data BINARY, sequence LONG, timestamp TIMESTAMP (when the server had
     it), headers MAP<STRING, STRING>, null where there are none. If a message has a header twice,
     the last value counts: the client hands over no other. It also cuts blanks off a value, replaces
-    bytes that are not UTF-8 by U+FFFD, and leaves out a header whose name is not ASCII.
+    bytes that are not UTF-8 by U+FFFD (in a subject, too), and leaves out a header whose name is
+    not ASCII or has a blank in it.
     A query that starts again with another `subject` goes on where it was: what came before is not
     read.
 
