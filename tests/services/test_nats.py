@@ -33,7 +33,7 @@ from tests.soak import few_or_many
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
 from tutorial_pkg.builder import Buffer, Options, SinkContext, SourceContext
-from tutorial_pkg.connectors.nats import publishing
+from tutorial_pkg.connectors.nats import publishing, queue
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE, WRITE
 from tutorial_pkg.connectors.nats.pull import Pull
 from tutorial_pkg.connectors.nats.queue import Queue
@@ -524,6 +524,26 @@ def test_a_consumer_that_gives_few_at_a_time(streams: Streams, name: str, tmp_pa
     send_numbered(streams, name, range(20))
     with working(streams, name, tmp_path / "log") as run:
         assert numbers_of(run, 20) == list(range(20))
+
+
+def test_a_queue_asks_for_fewer_messages_when_a_connection_breaks(
+    streams: Streams, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a stream does: a server closes a connection that has too much to take, or it is slow."""
+    fetch, asked = Pull.fetch, list[int]()
+
+    async def from_a_server(pull: Pull, count: int, seconds: float) -> list[Any]:
+        asked.append(count)
+        if count > 60:
+            raise ConnectionClosedError
+        return await fetch(pull, count, seconds)
+
+    monkeypatch.setattr(Pull, "fetch", from_a_server)
+    monkeypatch.setattr(queue, "FETCHED_BYTES", 30)
+    streams.send(f"{name}.7", ["x"] * 120)
+    with working(streams, name, tmp_path / "log", timeoutSeconds=10) as run:
+        assert numbers_of(run, 120) == [7] * 120
+    assert asked[:4] == [500, 50, 30, 30]
 
 
 def test_what_others_have_not_acknowledged_is_waited_for(

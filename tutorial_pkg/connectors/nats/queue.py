@@ -13,7 +13,8 @@ from tutorial_pkg.connectors.nats.messages import SCHEMA, Place, place_of, to_ba
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 from tutorial_pkg.connectors.nats.pull import Pull
 
-FETCHED = 500  # messages at once
+FETCHED = 500  # messages at once, or fewer of large ones
+FETCHED_BYTES = 4 * 1024 * 1024  # about
 INTEREST = api.RetentionPolicy.INTEREST  # keeps nothing while there is no consumer
 WAIT_SECONDS = 0.2  # for the first of them: then others are acknowledged, or the query stops
 
@@ -37,6 +38,7 @@ class Queue:
         self._connection = NatsClient(context.options)
         self._broker: Any = None
         self._pull: Any = None
+        self._count = FETCHED
         self._created = self._consumer = ""  # when stream and consumer were made
         self._retention = ""
         self._floor, self._ahead = 0, set[int]()
@@ -97,12 +99,16 @@ class Queue:
     async def _fetch(self, broker: Any) -> list[Any]:
         if self._broker is not broker:
             await self._begin(broker)
-        found: list[Any] = await self._pull.fetch(self._most, WAIT_SECONDS)
+        found: list[Any] = await self._pull.fetch(min(self._count, self._most), WAIT_SECONDS)
+        if size := sum(len(each.data) for each in found):
+            self._count = max(1, min(FETCHED, FETCHED_BYTES * len(found) // size))
         return found
 
     async def _begin(self, broker: Any) -> None:
         """Find the durable consumer, or make it; on each new connection."""
         options = self._options
+        if self._broker is not None:  # a server closes a connection that has too much to take
+            self._count = max(1, self._count // 10)
         info = await stream_info(broker, options.stream)
         try:
             consumer = await broker.consumer_info(options.stream, options.consumer)
