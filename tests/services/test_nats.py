@@ -850,6 +850,15 @@ def test_a_subject_has_no_empty_part(streams: Streams, name: str, ending: str) -
         publish(streams, f"{name}.{ending}")
 
 
+@pytest.mark.parametrize("blank", ["\v", "\f"])
+def test_a_subject_that_no_reader_could_get_past_is_refused(
+    streams: Streams, name: str, blank: str
+) -> None:
+    """To the client's parser it is two words."""
+    with pytest.raises(ValueError, match="has a blank that clients cannot read"):
+        publish(streams, f"{name}.a{blank}b")
+
+
 def test_a_stream_that_never_acknowledges_is_refused(streams: Streams, monkeypatch: Any) -> None:
     monkeypatch.setattr(publishing, "SILENT_SECONDS", 0.1)
     name = next(NAMES)
