@@ -68,11 +68,13 @@ class NatsDataSource(Format):
     Guarantee: at least once; exactly once, while the stream's duplicate window (two minutes, unless
         it was made with another) is longer than the time from the first try of a batch to its
         repetition: each message has an id made of query, batch, partition and the row's values, and
-        the stream drops messages whose ids it has. A row that is repeated in another partition has
-        another id, so use a query whose rows come to the same partitions again. A restarted server
-        knows the ids of the messages that it holds. What it had removed by then (from a work queue,
-        beyond a limit, rolled up) comes again if its batch is repeated after the restart. Where a
-        stream keeps one message for each subject, an older row then takes a newer one's place.
+        the stream drops messages whose ids it has. A row that is repeated in another partition, or
+        with other values, has another id. So use a query whose rows come to the same partitions
+        again, without `uuid()` or `rand()`, for which Spark has new values in a repeated batch. A
+        restarted server knows the ids of the messages that it holds. What it had removed by then
+        (from a work queue, beyond a limit, rolled up) comes again if its batch is repeated after
+        the restart. Where a stream keeps one message for each subject, an older row then takes a
+        newer one's place.
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
     message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused. A
