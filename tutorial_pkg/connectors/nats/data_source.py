@@ -85,7 +85,8 @@ class NatsDataSource(Format):
     it has, `Nats-TTL` this message after a while.
 
     Columns: data STRING or BINARY; if they are there, subject STRING, headers MAP<STRING, STRING>,
-    in which `Nats-Msg-Id` takes the place of the id. A null in `data` is a message without bytes.
+    in which `Nats-Msg-Id` takes the place of the id. A null in `data` is a message without bytes,
+    and a null in `headers` is an empty text.
     Headers of a message that was read may bring its id along: a row that has them is dropped
     without an error, as a repetition, if it goes to the same stream within the duplicate window,
     or if another row made from that message came before. So take the id out first:
