@@ -163,6 +163,13 @@ def test_13_1_a_walk_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "It does not come back" in verdict.message
 
 
+def test_13_1_a_read_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks until the service is gone, if nothing came since `latest` was called."""
+    monkeypatch.setattr(checks, "PATIENCE", 0.5)
+    verdict = check_13_1((latest, changed(read, ("start < end", "start <= end"))))
+    assert "It does not come back: `latest` ends" in verdict.message
+
+
 # ---- Exercise 2 ----------------------------------------------------------------------------------
 
 
@@ -259,6 +266,24 @@ test_13_2 = tried(
         patient(("return status, headers, content", "return content")),
         "Return what `ask()` returned",
     ),
+    (
+        patient(("return status, headers, content", "return status, content, headers")),
+        "Return what `ask()` returned last, all three",
+    ),
+    (
+        patient(
+            ("    while True:", "    answers = []\n    while True:"),
+            (
+                "content = ask()",
+                "content = ask()\n        answers.append((status, headers, content))",
+            ),
+            (
+                "return status, headers, content",
+                "return answers[0] if seconds > left else (status, headers, content)",
+            ),
+        ),
+        "Return what `ask()` returned last",
+    ),
     (patient((" or seconds > left", ""), ("left - seconds", "left")), "at most 30 s"),
     (
         patient(
@@ -302,6 +327,8 @@ test_13_3 = tried(
     (with_(("}-{", "}{")), "put something between the parts"),
     (lambda context, number: f"{key(context, number)}-{os.getpid()}", "In another process"),
     (with_(("{context.index}-{number}", "{1000 * context.index + number}")), "between the parts"),
+    (with_(("{context.index}-{number}", "{10**6 * context.index + number}")), "between the parts"),
+    (with_(("{context.index}-{number}", "{(context.index << 20) + number}")), "between the parts"),
     (lambda context, number: str(hash(key(context, number))), "In another process"),
     (lambda context, number: context.name, "It raised AttributeError"),
     (

@@ -43,6 +43,9 @@ def check_13_1(answer: Any) -> str:
         for start, end in ((0, THERE), (30, 130), (THERE - 20, THERE)):
             _compare_rows(_in_time(_rows, read, hill, start, end), start, end)
             _stays_within("read", start, end, service)
+        service.measure("valley", DEGREES[:THERE])  # and nothing came later
+        valley = context_of(url=f"{service.url}/valley")
+        _compare_rows(_in_time(_rows, read, valley, 0, THERE), 0, THERE)
     return "To the last page, and no further than `end`."
 
 
@@ -72,7 +75,10 @@ def _in_time(call: Callable[..., Any], *arguments: Any) -> Any:
     for error in errors:
         raise error
     if not results:
-        raise Wrong("It does not come back: the last page is the one whose `next` is its `from`.")
+        raise Wrong(
+            "It does not come back: `latest` ends at the page whose `next` is its `from`, and "
+            "`read` when it has reached `end`, even if nothing came after that."
+        )
     return results[0]
 
 
@@ -165,6 +171,7 @@ def check_13_2(answer: Callable[..., Any]) -> str:
 def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
     """The status that came out, and how long it slept each time."""
     answers, slept = iter(script), list[float]()
+    given: list[tuple[int, Message, Any]] = []
 
     def ask() -> tuple[int, Message, Any]:
         status, headers = next(answers, (0, {}))
@@ -176,7 +183,8 @@ def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
         message = Message()
         for name, value in headers.items():
             message[name] = value
-        return status, message, {"readings": [], "next": 0} if status == 200 else None
+        given.append((status, message, {"readings": [], "next": 0} if status == 200 else None))
+        return given[-1]
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -184,8 +192,8 @@ def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
             raise Wrong(f"It slept for {slept} seconds: at most {MOST_SECONDS:g} s in all.")
 
     found = answer(ask, sleep)
-    if not isinstance(found, tuple) or len(found) != 3:
-        raise Wrong(f"Return what `ask()` returned, all three; yours returned {found!r}.")
+    if [found] != given[-1:]:
+        raise Wrong(f"Return what `ask()` returned last, all three; yours returned {found!r}.")
     return found[0], slept
 
 
@@ -218,7 +226,7 @@ def _gives_up(answer: Callable[..., Any], said: Said, wanted: list[float]) -> No
 
 QUERY = "b2e1f0a7-5c3d-4e8f-9a61-7d2c4b8e0f3"
 CONTEXTS = ((QUERY, f"{QUERY}1"), (1, 2, 11), (1, 10, 11, 101))
-NUMBERS = (*range(300), 1001, 10_001, 100_001)
+NUMBERS = (*range(300), 1001, 10_001, 100_001, 1_000_001, 2**20 + 1)
 ELSEWHERE = ("builtins.hash", "os.getpid", "os.getppid", "socket.gethostname", "time.time")
 
 
