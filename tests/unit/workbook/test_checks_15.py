@@ -77,6 +77,16 @@ class Label:
         return labeller(self)(batches)
 
 
+def all_at_once(shop: Any) -> Any:
+    name = shop.name
+
+    def label(batches: Any) -> Any:
+        items = [f"{name}: {item}" for batch in batches for item in batch["item"].to_pylist()]
+        return [pa.record_batch({"item": items})]
+
+    return label
+
+
 def one_name_for_all(shop: Any) -> Any:
     names[:] = [shop.name]
     return lambda batches: Label(names[0])(batches)
@@ -88,9 +98,11 @@ test_15_2 = tried(
     (labeller, "✓ Only the name travels"),
     (lambda shop: Label(shop.name), "✓ Only the name travels"),
     (lambda shop: partial(Label.__call__, Label(shop.name)), "✓ Only the name travels"),
-    (one_name_for_all, "Each item must become 'corner: tea', batch by batch"),
+    (all_at_once, "✓ Only the name travels"),
+    (one_name_for_all, "Each item must become 'corner: tea', and none be left out or added"),
     (labelling(("to_pylist()]", "to_pylist()[:1]]")), "found [{'item': ['corner: tea']},"),
     (labelling(("to_pylist()]", "to_pylist() if item]")), "['corner: tea', 'corner: tea']}"),
+    (labelling(('{"item": items}', '{"item": items, "shop": items}')), "one column, `item`"),
     (
         labelling(("pa.record_batch", "pa.table")),
         "must yield record batches, as it is given; yours yields Table",
@@ -102,7 +114,7 @@ test_15_2 = tried(
         "More than the name is captured",
     ),
     (labelling(("{name}", "corner")), "Each item must become 'station: tea'"),
-    (labelling(("in batches:", "in [next(batches)]:")), "'corner: tea', batch by batch"),
+    (labelling(("in batches:", "in [next(batches)]:")), "'corner: tea', and none be left out"),
     (labelling(("return label", "return None")), "has to return a function: `return label`"),
     (lambda shop: lambda: [], "It is called with an iterator of record batches."),
 )

@@ -109,8 +109,12 @@ def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
                 kind = type(batch).__name__
                 raise Wrong(f"It must yield record batches, as it is given; yours yields {kind}.")
         found = [batch.to_pydict() for batch in batches]
-        if found != [{"item": [f"{name}: {item}" for item in each]} for each in items]:
-            raise Wrong(f"Each item must become '{name}: tea', batch by batch; found {found}.")
+        if any([*columns] != ["item"] for columns in found):
+            raise Wrong(f"A batch has one column, `item`, before and after; found {found}.")
+        labels = [label for columns in found for label in columns["item"]]
+        if labels != [f"{name}: {item}" for each in items for item in each]:
+            wanted = f"Each item must become '{name}: tea', and none be left out or added"
+            raise Wrong(f"{wanted}; found {found}.")
     return "Only the name travels."
 
 
