@@ -27,6 +27,24 @@ def by_lines(data: bytes, position: int) -> tuple[bytes, int]:
     return block, position + len(block)
 
 
+def by_all_lines_but_a_torn_one(data: bytes, position: int) -> tuple[bytes, int]:
+    lines = data[position:].splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()
+    return b"".join(lines), position + len(b"".join(lines))
+
+
+def stripped(data: bytes, position: int) -> tuple[bytes, int]:
+    text = next_block(data, position)[0].rstrip(b"\n")
+    block = text + b"\n" if text else b""
+    return block, position + len(block)
+
+
+def what_is_utf_8(data: bytes, position: int) -> tuple[bytes, int]:
+    block = next_block(data, position)[0].decode(errors="ignore").encode()
+    return block, position + len(block)
+
+
 def without_empty_lines(data: bytes, position: int) -> tuple[bytes, int]:
     lines = data[position:].split(b"\n")[:-1]
     block = b"".join(line + b"\n" for line in lines if line)
@@ -89,6 +107,9 @@ test_16_1 = tried(
     (by_text, "A position counts bytes, not characters"),
     (lambda data, position: next_block(data.decode().encode(), position), "end within a letter"),
     (by_lines, "splitlines cuts at more"),
+    (by_all_lines_but_a_torn_one, "(b'a\\nb\\rc', 0) must be"),
+    (stripped, "(b'a\\n\\n', 0) must be"),
+    (what_is_utf_8, "A file need not be UTF-8"),
     (lambda data, position: (data[position : data.rfind(b"\n")], 4), "Both lines are whole"),
     (lambda data, position: (next_block(data, position)[0], len(data)), "may be torn: leave it"),
     (by_index, "No line is whole yet"),

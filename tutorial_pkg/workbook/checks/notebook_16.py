@@ -9,6 +9,8 @@ from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
 
 # ---- Exercise 1: a block of whole lines ----------------------------------------------------------
 
+_NEWLINE = "Only a newline ends a line: splitlines cuts at more."
+_EMPTY = "An empty line is a line, too: send the bytes as they are."
 _TORN = "The rest after the last newline may be torn: leave it for the next block."
 _BLOCKS = [
     Case((b"a\nb\n", 0), (b"a\nb\n", 4), "Both lines are whole, so all four bytes are sent."),
@@ -21,13 +23,12 @@ _BLOCKS = [
     ),
     Case((b"a\n\xc3", 0), (b"a\n", 2), "A file may end within a letter: work with bytes."),
     Case((b"abc", 0), (b"", 0), "No line is whole yet: an empty block, and the same position."),
-    Case((b"a\rb\nc", 0), (b"a\rb\n", 4), "Only a newline ends a line: splitlines cuts at more."),
-    Case(
-        (b"a\r\n\nb\n", 3),
-        (b"\nb\n", 6),
-        "An empty line is a line, too: send the bytes as they are.",
-    ),
+    Case((b"a\rb\nc", 0), (b"a\rb\n", 4), _NEWLINE),
+    Case((b"a\nb\rc", 0), (b"a\n", 2), _NEWLINE),
+    Case((b"a\r\n\nb\n", 3), (b"\nb\n", 6), _EMPTY),
+    Case((b"a\n\n", 0), (b"a\n\n", 3), _EMPTY),
     Case((b"a\r\n", 0), (b"a\r\n", 3), "Send the bytes as they are: a position counts them all."),
+    Case((b"\xe4\nb", 0), (b"\xe4\n", 2), "A file need not be UTF-8: send its bytes as they are."),
 ]
 
 
