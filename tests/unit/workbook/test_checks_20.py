@@ -48,6 +48,17 @@ def pasted(batch: Any, connection: Any) -> dict[str, str]:
     return dict(connection.execute(f"{SELECT} WHERE ticker IN ({keys})"))
 
 
+def quoted(batch: Any, connection: Any) -> dict[str, str]:
+    """SQLite takes what is in double quotes for a text if it is no column."""
+    keys = ", ".join(map(repr, batch["ticker"].to_pylist()))
+    return dict(connection.execute(f"{SELECT} WHERE ticker IN ({keys})"))
+
+
+def with_one_mark(batch: Any, connection: Any) -> dict[str, str]:
+    keys = batch["ticker"].unique().to_pylist()
+    return dict(connection.execute(f"{SELECT} WHERE ticker IN (?)", keys))
+
+
 def only_known(batch: Any, connection: Any) -> Any:
     found = with_sector(batch, connection)
     return found.filter(found["known"])
@@ -98,7 +109,9 @@ test_20_1 = tried(
     (asking(f"{SELECT} WHERE ticker IS NOT NULL"), "It read the whole table"),
     (looking_up((".get(ticker)", "[ticker]")), "raised KeyError: 'GONE'. Use `.get`"),
     (only_known, "5 rows came out of 6"),
-    (looking_up(("asked(", "pasted(")), "Use `?` for each ticker"),
+    (looking_up(("asked(", "pasted(")), "Use one `?` for each ticker"),
+    (looking_up(("asked(", "quoted(")), "without pasting their text"),
+    (looking_up(("asked(", "with_one_mark(")), "5 supplied.. Use one `?` for each ticker"),
     (looking_up((".get(ticker)", ".get(ticker, '')")), "The sectors must be"),
     (kept, "The table has changed, and the answer is old"),
     (looking_up(("batch = batch.app", "connection.close(); batch = batch.app")), "Leave the conn"),

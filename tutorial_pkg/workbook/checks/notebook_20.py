@@ -56,10 +56,10 @@ def _next_step(error: Exception) -> str:
         return " The next batch may have other columns: append yours to those that it has."
     if isinstance(error, KeyError):
         return " Use `.get`: the table does not have all tickers, and `.get` gives None for those."
-    if isinstance(error, sqlite3.OperationalError):
-        return " Use `?` for each ticker, not its text: a ticker may contain a quote."
-    if isinstance(error, sqlite3.ProgrammingError):
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         return " Leave the connection open: the next batch needs it, too."
+    if isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError):
+        return " Use one `?` for each ticker, not its text: a ticker may contain a quote."
     return ""
 
 
@@ -101,6 +101,8 @@ def _look_at_statements(statements: list[str]) -> None:
         raise Wrong(f"{len(statements)} statements for two batches: use `WHERE ticker IN (?, ?)`.")
     asked_for = (ticker.replace("'", "''") for ticker in _BATCH["ticker"].to_pylist())
     if not all(ticker in statements[0] for ticker in asked_for):
+        if _BATCH["ticker"][0].as_py() in statements[0]:
+            raise Wrong("Use `?` for each ticker, without pasting their text into the statement.")
         raise Wrong("It read the whole table: ask only for the tickers of the batch.")
 
 
