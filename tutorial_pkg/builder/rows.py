@@ -58,6 +58,7 @@ class RowPacker:
         self.arrow_schema = arrow_schema(schema)
         self._names = schema.fieldNames()
         self._known = frozenset(self._names)
+        self._known_small = frozenset(map(str.lower, self._names))
         self._converts = [_convert_of(field.dataType) for field in schema]
 
     def pack(self, rows: Sequence[Any]) -> pa.RecordBatch:
@@ -103,7 +104,7 @@ class RowPacker:
             fields = dataclasses.fields(row)
             return self._by_name({field.name: getattr(row, field.name) for field in fields})
         names = getattr(row, "_fields", ())  # of a named tuple
-        if names and self._known.issuperset(names):
+        if not self._known_small.isdisjoint(map(str.lower, names)):
             return self._by_name(row._asdict())
         if not isinstance(row, tuple) and len(self._names) == 1:
             row = (row,)

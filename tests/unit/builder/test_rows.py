@@ -67,6 +67,20 @@ class Unlike(NamedTuple):
     name: str
 
 
+class Renamed(NamedTuple):
+    """Of which one column is called otherwise, and all are in another order."""
+
+    name: str
+    number: int
+
+
+class Capital(NamedTuple):
+    """A database's names."""
+
+    TEXT: str
+    NUMBER: int
+
+
 def packed(schema: StructType, *rows: Any) -> list[dict[str, Any]]:
     return RowPacker(schema).pack(rows).to_pylist()
 
@@ -101,6 +115,8 @@ def test_with_one_column_a_row_is_its_value() -> None:
         ((2**63, "a"), "column `number` BIGINT cannot hold 9223372036854775808: "),
         ((1, 1), "column `text` STRING cannot hold 1: "),
         ({"nummer": 1}, "row {'nummer': 1} has ['nummer'], but the columns are ['number', 'text']"),
+        (Renamed("a", 1), "row {'name': 'a', 'number': 1} has ['name'], but the columns are"),
+        (Capital("a", 1), "row {'TEXT': 'a', 'NUMBER': 1} has ['NUMBER', 'TEXT'], but the columns"),
     ],
 )
 def test_a_row_that_does_not_fit_is_quoted(row: Any, text: str) -> None:
