@@ -242,8 +242,8 @@ def _convert_of(kind: DataType) -> Convert | None:
 
 
 def _whole(value: Any) -> Any:
-    """Arrow would make 1 of 1.5, and of NumPy's truth."""
-    if not isinstance(value, Integral):
+    """Arrow would make 1 of 1.5, and of NumPy's truth; NumPy calls its durations whole numbers."""
+    if not isinstance(value, Integral) or _numpy_kind(value) == "m":
         raise ValueError("it is not a whole number; say `int(...)` or `round(...)`")
     return value
 
@@ -321,19 +321,28 @@ def _date(value: Any) -> Any:
 
 
 def _clock(value: Any) -> Any:
-    """Arrow would leave out the zone."""
+    """Arrow would leave out the zone, the date of NumPy's times, and its own nanoseconds."""
     if getattr(value, "tzinfo", None) is not None:
         raise ValueError("it has a zone, and the column none; say `.replace(tzinfo=None)`")
+    if _numpy_kind(value) == "M":
+        raise ValueError("it has a date, and the column none; say `.item().time()`")
+    if isinstance(value, pa.Time64Scalar):
+        return value.cast(pa.time64("us"))
     return _time(value)
 
 
 def _time(value: Any) -> Any:
-    """Arrow would take seconds since 1970 for microseconds, and a text for a number."""
-    if isinstance(value, Number):
+    """Arrow would take seconds since 1970 for microseconds, a text and NumPy's truth for numbers."""
+    if isinstance(value, Number) or _numpy_kind(value) == "b":
         raise ValueError("a number is not a time; say `datetime.fromtimestamp(seconds, UTC)`")
     if isinstance(value, str):
         raise ValueError("a text is not a time; say `datetime.fromisoformat(text)`")
     return value
+
+
+def _numpy_kind(value: Any) -> str | None:
+    """The letter of a NumPy value's type."""
+    return getattr(getattr(value, "dtype", None), "kind", None)
 
 
 def _span(value: Any) -> Any:
