@@ -66,8 +66,9 @@ class BuiltBatchReader(DataSourceReader):
         """What one `fill` added is on its way before the next one begins: memory stays flat."""
         buffer = Buffer(RowPacker(self._schema))
         while not buffer.closed:
-            self._functions.call("fill", who, state, buffer)
+            returned = self._functions.call("fill", who, state, buffer)
             with self._functions.blamed("fill", who):
+                buffer.check_returned(returned)
                 batches, _ = buffer.take()
             yield from batches
             if not batches and not buffer.closed:

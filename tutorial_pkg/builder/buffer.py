@@ -80,6 +80,15 @@ class Buffer:
         """The source has ended: `fill` is not called again."""
         self.closed = True
 
+    def check_returned(self, returned: Any) -> None:
+        """Rows that a `fill` returns, and has not added, would be nowhere. Raises `TypeError`."""
+        are_rows = isinstance(returned, pa.RecordBatch) or hasattr(returned, "columns")
+        if isinstance(returned, list):  # of Nones, as `[buffer.add(row) for row in found]`
+            are_rows = any(each is not None for each in returned)
+        if are_rows and not self.rows:
+            kind = type(returned).__name__
+            raise TypeError(f"it returned a {kind}, and added no row: say `buffer.add(row)`")
+
     @property
     def rows(self) -> int:
         """How many were added since the last `take`."""

@@ -157,8 +157,9 @@ class Instance(threading.Thread):
 
     def _fill(self) -> bool:
         """Call `fill` once and put what it added into the log; whether it added something."""
-        self._call("fill", self._state, self._buffer)
+        returned = self._call("fill", self._state, self._buffer)
         with self._blamed("fill"):
+            self._buffer.check_returned(returned)
             batches, tokens = self._buffer.take()
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")

@@ -548,6 +548,12 @@ def test_batch_that_fails_is_named_and_destroyed() -> None:
     assert Countdown.destroyed == 1
 
 
+def test_batch_whose_fill_returns_its_rows_is_told() -> None:
+    builder = SourceBuilder.batch("countdown", NUMBER, Countdown)
+    with pytest.raises(Exception, match="`fill` of instance 0 failed: TypeError: it returned a li"):
+        batch_rows(builder.fill(lambda state, buffer: [3, 2, 1]).build())
+
+
 def test_the_first_error_counts_when_destroy_fails_too(caplog: pytest.LogCaptureFixture) -> None:
     def fails(state: Any) -> None:
         raise OSError("no connection")

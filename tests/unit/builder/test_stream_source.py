@@ -448,6 +448,14 @@ def adds_a_token(state: Any, buffer: Buffer) -> None:
     buffer.add(1, token="t")
 
 
+def returns_rows(state: Any, buffer: Buffer) -> list[int]:
+    return [1, 2]
+
+
+def returns_a_table(state: Any, buffer: Buffer) -> pa.Table:
+    return pa.table({"number": [1]})
+
+
 def fails_on_the_second(context: SourceContext) -> int:
     return 1 // (1 - context.index)
 
@@ -461,6 +469,8 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"fill": interrupts}, "KeyboardInterrupt: of its own"),
     ({"fill": adds_text}, "`fill` of instance 0 failed: ValueError: column `number` BIGINT cannot"),
     ({"fill": adds_a_token}, "ValueError: a row was added with a token, but there is no `acknow"),
+    ({"fill": returns_rows}, "`fill` of instance 0 failed: TypeError: it returned a list, and"),
+    ({"fill": returns_a_table}, "`fill` of instance 0 failed: TypeError: it returned a Table, a"),
     ({"snapshot": fails}, "`snapshot` of instance 0 failed: LookupError: no such thing"),
     ({"snapshot": lambda _: {1: 2, "1": 3}}, "ValueError: JSON's keys are texts"),
     ({"snapshot": lambda _: {1}}, "`snapshot` of instance 0 failed: TypeError: Object of type set"),
@@ -489,6 +499,19 @@ def test_a_function_that_fails_is_named_and_nothing_is_half_written(
     with running(builder.build(), tmp_path) as run:
         run.reader.prepareForTriggerAvailableNow()
         assert run.rows() == []
+
+
+def test_a_fill_may_return_what_it_has_added(tmp_path: Path) -> None:
+    def fill(state: list[int], buffer: Buffer) -> list[Any]:
+        added = state[:1]
+        for number in added:
+            buffer.add(number)
+        del state[:1]
+        return added or [None, None]  # as `[buffer.add(each) for each in found]`
+
+    builder = SourceBuilder.stream("returning", "number LONG", lambda context: [1, 2]).fill(fill)
+    with running(builder.build(), tmp_path) as run:
+        assert run.rows_until(lambda rows: len(rows) == 2) == [1, 2]
 
 
 def test_restore_that_fails(tmp_path: Path) -> None:
