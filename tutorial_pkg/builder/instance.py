@@ -33,6 +33,11 @@ LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added noth
 RETRY_SECONDS = 0.5
 GIVE_UP_SECONDS = 30.0  # then the query ends; what was not acknowledged comes again
 
+_NO_PLACE = (
+    "it returned None behind rows, so a restart could not tell that they came; does it lack a "
+    "`return`?"
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -164,14 +169,14 @@ class Instance(threading.Thread):
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
         rows = batches or self._heartbeat_if_due()
-        if rows and not self._append(rows):
+        if rows and not self._append(rows, self._head(behind_rows=bool(batches))):
             return False  # they are not in the log, so their tokens must never be acknowledged
         self._expect(tokens)
         return bool(batches or tokens)
 
-    def _append(self, batches: Sequence[pa.RecordBatch]) -> bool:
+    def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> bool:
         """The rows and the snapshot behind them, as one frame; False for one that was abandoned."""
-        rows, head = sum(batch.num_rows for batch in batches), self._head()
+        rows = sum(batch.num_rows for batch in batches)
         with self._blamed("fill"):
             payload = encode(batches, head)
         with self._appending:
@@ -183,12 +188,14 @@ class Instance(threading.Thread):
         self.status.bytes += len(payload)
         return True
 
-    def _head(self) -> str:
-        """The snapshot, if there is one, as JSON."""
+    def _head(self, behind_rows: bool = False) -> str:
+        """The snapshot, if there is one, as JSON. `behind_rows` that came, None is no place."""
         if "snapshot" not in self._plan.functions:
             return "{}"
         snapshot = self._call("snapshot", self._state)
         with self._blamed("snapshot"):
+            if snapshot is None and behind_rows:
+                raise ValueError(_NO_PLACE)
             return snapshot_text(snapshot)
 
     def _heartbeat_if_due(self) -> list[pa.RecordBatch]:

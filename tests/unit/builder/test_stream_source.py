@@ -456,6 +456,10 @@ def returns_a_table(state: Any, buffer: Buffer) -> pa.Table:
     return pa.table({"number": [1]})
 
 
+def adds_one(state: Any, buffer: Buffer) -> None:
+    buffer.add(1)
+
+
 def fails_on_the_second(context: SourceContext) -> int:
     return 1 // (1 - context.index)
 
@@ -475,6 +479,7 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"snapshot": lambda _: {1: 2, "1": 3}}, "ValueError: JSON's keys are texts"),
     ({"snapshot": lambda _: {1}}, "`snapshot` of instance 0 failed: TypeError: Object of type set"),
     ({"snapshot": lambda _: float("nan")}, "failed: ValueError: Out of range float values are not"),
+    ({"snapshot": lambda _: None, "fill": adds_one}, "failed: ValueError: it returned None behin"),
     ({"destroy": fails, "fill": fails}, "`fill` of instance 0 failed: LookupError: no such thing"),
 ]
 
@@ -501,7 +506,9 @@ def test_a_function_that_fails_is_named_and_nothing_is_half_written(
         assert run.rows() == []
 
 
-def test_a_fill_may_return_what_it_has_added(tmp_path: Path) -> None:
+def test_a_fill_may_return_what_is_no_row_and_a_snapshot_may_be_none_before_any(
+    tmp_path: Path,
+) -> None:
     def fill(state: list[int], buffer: Buffer) -> list[Any]:
         added = state[:1]
         for number in added:
@@ -510,8 +517,18 @@ def test_a_fill_may_return_what_it_has_added(tmp_path: Path) -> None:
         return added or [None, None]  # as `[buffer.add(each) for each in found]`
 
     builder = SourceBuilder.stream("returning", "number LONG", lambda context: [1, 2]).fill(fill)
-    with running(builder.build(), tmp_path) as run:
+    builder.snapshot(lambda state: None if len(state) == 2 else len(state))
+    with running(builder.restore(lambda state, snapshots: None).build(), tmp_path) as run:
         assert run.rows_until(lambda rows: len(rows) == 2) == [1, 2]
+
+
+def test_a_heartbeat_is_no_row_that_a_snapshot_must_know(tmp_path: Path) -> None:
+    schema = StructType().add("at", TimestampType()).add("number", LongType())
+    builder = SourceBuilder.stream("mute", "at TIMESTAMP, number LONG", lambda context: None)
+    builder.fill(lambda state, buffer: None).snapshot(lambda state: None)
+    builder.restore(lambda state, snapshots: None).timestamps("at").heartbeat(0.02)
+    with running(builder.build(), tmp_path, schema=schema) as run:
+        assert run.rows_until(lambda rows: len(rows) > 1)
 
 
 def test_restore_that_fails(tmp_path: Path) -> None:
