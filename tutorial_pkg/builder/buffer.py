@@ -77,7 +77,10 @@ class Buffer:
             self._tokens.append(token)
 
     def close(self) -> None:
-        """The source has ended: `fill` is not called again."""
+        """The source has ended: `fill` is not called again, until the query is started again.
+
+        Then a stream without a `snapshot` begins anew, and what it adds comes once more.
+        """
         self.closed = True
 
     def check_returned(self, returned: Any) -> None:
