@@ -71,12 +71,12 @@ class NatsDataSource(Format):
         the stream drops messages whose ids it has. A row that is repeated in another partition, or
         with other values, has another id. So use a query whose rows come to the same partitions
         again, without `uuid()` or `rand()`, for which Spark has new values in a repeated batch. A
-        restarted server knows the ids of the messages that it holds. But a mirror, or a stream with
-        sources, that takes over the subjects of another one knows none of its ids until its server
-        is restarted: a batch that was begun before is there twice then. What it had removed by then
+        restarted server knows the ids of the messages that it holds. What it had removed by then
         (from a work queue, beyond a limit, rolled up) comes again if its batch is repeated after
         the restart. Where a stream keeps one message for each subject, an older row then takes a
-        newer one's place.
+        newer one's place. A mirror, or a stream with sources, that takes over another one's
+        subjects does not know the ids of what it has copied until its server is restarted: a
+        repeated batch is there twice.
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
     message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused. A
