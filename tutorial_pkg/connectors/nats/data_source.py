@@ -79,8 +79,10 @@ class NatsDataSource(Format):
         repeated batch is there twice.
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
-    message, too, and its answer is ignored. Subjects of the server (`$JS.`, `$SYS.`) are refused. A
-    stream with the retention `interest` acknowledges what no consumer wants, and does not keep it.
+    message, too, and its answer is ignored. Where two streams take a subject, one on a leaf node
+    and one on its hub, the first to acknowledge is enough: the other may not have the message.
+    Subjects of the server (`$JS.`, `$SYS.`) are refused. A stream with the retention `interest`
+    acknowledges what no consumer wants, and does not keep it.
     Headers that tell a stream what to do are obeyed if it allows them: `Nats-Rollup` deletes what
     it has, `Nats-TTL` this message after a while.
 
