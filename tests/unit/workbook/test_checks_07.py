@@ -6,7 +6,9 @@ import json
 from functools import partial
 from pathlib import Path
 
-from tests.unit.workbook.answers import changed, tried
+import pytest
+
+from tests.unit.workbook.answers import changed, look, tried
 from tutorial_pkg.workbook.checks import check_07_1, check_07_2
 
 
@@ -83,6 +85,30 @@ test_07_1 = tried(
     (always_the_only_one, "must be None, yours is (0, None, "),
     (from_the_number, "must be (2, {'next': 20, 'batch': 1}, {'next': 30, 'batch': 2}), yours is"),
 )
+
+
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("step", [1, -1])
+def test_07_1_a_place_in_a_listing_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, place: int, step: int
+) -> None:
+    """Some file systems list the oldest file first, and some the newest."""
+    made: list[Path] = []
+    write_text = Path.write_text
+
+    def noticed(file: Path, text: str) -> int:
+        made.append(file)
+        return write_text(file, text)
+
+    def by_place(checkpoint: Path) -> tuple | None:
+        listed = [file for file in made[::step] if file.parent == checkpoint / "offsets"]
+        last = int(listed[place].name)
+        if last in numbers(checkpoint / "commits"):
+            return None
+        return last, offset(checkpoint, last - 1), offset(checkpoint, last)
+
+    monkeypatch.setattr(Path, "write_text", noticed)
+    look(check_07_1(by_place), "offsets/2 has no commits/2")
 
 
 def restore(saved: dict[str, int], ports: list[int]) -> dict[str, int]:

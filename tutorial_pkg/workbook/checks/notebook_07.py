@@ -58,7 +58,8 @@ def _write_checkpoint(folder: Path, first: int, batches: int, commits: int) -> N
     """As Spark does, with the hidden checksum beside each note; notes before `first` are gone."""
     for kind, start, end in (("offsets", first, batches), ("commits", max(0, first - 1), commits)):
         (folder / kind).mkdir()
-        for batch in reversed(range(start, end)):  # so that a file's age says nothing
+        numbers = [*range(start, end)]
+        for batch in numbers[1:] + numbers[:1]:  # a file's age or place in a listing says nothing
             last = json.dumps(_offset(batch)) if kind == "offsets" else "{}"
             head = ["v1", '{"batchWatermarkMs":0}'] if kind == "offsets" else ["v1"]
             (folder / kind / str(batch)).write_text("\n".join([*head, last]))
