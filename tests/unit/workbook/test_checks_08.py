@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from contextlib import suppress
 from functools import partial
+from os import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def renames_with_os(folder: Path, batch_id: int, lines: Any) -> None:
     with open(draft, "w") as file:
         file.writelines(f"{line}\n" for line in lines)
     os.rename(draft, f"{folder}/batch-{batch_id}.csv")  # noqa: PTH104
+
+
+def renames_by_name(folder: Path, batch_id: int, lines: Any) -> None:
+    (folder / "draft").write_text("".join(f"{line}\n" for line in lines))
+    os.rename(src=folder / "draft", dst=folder / f"batch-{batch_id}.csv")  # noqa: PTH104
+
+
+def renames_by_import(folder: Path, batch_id: int, lines: Any) -> None:
+    (folder / "draft").write_text("".join(f"{line}\n" for line in lines))
+    replace(folder / "draft", folder / f"batch-{batch_id}.csv")  # noqa: PTH105
 
 
 def draft_elsewhere(folder: Path, batch_id: int, lines: Any) -> None:
@@ -99,6 +110,8 @@ test_08_1 = tried(
     check_08_1,
     (write_batch, "✓ A repeated batch replaces its file"),
     (renames_with_os, "✓ A repeated batch"),
+    (renames_by_import, "✓ A repeated batch"),
+    (renames_by_name, "✓ A repeated batch"),
     (lambda folder, batch_id, lines: None, "found no file"),
     (writing(("batch-{batch_id}.csv", "batch.csv")), "found batch.csv: use the batch id"),
     (in_place("a"), "open its file with 'w'"),

@@ -70,7 +70,7 @@ def _has_all(reader: type) -> None:
     reader("nowhere")
 
 
-_NUMBERS = [10, 11, 12, 13, 14]
+_NUMBERS = [10, 11, 12, 13, 10]
 
 
 def _reads_any_slice(reader: type) -> None:
@@ -129,10 +129,10 @@ def _outlives_an_accident(made: Any, folder: Path, batch: int, done: bool) -> No
     """`commit` ends just before or after its rename, and the batch comes again."""
 
     def breaking(rename: Callable[..., None]) -> Callable[..., None]:
-        def renaming(source: Any, target: Any, **places: Any) -> None:
-            shows = Path(target).match(READERS_SEE)
+        def renaming(src: Any, dst: Any, **places: Any) -> None:
+            shows = Path(dst).match(READERS_SEE)
             if done or not shows:
-                rename(source, target, **places)
+                rename(src, dst, **places)
             if shows:
                 raise _PowerFails
 

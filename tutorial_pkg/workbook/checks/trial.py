@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-from unittest import mock
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -133,19 +133,28 @@ def renames(folder: Path, readers_see: str) -> Iterator[list[Renamed]]:
     """Within it, all files that are renamed; readers see what matches in the folder."""
     seen: list[Renamed] = []
 
-    def noticed(rename: Callable[..., None]) -> Callable[..., None]:
-        def renaming(source: Any, target: Any, **places: Any) -> None:
-            file, visible = Path(source), texts(folder, readers_see)
-            seen.append(Renamed(file, Path(target), file.read_text(), visible))
-            rename(source, target, **places)
+    def notice(file: Path, target: Path) -> None:
+        visible = texts(folder, readers_see)
+        seen.append(Renamed(file, target, file.read_text(), visible))
 
-        return renaming
-
-    with (
-        mock.patch.object(os, "rename", noticed(os.rename)),
-        mock.patch.object(os, "replace", noticed(os.replace)),
-    ):
+    _watchers.append(notice)
+    try:
         yield seen
+    finally:
+        _watchers.remove(notice)
+
+
+_watchers: list[Callable[[Path, Path], None]] = []
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    """Python calls it before a file gets another name, however the function was imported."""
+    if event in ("os.rename", "os.link"):  # the first of os.replace, too
+        for notice in _watchers:
+            notice(*(Path(os.fsdecode(name)) for name in arguments[:2]))
+
+
+sys.addaudithook(_audit)
 
 
 def texts(folder: Path, readers_see: str) -> dict[str, str]:
