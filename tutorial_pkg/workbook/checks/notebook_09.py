@@ -61,6 +61,26 @@ def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
     _does_not_grow(box, folder, acknowledge, restarts=False)
     _does_not_grow(box, folder, acknowledge, restarts=True)
     _lost_frame(box, folder)
+    with scratch() as another:
+        _half_acknowledged(box, another)
+
+
+def _half_acknowledged(box: Any, folder: Path) -> None:
+    """The process dies while it acknowledges: two of three letters are gone."""
+    state = box(context_of(letters=str(folder)))
+    for number in range(3):
+        _post(folder, f"half-{number}.txt")
+    _filled(state)
+    snapshot = _snapshot(state)
+    for number in (0, 2):
+        (folder / f"half-{number}.txt").unlink()
+    rows = _filled(_restored(box, folder, snapshot)).rows
+    if rows:
+        raise Wrong(
+            "Letters 0 and 2 were acknowledged, letter 1 was not, and a snapshot names all three; "
+            f"after a restart {rows} came. A letter that is gone must not keep the others from "
+            "being acknowledged: unlink(missing_ok=True)."
+        )
 
 
 def _lost_frame(box: Any, folder: Path) -> None:
