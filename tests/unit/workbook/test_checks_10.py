@@ -86,6 +86,15 @@ def tries_first(connection: Any, rows: list[tuple[int, int]]) -> None:
             connection.execute("UPDATE prices SET euros = %s WHERE item = %s", [euros, item])
 
 
+def tries_in_a_transaction(connection: Any, rows: list[tuple[int, int]]) -> None:
+    for item, euros in rows:
+        try:
+            with connection.transaction():  # where none has begun yet, it commits
+                connection.execute(INSERT, [item, euros])
+        except psycopg.errors.UniqueViolation:
+            connection.execute("UPDATE prices SET euros = %s WHERE item = %s", [euros, item])
+
+
 def needs_rows(connection: Any, rows: list[tuple[int, int]]) -> None:
     values = ", ".join(f"({item}, {euros})" for item, euros in dict(rows).items())
     connection.execute(f"INSERT INTO prices VALUES {values} {UPDATE} EXCLUDED.euros")
@@ -109,6 +118,8 @@ def needs_rows(connection: Any, rows: list[tuple[int, int]]) -> None:
         (statement(f"{INSERT} ON CONFLICT DO NOTHING"), "DO UPDATE, not DO NOTHING"),
         (counts_repeats, "A repeat must change nothing"),
         (in_a_transaction, "It must not commit"),
+        (tries_in_a_transaction, "It must not commit"),
+        (lambda database, rows: statement(UPSERT)(database, [*{*rows}]), "its last row there"),
         (deletes_first, "Item 1 is gone: do not empty the table"),
         (statement(f"{INSERT} {UPDATE} GREATEST(prices.euros, EXCLUDED.euros)"), "even a lower"),
         (lambda database, rows: statement(UPSERT)(database, sorted(rows)), "its last row there"),
@@ -153,6 +164,23 @@ def swallows(context: Any, handles: list[str]) -> None:
         in_steps()(context, handles)
     except psycopg.Error:
         return
+
+
+def raises_its_own(context: Any, handles: list[str]) -> None:
+    try:
+        in_steps()(context, handles)
+    except psycopg.Error as error:
+        raise RuntimeError(f"batch {context.batch} failed") from error
+
+
+def clears_a_repeat_by_handle(context: Any, handles: list[str]) -> None:
+    names = {"query": context.query, "batch": context.batch, "handles": handles}
+    with psycopg.connect(context.options.uri) as database:
+        if database.execute(NOTE, names).rowcount:
+            database.execute(SHOW, names)
+            database.execute(CLEAR, names)
+        else:
+            database.execute("DELETE FROM staged WHERE handle = ANY(%(handles)s)", names)
 
 
 def returns_early(context: Any, handles: list[str]) -> None:
@@ -251,6 +279,8 @@ ALL_ROWS = "INSERT INTO orders SELECT item, euros FROM staged WHERE batch = 0"
         (clearing("handle = ANY(%(handles)s)"), "Rows of a task that died are still staged"),
         (in_steps(note=""), "The same batch came again"),
         (returns_early, "A batch that comes again was staged again"),
+        (clears_a_repeat_by_handle, "A batch that comes again was staged again"),
+        (raises_its_own, "✓ Published once"),
         (clearing("true"), "rows that another query has staged"),
         (clearing("batch <= %(batch)s"), "compare `query`"),
         (clearing("query = %(query)s AND batch = %(batch)s"), "clear all batches up to this"),
