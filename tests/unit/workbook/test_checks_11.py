@@ -160,6 +160,21 @@ class AllInClose(Sender):
         super().close()
 
 
+class Buffered(Sender):
+    """A file keeps some lines until it is closed."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.file = self.socket.makefile("w", encoding="utf-8")
+
+    def receive(self, row: Any) -> None:
+        print(row.line, file=self.file)
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
 class ByHundreds(AllInClose):
     def receive(self, row: Any) -> None:
         super().receive(row)
@@ -223,6 +238,11 @@ test_11_2 = tried(
     (sender(("\\n", "")), "0 lines arrived. Line 1 must be '', yours is 'row 1 é row 1"),
     (sender(("sendall", "send")), "`sendall`, not `send`"),
     (AllInClose, "The last line has no newline"),
+    (
+        changed(AllInClose, ('"\\n".join(self.rows)', '"\\n".join([*self.rows, ""])')),
+        "before `close` nothing came",
+    ),
+    (Buffered, "✓ Each row is a line"),
     (AConnectionARow, "It opens a connection for each row"),
     (sender(("self.socket.sendall", "self.kept =")), "0 lines arrived"),
     (sender(("self.socket.close()", "pass")), "`close` closes the socket"),

@@ -189,6 +189,7 @@ def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
 
 
 # Each twice, and no round number.
+MOST_IN_A_BUFFER = 1000  # rows, that a file made by `makefile` may keep until it is closed
 ROWS = ["", *(f"row {number // 2} é " for number in range(2, 998))]
 
 
@@ -197,7 +198,7 @@ def check_11_2(answer: Any) -> str:
     """Does the class `answer` send each row as a line, and all of them before it closes?"""
     # The system may take a part only of what `send` is given; here it always does.
     with mock.patch.object(socket.socket, "send", _send_a_part):
-        for rows in (ROWS, ["again"], []):
+        for rows in (ROWS, ["again"], [], 3 * ROWS):
             try:
                 _send_all(answer, rows)
             except Wrong:
@@ -218,6 +219,14 @@ def _send_all(answer: Any, rows: list[str]) -> None:
                     "It opens a connection for each row, which is slow, and the order of rows is "
                     "lost: open one in `__init__`, and use it for every row."
                 )
+        end = time.monotonic() + PATIENCE
+        while len(rows) > MOST_IN_A_BUFFER and not received:
+            if time.monotonic() > end:
+                raise Wrong(
+                    f"`receive` was called for {len(rows)} rows, and before `close` nothing came: "
+                    "let `receive` send its row."
+                )
+            time.sleep(0.01)
         state.close()
         closed = not rows or server.ended.wait(PATIENCE)
     _compare_text(received.decode(errors="replace"), rows)
