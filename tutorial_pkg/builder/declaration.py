@@ -153,7 +153,12 @@ class InstancesDeclaration(Declaration, Generic[State]):
         return self._set("destroy", function, "state")
 
     def distributed(self, count: int) -> Self:
-        """That many instances, unless the query's option `parallelism` says otherwise."""
+        """That many instances, unless the query's option `parallelism` says otherwise.
+
+        `create` must give each a share of its own by `context.index` and `context.count`. Where it
+        does not look at them, each instance gives all rows, so a query with `parallelism=2` has
+        every row twice.
+        """
         if not isinstance(count, int) or not 1 <= count <= self._MOST_INSTANCES:
             raise ValueError(
                 f"format `{self._name}`: `distributed` takes 1..{self._MOST_INSTANCES}, "

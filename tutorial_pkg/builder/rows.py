@@ -332,7 +332,7 @@ def _clock(value: Any) -> Any:
 
 
 def _time(value: Any) -> Any:
-    """Arrow would take seconds since 1970 for microseconds, a text and NumPy's truth for numbers."""
+    """Arrow would take seconds since 1970 for microseconds, texts and truths for numbers."""
     if isinstance(value, Number) or _numpy_kind(value) == "b":
         raise ValueError("a number is not a time; say `datetime.fromtimestamp(seconds, UTC)`")
     if isinstance(value, str):

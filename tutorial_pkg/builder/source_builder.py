@@ -104,7 +104,9 @@ class SourceBuilder:
     ) -> StreamSourceBuilder[State]:
         """A stream from `create(context)`, which makes the state that the functions share.
 
-        `context` has `index` and `count` of the instance, and the query's `options`. Each instance
+        `context` has `index` and `count` of the instance, and the query's `options`. The option
+        `parallelism` is there for all sources: an instance that does not take a share of its own by
+        `index` gives the rows that the others give. Each instance
         has a state and a thread of its own in the driver's reader process, in which all its
         functions run. Go on with `.fill`, and with `.snapshot` and `.restore` if the source can go
         back to a place, or with `.acknowledge` if it wants to know what is safe. The rows go to a
@@ -136,7 +138,9 @@ class SourceBuilder:
         """Rows until `buffer.close()`, for `spark.read`: each instance is a task.
 
         The functions `create`, `fill` and `destroy` are as in `stream`. A task that fails is
-        repeated by Spark from its `create` on.
+        repeated by Spark from its `create` on. Without an error, too, Spark reads more than once:
+        for each action, and before a sort (`orderBy`), of which it takes a sample. So `fill` must
+        not take away what it reads, as from a queue: the rows would be in the sample alone.
         """
         return BatchSourceBuilder(name, schema, create)
 
@@ -170,6 +174,14 @@ class SourceBuilder:
         again. So is None as the position after a page.
 
         A page that still grows needs a position within it: `[number, rows_seen]`.
+
+        What appears before a position is never asked for. An id is no position where several write,
+        and a smaller one may be committed after a larger one; nor is a time that rows share, unless
+        no page ends between them (with the id behind it, `[time, id]`, it is one); nor the number
+        of rows where some are deleted. Nobody but you can tell, either, whether the service is that
+        of the last run: with another URL the query goes on at the same position, and rows before it
+        are missing. So keep its name in the position, and raise `ValueError` for another one; or in
+        the split's name, since another split is read from its beginning.
 
         Through the log or not? By default a page is in the log on disk, as one frame with the next
         position, before Spark sees it, and it is never asked for again: whatever becomes of it on
@@ -229,6 +241,12 @@ class SourceBuilder:
 
         It relies on ids that become visible in their order. With several writers, a smaller id may
         be committed after a larger one, and would be missed; the format `postgres` waits for it.
+
+        Positions are of what was there when they were noted. Where the table was restored from a
+        backup or made again, or the options name another one, ids are given a second time, and new
+        rows below a position are passed over without a word. So let the split's name say which one
+        it is, as in `f"{server_id} orders"`: another name is read from its beginning. Or have
+        `splits` compare `context.offset` with what is there, and raise `LookupError`.
 
         Args:
             name: of the format: letters, digits and `_`.
