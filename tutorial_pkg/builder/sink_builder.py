@@ -294,7 +294,12 @@ class SinkBuilder(Declaration, Generic[State]):
         self._jobs = self._overwrite = False
 
     def also_batch(self) -> Self:
-        """`df.write` works, too: as one batch, with `context.streaming` false."""
+        """`df.write` works, too: as one batch, with `context.streaming` false.
+
+        Each `df.write` is a job of its own. So in `foreachBatch`, where Spark repeats a batch after
+        an error, its rows are written once more: `commit` cannot know them again. Use
+        `writeStream.format(...)`, or tell the batch by an option that your `commit` records.
+        """
         self._jobs = True
         return self
 
