@@ -10,6 +10,7 @@ import pytest
 from tests.unit.workbook.answers import changed, look, tried
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.durable_log.lock import WriterLock
+from tutorial_pkg.durable_log.segments import SegmentWriter
 from tutorial_pkg.workbook.checks import check_04_1, check_04_2
 
 
@@ -61,6 +62,21 @@ def says_what_is_no_text(rest: bytes, received: bytes) -> tuple[list[str], bytes
         raise ValueError("not UTF-8") from error
 
 
+def gives_out_the_rest_at_the_end(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    return cut(rest, received) if received else ([rest.decode()], b"")
+
+
+def drops_the_rest_at_the_end(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    return cut(rest, received) if received else ([], b"")
+
+
+def in_some_encoding(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
+
+
 class Remembers:
     rest = b""
 
@@ -94,6 +110,12 @@ test_04_1 = tried(
     (drops_what_is_no_text, r"Of b'one\xfftwo\n' it made []: a line with a byte that is not UTF-8"),
     (cut_with(EMPTY), r"Of b'one\xfftwo\n' it made ['']: a line with a byte that is not UTF-8"),
     (cut_with(("[line", "(line"), ("lines]", "lines)")), "The lines are a generator: return"),
+    (
+        cut_with(("line.decode()", "in_some_encoding(line)")),
+        "it made ['oneÿtwo']: a line with a byte",
+    ),
+    (gives_out_the_rest_at_the_end, "b'') made (['half'], b''): without a newline"),
+    (drops_the_rest_at_the_end, "cut(b'half', b'') made ([], b''): without a newline"),
     (Remembers(), "and keep nothing from one call to the next"),
     (lambda rest, received: cut(received, rest), "put the rest before received"),
 )
@@ -104,9 +126,10 @@ def log_with(folder: Path, lines: int, too_long: int, *letters: int) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     port = PortStatus(listening=False, lines=lines, dropped={"too_long": too_long})
     status_file(folder).write({11000: port}, [])
-    (folder / "11000").mkdir()
-    content = b"".join(b"x" * count + b"\n" for count in letters)
-    (folder / "11000" / "0.segment").write_bytes(b"\0\0\0\x10" + content)
+    log = SegmentWriter(folder / "11000")
+    for count in letters:
+        log.append(b"x" * count + b"\n", 1, received_at=0)
+    log.close()
     return folder
 
 
@@ -120,7 +143,9 @@ def log_with(folder: Path, lines: int, too_long: int, *letters: int) -> Path:
         ((2, 1, 5, 300), "A line of 300 bytes was kept: set maxLineBytes=100, not more"),
         ((3, 1, 5, 100, 101), "A line of 101 bytes was kept"),
         ((1, 2, 99), "It is allowed"),
-        ((1, 1, 100), "Only one line was kept: send the short one, too"),
+        ((1, 1, 100), "Only lines of 100 bytes were kept: send the short one, too"),
+        ((2, 1, 100, 100), "Only lines of 100 bytes were kept: send the short one, too"),
+        ((2, 1, 5, 101, 5, 100), "✓ 2 lines kept"),  # two of an earlier listener
     ],
 )
 def test_04_2(tmp_path: Path, log: tuple[int, ...], expected: str) -> None:
