@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time  # noqa: F401 -- an answer needs it
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -69,6 +70,10 @@ test_01_1 = tried(
     (escape_with('"\\\\\\\\")', '"\\\\\\\\", 1)'), "Each backslash becomes two"),
     (escape_with('"\\\\r")', '"\\\\r", 1)'), "Each newline counts"),
     (lambda item: escape(item[:-1]) + item[-1:].replace("\n", "\\n"), "even at the end"),
+    (
+        lambda item: re.sub(r"\\+", r"\\\\", item).replace("\n", "\\n").replace("\r", "\\r"),
+        "Each backslash becomes two, wherever it is",
+    ),
     (only_before_n_and_r, "Each backslash becomes two, wherever it is"),
 )
 
@@ -116,6 +121,14 @@ class DraftsBelow(JsonWriter):
         return Draft(f"drafts/{JsonWriter(str(below)).write(iterator).name}")
 
 
+class NeverCloses(JsonWriter):
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        draft = self.folder / f"draft-{uuid4()}.tmp"
+        self.file = draft.open("w")
+        self.file.writelines(f"{json.dumps(row.asDict())}\n" for row in iterator)
+        return Draft(draft.name)
+
+
 class RaisesItsOwn(JsonWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         try:
@@ -161,6 +174,10 @@ class Swallows(JsonWriter):
         return Draft("nothing")
 
 
+def as_text(row: dict[str, Any]) -> str:
+    return str(row).replace("'", '"')
+
+
 MOVED, RETURN = "draft.replace(final)", "return Draft(draft.name)"
 NAMED = "for message in filter(None, messages):\n            (self.folder / message.name).unlink"
 WRITTEN = "final.write_text(draft.read_text()); draft.unlink()"
@@ -204,9 +221,15 @@ test_01_2 = tried(
     (writer(("row.asDict()", "{'item': row.item}")), "Rows may have any columns, here number"),
     (writer(("row.asDict()", "{'item': row['item']}")), "`write` raised PySparkValueError"),
     (writer((RETURN, "return None")), "must return a message"),
-    (writer(("filter(None, messages)", "messages")), "`abort` gets None for a task that failed"),
+    (writer(("filter(None, messages)", "messages")), "It gets None for a task that failed"),
+    (writer((", messages: list[Any], batchId: int) -> None:\n        for message",
+             ", messages: list[Any]) -> None:\n        for message")),
+     "JsonWriter.abort() takes 2 positional arguments but 3 were given"),
     (writer((".unlink()", "")), "`abort` leaves drafts behind"),
     (writer(("{uuid4()}", "{TaskContext.get().taskAttemptId()}")), "another query's task"),
+    (writer(("{uuid4()}", "{int(time.time() * 1000)}")), "uuid4() makes a name that nobody else"),
+    (writer(("json.dumps(row.asDict())", "as_text(row.asDict())")), "A line is not JSON"),
+    (NeverCloses, "its draft is still empty: close the file, as"),
     (Swallows, "`write` swallows an error"),
     (RaisesItsOwn, "✓ Each batch is there once"),
     (NothingForNoRows, "must return a message"),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from tutorial_pkg.workbook.checks.trial import (
+    as_task,
     breaks_off,
     broken_off,
     copied,
@@ -51,7 +54,9 @@ _ESCAPES = [
     Case(("",), "", "An empty item stays empty."),
     Case(("a\\nb",), r"a\\nb", _EXACTLY, [(r"a\nb", _ALIKE)]),
     Case(
-        ("C:\\a\\",), "C:\\\\a\\\\", "Each backslash becomes two, wherever it is, even at the end."
+        ("\\\\pc\\a\\",),
+        r"\\\\pc\\a\\",
+        "Each backslash becomes two, wherever it is, even at the end.",
     ),
 ]
 
@@ -72,7 +77,8 @@ def _text(found: Any) -> str:
 # ---- Exercise 2: a sink that survives a restart --------------------------------------------------
 
 Writer = Callable[[str], DataSourceStreamWriter]
-ROWS = [Row(number=number, name=f"item {number}") for number in range(5)]
+ROWS = [Row(number=number, name=f"item {number}") for number in range(4)]
+ROWS.append(Row(number=4, name='the "last" row\'s'))  # as JSON, not as Python writes it
 BATCHES = ([ROWS[:2], ROWS[2:3]], [ROWS[3:4], [], ROWS[4:]])  # one task has no rows
 READERS_SEE = "batch-*.json"
 
@@ -86,6 +92,7 @@ def check_01_2(answer: Writer) -> str:
     """
     with scratch() as folder:
         _first_batch(answer, folder)
+    _closed(answer)
     _attempts(answer)
     _failed_batch(answer)
     with scratch() as folder:
@@ -179,9 +186,20 @@ def _half_committed(answer: Writer, folder: Path) -> None:
         )
 
 
+def _closed(answer: Writer) -> None:
+    """The task's process lives on after `write`, and so does what the writer holds."""
+    with scratch() as folder, as_task(0):
+        task = copied(answer(str(folder)))
+        task.write(iter(ROWS))
+        if not any(draft.stat().st_size for draft in _drafts(folder)):
+            raise Wrong(
+                "`write` returned, and its draft is still empty: close the file, as `with` does."
+            )
+
+
 def _attempts(answer: Writer) -> None:
     """Two attempts at one partition run at the same time."""
-    with scratch() as folder:
+    with scratch() as folder, mock.patch.object(time, "time", return_value=1.6e9):
         for attempt in range(2):
             written(answer(str(folder)), BATCHES[0][:1], attempt)
         if len(_drafts(folder)) != 2:
@@ -211,8 +229,10 @@ def _failed_batch(answer: Writer) -> None:
             )
         try:
             writer.abort([first, None, second], 0)
-        except (AttributeError, TypeError):
-            raise Wrong("`abort` gets None for a task that failed: leave it out.") from None
+        except (AttributeError, TypeError) as error:
+            raise Wrong(
+                f"`abort` raised {told(error)}. It gets None for a task that failed: leave it out."
+            ) from None
         if {*_drafts(folder)} - others:
             raise Wrong("`abort` leaves drafts behind: unlink all those that messages name.")
         if others - {*_drafts(folder)}:
