@@ -59,6 +59,15 @@ def as_many_as_fit(second: int, length: int = 30, slide: int = 10) -> list[int]:
     return [last - slide * back for back in range(math.ceil(length / slide))]
 
 
+def as_many_unless_in_a_gap(second: int, length: int = 30, slide: int = 10) -> list[int]:
+    return as_many_as_fit(second, length, slide) if second % slide < length else []
+
+
+def one_length_before_zero(second: int, length: int = 30, slide: int = 10) -> list[int]:
+    first = -(length // slide) * slide
+    return [start for start in range(first, second + 1, slide) if start + length > second]
+
+
 def numpy_windows(second: int, length: int = 30, slide: int = 10) -> Any:
     return np.array(windows(second, length, slide))[::-1]
 
@@ -81,8 +90,10 @@ test_05_2 = tried(
     (lambda second, length, slide: windows(second, 30, 10), "answer(65, 60, 20)"),
     (numpy_windows, "✓ All windows that contain it"),
     (lambda second, length=30, slide=10: {*windows(second, length, slide)}, "✓ All windows"),
-    (toward_zero, "toward_zero(-5, 30, 10) must be [-30, -20, -10], yours is [-30, -20, -10, 0]"),
+    (toward_zero, "-35, 30, 10) must be [-60, -50, -40], yours is [-60, -50, -40, -30]"),
     (as_many_as_fit, "as_many_as_fit(17, 5, 10) must be [], yours is [10]"),
+    (as_many_unless_in_a_gap, "(29, 25, 10) must be [10, 20], yours is [0, 10, 20]"),
+    (one_length_before_zero, "(-35, 30, 10) must be [-60, -50, -40], yours is []"),
     (lambda second, length, slide: windows(second, length, slide), "answer(25) raised TypeError"),
     (lambda second, length=60, slide=20: windows(second, length, slide), "answer(25) must be"),
     (lambda second, length, slide: "0, 10, 20", "A list of starts is wanted, not '0, 10, 20'"),
