@@ -103,6 +103,8 @@ test_21_1 = tried(
     (changed(ask, ('utf-8"', 'latin-1"')), "Text is UTF-8"),
     (changed(ask, ("return [rest] +", "return")), "Return what follows OK"),
     (changed(ask, ("timeout=5", "timeout=0.5")), "A reply may take a second, and come"),
+    (changed(ask, ("timeout=5", "timeout=1"), ("sendall", "send")), "`sendall` sends all of it"),
+    (changed(ask, ("encode()", "encode('ascii')")), "Text is UTF-8, lines that you send, too"),
     (
         changed(ask, ('request.startswith("PAGE")', "rest.isdecimal()")),
         "it waits for more. Read as many",
@@ -217,10 +219,29 @@ test_21_2 = tried(
         "give the oldest first",
     ),
     (
+        changed_read(
+            (
+                "(last_of(context, book) - (end - 1)) // 50",
+                "(last_of(context, book) - end + 2) // 50",
+            )
+        ),
+        "120 being the last one on its page: it raised FunctionError",
+    ),
+    (
+        changed_read(
+            (
+                "(last_of(context, book) - (end - 1)) // 50",
+                "round((last_of(context, book) - end) / 50)",
+            ),
+            ("range(start, end))", "range(start, end) if number in found)"),
+        ),
+        "1 did not come, such as 120. Begin at the page that has `end - 1`",
+    ),
+    (
         changed_read(("(last_of(context, book) - (end - 1)) // 50", "0")),
         "do not begin at page 0",
     ),
-    (changed_read(("patiently(", "(lambda work: work())(")), "It raised"),
+    (changed_read(("patiently(", "(lambda work: work())(")), "is slow: it raised"),
     (
         changed_read(
             ('number, _, text = line.partition(" ")', "number, text = line.split(None, 1)")
@@ -296,6 +317,7 @@ test_21_3 = tried(
         changed_commit(("[line for", "{line for"), ("in handle]", "in handle}")),
         "1 lines are missing",
     ),
+    (changed_commit(("[line for", "[line.strip() for")), "each line as it is: 1 lines are missing"),
     (sink_of(commit, name="mine"), "It must be named 'copies', yours is 'mine'"),
     (sink_of(commit), "✓ Each batch once and whole"),
     (commit, "A data source class is wanted"),

@@ -22,6 +22,9 @@ from tutorial_pkg.workbook.ledger import (
     BUSY,
     CUT,
     LOST,
+    MOST_BYTES,
+    MOST_LINES,
+    PAGE_ENTRIES,
     SLOW,
     LedgerServer,
     Refused,
@@ -76,6 +79,14 @@ _REPLIES = [
         "The lines follow the request, each with a newline.",
         ("nuts", "bolts"),
     ),
+    Reply(
+        f"BOOK orders me 2 {MOST_LINES}",
+        b"OK 10119\n",
+        ["10119"],
+        "A BOOK may have 10 MB: `sendall` sends all of it, `send` what there is room for. "
+        "Text is UTF-8, lines that you send, too.",
+        ("€" * (MOST_BYTES // 3),) * MOST_LINES,
+    ),
     Reply("LAST orders", b"", OSError, "The connection was closed without a reply."),
     Reply("LAST orders", b"OK 1", OSError, "The reply was cut: 117 looks like 1, but no newline."),
     Reply("PAGE orders 0", b"OK 2\n117 nuts\n", OSError, "The reply was cut: one line of two."),
@@ -99,7 +110,7 @@ class _Scripted(socketserver.ThreadingTCPServer):
 
     def __init__(self, case: Reply) -> None:
         super().__init__((LOOPBACK, 0), _OneReply)
-        self.case, self.got, self.waits = case, b"", False
+        self.case, self.got, self.waits = case, bytearray(), False
         self.done = threading.Event()
         self.address = f"{LOOPBACK}:{self.server_address[1]}"
 
@@ -142,26 +153,34 @@ def check_21_1(answer: Callable[..., list[str]]) -> str:
 
 def _look_at_reply(answer: Callable[..., list[str]], case: Reply, server: _Scripted) -> None:
     more = (list(case.lines),) if case.lines else ()
-    call = f"ask(address, {case.request!r}{', ' + repr(more[0]) if more else ''})"
+    call = f"ask(address, {case.request!r}{', ' + _start_of(more[0]) if more else ''})"
     where = f"{call}, answered with {case.reply!r}"
-    found, raised, text = _outcome(answer, server.address, case.request, *more)
+    found, raised, error = _outcome(answer, server.address, case.request, *more)
     open_yet = not server.done.is_set()
     server.done.wait(2 * NOBODY_CLOSES)
     sent = "".join(f"{line}\n" for line in (case.request, *case.lines)).encode()
-    if server.got != sent:
-        raise Wrong(f"{call} must send {sent!r}, the ledger got {server.got!r}.")
+    if (got := bytes(server.got)) != sent:
+        text = f"{call} must send {_start_of(sent)}, the ledger got {_start_of(got)}"
+        raise Wrong(
+            f"{text}; yours raised {error}. {case.hint}" if raised else f"{text}. {case.hint}"
+        )
     if server.waits and open_yet:
         raise Wrong(f"{where}: the connection stays open. Close it: use `with`, or `close()`.")
     if server.waits:
         raise Wrong(f"{where}: it waits for more. Read as many lines as there are. {case.hint}")
     if isinstance(case.wanted, list):
         if raised:
-            raise Wrong(f"{where}, raised {text}. {case.hint}")
+            raise Wrong(f"{where}, raised {error}. {case.hint}")
         if found != case.wanted:
             raise Wrong(f"{where}, must return {case.wanted}, yours is {found!r}. {case.hint}")
     elif not raised or not issubclass(raised, case.wanted):
-        yours = f"yours raised {text}" if raised else f"yours returned {found!r}"
+        yours = f"yours raised {error}" if raised else f"yours returned {found!r}"
         raise Wrong(f"{where}, must raise {_named(case.wanted)}, {yours}. {case.hint}")
+
+
+def _start_of(sent: Any) -> str:
+    text = repr(sent)
+    return text if len(text) <= 80 else f"{text[:60]} … ({len(sent):,} in all)"
 
 
 def _outcome(
@@ -252,6 +271,9 @@ def check_21_2(answer: Any) -> str:
         _must_read(reader, start, middle, MANY, f"the book {ORDERS}")
         server.trouble = _while_others_book(server)
         _must_read(reader, start, middle, MANY, "while others book")
+        server.trouble = no_trouble
+        _feed(server, (MANY - 1 - server.books.last(ORDERS)) % PAGE_ENTRIES)
+        _must_read(reader, start, middle, MANY, f"{MANY} being the last one on its page")
         server.trouble = _Trouble("", BUSY, "", CUT, LOST, SLOW)
         _feed(server, MANY)
         end = latest(reader, middle)
@@ -280,7 +302,12 @@ def _while_others_book(server: LedgerServer) -> Callable[[str], str]:
 
 def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: int = 0) -> None:
     """The entries behind `first` up to `last` must come between two offsets."""
-    found = [row["number"] for row in _rows(reader, start, end)]
+    try:
+        found = [row["number"] for row in _rows(reader, start, end)]
+    except Wrong:
+        raise
+    except Exception as error:
+        raise Wrong(f"{when}: it raised {told(error)}") from None
     wanted = list(range(first + 1, last + 1))
     if found == wanted:
         return
@@ -293,6 +320,8 @@ def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: i
         raise Wrong(f"{text}, {min(more)} came twice: {hint}. Go by the numbers.")
     if missing:
         hint = "`latest` is the next unread number, one more than LAST" if last in missing else ""
+        if hint and end.get(ORDERS) == last + 1:
+            hint = "Begin at the page that has `end - 1` now"
         if not found:
             hint = "Nothing came. After an error ask again, and do not take it for an empty page"
         raise Wrong(f"{text}, {len(missing)} did not come, such as {min(missing)}. {hint}".strip())
@@ -331,7 +360,7 @@ def _must_not_turn_all_pages(reader: Any, start: Any, end: Any, server: LedgerSe
 
 # ---- Exercise 3: the sink ------------------------------------------------------------------------
 
-_PARTS = [["nuts", "bolts"], [], ["nuts"]]  # of three tasks; a row is no key
+_PARTS = [["nuts", " bolts "], [], ["nuts"]]  # of three tasks; a row is no key
 
 
 @exercise()
@@ -369,7 +398,7 @@ class _SinkTrial:
         times = sum(request.startswith("BOOK") for request in counted.requests)
         if times > 1:
             raise Wrong(f"A batch of three tasks was booked in {times} steps: one BOOK for all.")
-        self._expect(_PARTS, f"a batch of three tasks, one without rows, for {COPIES}")
+        self._expect(_PARTS, f"three tasks, one without rows, for {COPIES}, each line as it is")
 
     def knows_a_repeat(self) -> None:
         self._commit(self._written(_PARTS))
