@@ -534,7 +534,7 @@ def test_a_queue_asks_for_fewer_messages_when_a_connection_breaks(
 
     async def from_a_server(pull: Pull, count: int, seconds: float) -> list[Any]:
         asked.append(count)
-        if count > 60:
+        if count > 40:
             raise ConnectionClosedError
         return await fetch(pull, count, seconds)
 
@@ -543,7 +543,7 @@ def test_a_queue_asks_for_fewer_messages_when_a_connection_breaks(
     streams.send(f"{name}.7", ["x"] * 120)
     with working(streams, name, tmp_path / "log", timeoutSeconds=10) as run:
         assert numbers_of(run, 120) == [7] * 120
-    assert asked[:4] == [500, 50, 30, 30]
+    assert asked[:4] == [50, 5, 30, 30]
 
 
 def test_what_others_have_not_acknowledged_is_waited_for(

@@ -13,7 +13,7 @@ from tutorial_pkg.connectors.nats.messages import SCHEMA, Place, place_of, to_ba
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 from tutorial_pkg.connectors.nats.pull import Pull
 
-FETCHED = 500  # messages at once, or fewer of large ones
+FIRST_FETCHED, MOST_FETCHED = 50, 500  # messages at once
 FETCHED_BYTES = 4 * 1024 * 1024  # about
 INTEREST = api.RetentionPolicy.INTEREST  # keeps nothing while there is no consumer
 WAIT_SECONDS = 0.2  # for the first of them: then others are acknowledged, or the query stops
@@ -38,7 +38,7 @@ class Queue:
         self._connection = NatsClient(context.options)
         self._broker: Any = None
         self._pull: Any = None
-        self._count = FETCHED
+        self._count = FIRST_FETCHED
         self._created = self._consumer = ""  # when stream and consumer were made
         self._retention = ""
         self._floor, self._ahead = 0, set[int]()
@@ -100,8 +100,9 @@ class Queue:
         if self._broker is not broker:
             await self._begin(broker)
         found: list[Any] = await self._pull.fetch(min(self._count, self._most), WAIT_SECONDS)
-        if size := sum(len(each.data) for each in found):
-            self._count = max(1, min(FETCHED, FETCHED_BYTES * len(found) // size))
+        if found:
+            size = sum(len(each.data) for each in found) or 1
+            self._count = max(1, min(MOST_FETCHED, FETCHED_BYTES * len(found) // size))
         return found
 
     async def _begin(self, broker: Any) -> None:
@@ -139,7 +140,7 @@ class Queue:
                 "one: choose another name, or delete it"
             )
         limit = config.max_ack_pending or 0  # or -1: none
-        self._most = min(FETCHED, limit) if limit > 0 else FETCHED
+        self._most = min(MOST_FETCHED, limit) if limit > 0 else MOST_FETCHED
 
     async def _make_consumer(self, broker: Any) -> Any:
         options = self._options
