@@ -284,6 +284,14 @@ ALL_ROWS = "INSERT INTO orders SELECT item, euros FROM staged WHERE batch = 0"
         (clearing("true"), "rows that another query has staged"),
         (clearing("batch <= %(batch)s"), "compare `query`"),
         (clearing("query = %(query)s AND batch = %(batch)s"), "clear all batches up to this"),
+        (
+            clearing("(query, batch) IN (SELECT query, batch FROM done)"),
+            "rows that another query has staged",
+        ),
+        (
+            clearing("query IN (SELECT query FROM done) AND batch <= %(batch)s"),
+            "rows that another query has staged",
+        ),
         (clearing("query = %(query)s OR batch <= %(batch)s"), "rows that another query has staged"),
         (clearing("query = %(query)s"), "It deleted rows of a later batch"),
         (in_steps(autocommit=True), "use one transaction"),

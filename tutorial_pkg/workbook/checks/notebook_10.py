@@ -178,6 +178,7 @@ class _Trial:
         self._stage("late", "mine", 0, 1)
         self._stage("f", "mine", 2, 4)
         self._stage("later", "mine", 3, 5)
+        self._stage("again", "other", 1, 78)  # a batch with a note, and earlier than this one
         self._commit(2, "f")
         if self._items() != [1, 1, 2, 3, 3, 4, 78]:
             raise Wrong(f"Batch 2 is new; found {self._items()} in `orders`.")
@@ -185,7 +186,8 @@ class _Trial:
             raise Wrong("Rows of batch 0, staged late, are left: clear all batches up to this.")
         if not self._staged("mine"):
             raise Wrong("It deleted rows of a later batch: compare `batch`.")
-        self._stage("again", "other", 1, 78)
+        if 1 not in self._staged("other"):
+            raise Wrong("It deleted rows that another query has staged: compare `query`.")
         self._commit(1, "again", query="other")
         if self._items().count(78) != 1:
             raise Wrong(
