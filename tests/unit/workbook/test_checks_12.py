@@ -268,6 +268,7 @@ test_a_batch_is_shown_by_one_rename = tried(
     (Staged, "✓ 1 promises were tried"),
     (OnlyIfItIsNotThere, "✓ 1 promises were tried"),
     (Links, "✓ 1 promises were tried"),
+    (sink(("{batchId}.txt", "{batchId}-{len(messages)}.txt")), "of its 3 rows readers see 6"),
     (ReplacesByKeywords, "✓ 1 promises were tried"),
     (ByContent, "readers see ['1', '2', '2', '2']: each row counts"),
     (
