@@ -57,6 +57,13 @@ def read_by_hundreds(context: Any, split: str, start: int, end: int) -> Any:
         yield from one_page_read(context, split, first, end)
 
 
+def read_by_the_first_size(context: Any, split: str, start: int, end: int) -> Any:
+    """As if all pages were as long as the first one."""
+    size = len(page_at(context, start)["readings"])
+    for first in range(start, end, size):
+        yield from one_page_read(context, split, first, end)
+
+
 def latest_to_a_short_page(context: Any, split: str, start: int) -> int:
     while True:
         page = page_at(context, start)
@@ -130,6 +137,7 @@ test_13_1 = tried(
     ((latest, changed(read, ('if reading["id"] < end', "if True"))), "read beyond `end`"),
     ((latest, read_from_the_hundred), "read what was before `start`"),
     ((latest, read_by_hundreds), "must give 250 rows"),
+    ((latest, read_by_the_first_size), "(140, -49.75) is wrong, or not in its place"),
     ((latest_to_a_short_page, read), "reported the end of one page, 70"),
     (
         (latest, changed(read, (PAIR, "yield reading"))),

@@ -19,6 +19,7 @@ from tutorial_pkg.workbook.weather import Weather
 ALL = "all"
 THERE, LATER = 250, 30
 PAGE = 70  # readings: the service may give fewer than 100, even if more follow
+UNEVEN, SHORT_PAGE = "valley", 20
 DEGREES = [20.25 - number / 2 for number in range(THERE + LATER)]  # no degree is its number
 PATIENCE = 10.0  # seconds, for what takes milliseconds
 
@@ -43,15 +44,27 @@ def check_13_1(answer: Any) -> str:
         for start, end in ((0, THERE), (30, 130), (THERE - 20, THERE)):
             _compare_rows(_in_time(_rows, read, hill, start, end), start, end)
             _stays_within("read", start, end, service)
-        service.measure("valley", DEGREES[:THERE])  # and nothing came later
-        valley = context_of(url=f"{service.url}/valley")
+        service.measure(UNEVEN, DEGREES[:THERE])  # and nothing came later
+        valley = context_of(url=f"{service.url}/{UNEVEN}")
+        _compare_end(_in_time(latest, valley, ALL, 0), 0)
         _compare_rows(_in_time(_rows, read, valley, 0, THERE), 0, THERE)
     return "To the last page, and no further than `end`."
 
 
+class _Weather(Weather):
+    """Pages of one station are shorter after the first one."""
+
+    def page(self, station: str, first: int) -> dict[str, Any]:
+        page = super().page(station, first)
+        if station == UNEVEN and first:
+            del page["readings"][SHORT_PAGE:]
+            page["next"] = first + len(page["readings"])
+        return page
+
+
 @contextmanager
 def _service() -> Iterator[Weather]:
-    service = Weather(PAGE)
+    service = _Weather(PAGE)
     try:
         yield service
     finally:
