@@ -153,6 +153,7 @@ def pages_one_by_one(context: Any, book: str, start: int, end: int) -> Any:
                 yield int(number), text
 
 
+to_the_oldest = changed(read, ("while start not in found:", "while 1 not in found:"))
 four_pages = changed(
     read, ("while start not in found:", "for page in range(page, page + 4):"), ("page += 1", "pass")
 )
@@ -241,6 +242,7 @@ test_21_2 = tried(
         changed_read(("(last_of(context, book) - (end - 1)) // 50", "0")),
         "do not begin at page 0",
     ),
+    (source_of(latest, to_the_oldest), "turn no more pages when you have entry `start`"),
     (changed_read(("patiently(", "(lambda work: work())(")), "is slow: it raised"),
     (
         changed_read(

@@ -204,7 +204,7 @@ MANY = 120  # entries: more than two pages
 FAR = 3_000
 MOST_IN_A_CHECK = 2_000  # requests
 _SOON = {"retrySeconds": "2", "retryPauseMillis": "1"}  # what the builder repeats by itself
-MOST_REQUESTS = 12  # for the 50 oldest of FAR entries
+MOST_REQUESTS = 12  # for the MANY oldest or newest of FAR entries
 
 
 class _Trouble:
@@ -346,14 +346,19 @@ def _rows(reader: Any, start: Any, end: Any) -> list[dict[str, Any]]:
 
 def _must_not_turn_all_pages(reader: Any, start: Any, end: Any, server: LedgerServer) -> None:
     _feed(server, FAR)
-    server.trouble = counted = _Trouble()
-    _must_read(reader, start, end, MANY, "a long book")
-    asked = len(counted.requests)
-    if asked > MOST_REQUESTS:
-        raise Wrong(
-            f"The {MANY} oldest entries of {server.books.last(ORDERS)} took {asked} requests: "
-            "do not begin at page 0. LAST tells on which page an entry is, or on a later one."
-        )
+    before, far = server.books.last(ORDERS), latest(reader, start)
+    _feed(server, MANY)
+    oldest = "do not begin at page 0. LAST tells on which page an entry is, or on a later one"
+    newest = "turn no more pages when you have entry `start`"
+    for first, begin, until, which, hint in (
+        (0, start, end, "oldest", oldest),
+        (before, far, latest(reader, far), "newest", newest),
+    ):
+        server.trouble = counted = _Trouble()
+        _must_read(reader, begin, until, first + MANY, "a long book", first)
+        if (asked := len(counted.requests)) > MOST_REQUESTS:
+            text = f"The {MANY} {which} entries of {before + MANY} took {asked} requests"
+            raise Wrong(f"{text}: {hint}.")
     server.trouble = no_trouble
     _must_read(reader, start, latest(reader, start), server.books.last(ORDERS), "a long batch")
 
