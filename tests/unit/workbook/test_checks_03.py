@@ -7,12 +7,16 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import pytest
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tests.unit.workbook.answers import changed, tried
 from tutorial_pkg.workbook.checks import check_03_1, check_03_2
+from tutorial_pkg.workbook.checks.trial import run_to_end
+from tutorial_pkg.workbook.checks.verdict import Wrong
 
 test_03_1 = tried(
     check_03_1,
@@ -215,3 +219,14 @@ test_03_2 = tried(
     (reader((NEXT, f"now = start['next'] + {READ}; return {{'next': now}} if now > start['next'] "
                    "else None")), "`latestOffset` returned None: return an offset"),
 )  # fmt: skip
+
+
+def test_a_query_that_goes_on_is_stopped(tmp_path: Path) -> None:
+    """As of a reader that keeps its place in the class, where another process does not see it."""
+    writer = mock.MagicMock()
+    query = writer.option().trigger().start()
+    query.awaitTermination.return_value = False
+    query.exception.return_value = None
+    with pytest.raises(Wrong, match="it was not done after a minute"):
+        run_to_end(writer, tmp_path)
+    query.stop.assert_called_once()

@@ -74,6 +74,17 @@ def written(
     return messages
 
 
+def left_open(writer: Any, rows: Iterable[Any], folder: Path) -> bool:
+    """Whether all files are still empty when a task's `write` has returned.
+
+    The task's writer is alive then: its process outlives the task.
+    """
+    with as_task(0):
+        task = copied(writer)
+        task.write(iter(rows))
+        return not any(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
 def rows_between(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
     """The values that tasks read between two offsets."""
     found: list[str] = []
@@ -166,10 +177,17 @@ def run_to_end(writer: DataStreamWriter, folder: Path) -> None:
     """Run a real query over all there is, with its checkpoint in the folder."""
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
+    ended: bool | None = True
     with suppress(StreamingQueryException):  # told below, in a line
-        query.awaitTermination(60)
+        ended = query.awaitTermination(60)
     if query.exception():
         raise Wrong(f"In a real query it raised {last_error(query)}")
+    if not ended:
+        query.stop()
+        raise Wrong(
+            "In a real query it was not done after a minute: does it wait for what never comes, or "
+            "keep a place where other processes do not see it, as in the class?"
+        )
 
 
 def context_of(index: int = 0, count: int = 1, **options: Any) -> SimpleNamespace:
