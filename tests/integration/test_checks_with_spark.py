@@ -36,6 +36,9 @@ def wide(spark: SparkSession) -> DataFrame:
             lambda wide: wide.sparkSession.range(0, 8_000, 1, 2).selectExpr("id AS item"),
             "begin with wide",
         ),
+        (lambda wide: wide.rdd.coalesce(2).toDF(), "✓ Eight partitions became two"),
+        (lambda wide: wide.rdd.repartition(2).toDF(), "An RDD's repartition() moves rows, too"),
+        (lambda wide: wide.where("item < '4'").rdd.coalesce(2).toDF(), "all 8000 of `wide`"),
         (lambda wide: wide.hint("coalesce", 2), "✓ Eight partitions became two"),
         (lambda wide: wide.coalesce(4).coalesce(2), "✓ Eight partitions became two"),
         (lambda wide: wide.coalesce(2).drop("item"), "The columns are []"),
@@ -65,6 +68,7 @@ def test_00_1(spark: SparkSession) -> None:
     fifty = item_stream(spark, 50)
     look(check_00_1(fifty), "✓")
     look(check_00_1(fifty.select("item")), "✓")
+    look(check_00_1(fifty.alias("answer")), "✓")
     rate = spark.readStream.format("rate")
     for answer, hint in (
         (50, "A DataFrame is wanted, this is int"),

@@ -86,6 +86,12 @@ class NeedsARow(Counted):
         return Wrote(count)
 
 
+class NeverCloses(Counted):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        self.file = open(f"{self.folder}/data.{TaskContext.get().partitionId()}.csv", "a")
+        return Wrote(sum(self.file.write(f"{row.item}\n") > 0 for row in iterator))
+
+
 class OfTheLastBatch(InBatches):
     def write(self, iterator: Iterator[Any]) -> Any:
         return [super(OfTheLastBatch, self).write(iter([batch])) for batch in iterator][-1]
@@ -98,6 +104,7 @@ test_02_1 = tried(
     check_02_1,
     (Counted, "✓ 3 tasks reported, and the total is what the files hold: 60."),
     (InBatches, "✓ 3 tasks reported"),
+    (writer(("data.{number}.csv", "part-{number}.txt")), "✓ 3 tasks reported"),
     (Counted("folder"), "answer = MyWriter, without brackets"),
     (
         writer(*IN_SELF, ("self.folder = folder", "self.folder, self.count = folder, 0")),
@@ -108,7 +115,7 @@ test_02_1 = tried(
         "stays in the task's copy: return it in the message",
     ),
     (writer(("messages: list[Any])", "messages: list[Any], batchId: int)")), "there is no batchId"),
-    (writer(("file.write(", "len(")), "no line in any data.*.csv"),
+    (writer(("file.write(", "len(")), "no line in any file"),
     (writer(("{number}", "0")), "one file only"),
     (writer(('Path(self.folder, "total.txt")', "Path('/dev/null')")), "write it in `commit(self"),
     (writer((RETURN, "")), "`write` returned nothing: it must return Wrote(count)"),
@@ -127,6 +134,7 @@ test_02_1 = tried(
     (writer((SUM, "60")), "of two tasks, of 25 lines each, total.txt says 60"),
     (EachItemOnce, "The tasks reported [9, 9, 9], and had [10, 25, 25] rows"),
     (NeedsARow, "A task may have no rows, and then `write` raised UnboundLocalError"),
+    (NeverCloses, "its file is still empty: close it, as"),
     (OfTheLastBatch, "total.txt says 39, the files hold 60"),
     (writer(("item}\\n", "item}")), "and end each with a newline"),
 )

@@ -42,4 +42,5 @@ def _steps(rows: DataFrame) -> list[str]:
     """The plan without the numbers that differ from one DataFrame to the next."""
     plan = re.sub(r"#\d+|@[0-9a-f]+", "", rows._jdf.queryExecution().analyzed().toString())
     steps = [line.strip(" +-~") for line in plan.splitlines()]
-    return [step for step in steps if step != "Project [item]"]  # it changes nothing
+    idle = re.compile(r"Project \[item\]|SubqueryAlias \S+")  # these change nothing
+    return [step for step in steps if not idle.fullmatch(step)]

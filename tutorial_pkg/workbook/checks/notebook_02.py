@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from tutorial_pkg.core.errors import last_error
-from tutorial_pkg.workbook.checks.trial import scratch, written
+from tutorial_pkg.workbook.checks.trial import left_open, scratch, written
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 from tutorial_pkg.workbook.number_files import sink_of
 
@@ -38,6 +38,7 @@ def check_02_1(answer: type[DataSourceWriter]) -> str:
         names = ", ".join(signature.parameters)
         raise Wrong(f"`commit` takes {names}: in a batch job there is no batchId.") from None
     praise = _tried(answer)
+    _closed(answer)
     _in_a_job(answer)
     _other_tasks(answer)
     return praise
@@ -74,6 +75,13 @@ def _tried(answer: Writer) -> str:
                 "Wrote(count), and add up these."
             )
     return f"{files} tasks reported, and the total is what the files hold: {total}."
+
+
+def _closed(answer: Writer) -> None:
+    with scratch() as folder:
+        writer = answer(str(folder))
+        if left_open(writer, _parts_for(writer)[0], folder):
+            raise Wrong("`write` returned, and its file is still empty: close it, as `with` does.")
 
 
 def _parts_for(writer: DataSourceWriter) -> list[Any]:
@@ -125,10 +133,10 @@ def _in_a_job(answer: Writer) -> None:
 
 def _total(folder: Path) -> tuple[int, int]:
     """What `total.txt` says, if it is how many lines the files hold, and how many files."""
-    files = sorted(folder.glob("data.*.csv"))
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != "total.txt"]
     lines = [len(file.read_text().splitlines()) for file in files]
     if not sum(lines):
-        raise Wrong("There is no line in any data.*.csv: let `write` write the rows, too.")
+        raise Wrong("There is no line in any file: let `write` write the rows, too.")
     if len(files) < 2:
         raise Wrong("There is one file only: open it with self.open(), one for each partition.")
     if not (folder / "total.txt").exists():
@@ -172,9 +180,13 @@ def check_02_2(answer: DataFrame) -> str:
         raise Wrong(
             "The plan has an Exchange: it moves rows to other partitions. coalesce() moves none."
         )
+    lineage = answer.rdd.toDebugString() or b""
+    if b"ShuffledRDD" in lineage:
+        raise Wrong("An RDD's repartition() moves rows, too: coalesce() moves none.")
     if partitions != 2:
         raise Wrong(f"It makes a file for each partition: {partitions}. Two are wanted.")
-    if "Coalesce" not in plan or "splits=8" not in plan:
+    of_an_rdd = b"CoalescedRDD" in lineage and "ExistingRDD" in plan
+    if not of_an_rdd and ("Coalesce" not in plan or "splits=8" not in plan):
         raise Wrong("Its two partitions are not those of `wide` put together: begin with wide.")
     if answer.count() != 8000:
         raise Wrong(f"It has {answer.count()} rows: all 8000 of `wide` must be there.")
