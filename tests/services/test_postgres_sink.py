@@ -459,6 +459,22 @@ def test_a_value_that_does_not_fit_is_an_error_with_the_column(
     assert rows(database) == []
 
 
+def test_a_number_is_the_same_amount_of_money_in_each_country(url: str, database: Database) -> None:
+    """As a text 1234.56 is 123456 to a server with `lc_monetary` of Germany: so it is no text."""
+    database.execute("CREATE TABLE t (one money, many money[], said money)")
+    given = {"one": [Decimal("1234.56")], "many": [[0.5, -7.0]], "said": ["$1.50"]}
+    staged = stage(options(url), given)
+    assert staged
+    look = "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = %s::regclass"
+    kinds = database.execute(f"{look} AND attnum > 0 ORDER BY attnum", [staged.table]).fetchall()
+    assert kinds == [("numeric",), ("numeric[]",), ("money",)]
+    publish(BatchContext(QUERY, 0, options(url)), [staged])
+    amounts = "SELECT one::numeric, many::numeric[], said::numeric FROM t"
+    assert rows(database, amounts) == [
+        (Decimal("1234.56"), [Decimal("0.5"), Decimal(-7)], Decimal("1.5"))
+    ]
+
+
 IN_POSTGRESQL: dict[DataType, str] = {
     BooleanType(): "boolean",
     ByteType(): "smallint",

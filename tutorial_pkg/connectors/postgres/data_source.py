@@ -65,9 +65,9 @@ class PostgresDataSource(Format):
     and cuts what its type has no room for: the time for a `date`, the zone for a `timestamp`,
     blanks for a `varchar`. Values come to it as text, which also makes the number 20250101 a
     `date`, 5 an `interval` of seconds, and of BINARY hexadecimal digits in a `text`: cast them
-    first, if that is not meant. The table's triggers and rules do their work; where they leave out
-    rows, Spark's log has a warning. The role must be allowed to create tables in the target's
-    schema. A re-created table takes the batches that follow. One that was restored from a backup
+    first, if that is not meant. A text for `money` is read as the server's `lc_monetary` says. The
+    table's triggers and rules do their work; where they leave out rows, Spark's log has a warning.
+    The role must be allowed to create tables in the target's schema. A re-created table takes the batches that follow. One that was restored from a backup
     lacks batches that Spark does not repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups

@@ -41,6 +41,10 @@ _log = logging.getLogger(__name__)
 
 NOTES = "spark_batches"
 JSON = (psycopg.adapters.types["json"].oid, psycopg.adapters.types["jsonb"].oid)
+AS_NUMBERS: dict[int, LiteralString] = {
+    psycopg.adapters.types["money"].oid: "{0}::numeric AS {0}",
+    psycopg.adapters.types["money"].array_oid: "{0}::numeric[] AS {0}",
+}
 DROPPED = 100  # tables at once: each takes a place in the server's table of locks
 NOTES_COLUMNS = """query text, target text, batch bigint, rows bigint,
     written timestamptz DEFAULT now(), PRIMARY KEY (query, target)"""
@@ -81,7 +85,7 @@ class Stage:
             return
         with locks_in_time(self._options), self._fitting():
             if not self._columns:
-                self._begin(tuple(batch.schema.names))
+                self._begin(batch.schema)
             self._copy.write(csv_of(batch, self._json))
         self._rows += batch.num_rows
         key = set(self._options.key or ()) & set(self._columns)
@@ -97,22 +101,25 @@ class Stage:
     def close(self) -> None:
         self._connected.close()
 
-    def _begin(self, names: tuple[str, ...]) -> None:
+    def _begin(self, schema: pa.Schema) -> None:
         """The target's columns with their types: the database converts, and says what is wrong."""
         connection = connect(self._options)
         self._connected.callback(connection.close)  # to leave it would wait for COPY to end
         stage = self._target.beside(self._name).sql
-        like = sql.SQL("SELECT {} FROM {} LIMIT 0").format(columns(names), self._target.sql)
-        described = connection.execute(like).description or []
+        like = sql.SQL("SELECT {} FROM {} LIMIT 0")
+        named = like.format(columns(schema.names), self._target.sql)
+        described = connection.execute(named).description or []
         self._json = [column.name for column in described if column.type_code in JSON]
-        connection.execute(sql.SQL("CREATE UNLOGGED TABLE {} AS {}").format(stage, like))
+        staged = sql.SQL(", ").join(map(_staged, described, schema.types))
+        empty = like.format(staged, self._target.sql)
+        connection.execute(sql.SQL("CREATE UNLOGGED TABLE {} AS {}").format(stage, empty))
         # FREEZE, for which a table must be new or emptied in the same transaction, makes the rows
         # visible to all: `publish` then reads them in two thirds of the time.
         self._copying.enter_context(connection.transaction())
         connection.execute(sql.SQL("TRUNCATE {}").format(stage))
         copy = sql.SQL("COPY {} FROM STDIN (FORMAT csv, FREEZE)").format(stage)
         self._copy = self._copying.enter_context(connection.cursor().copy(copy))
-        self._columns = names
+        self._columns = tuple(schema.names)
 
     @contextlib.contextmanager
     def _fitting(self) -> Iterator[None]:
@@ -124,6 +131,18 @@ class Stage:
             column = f"column `{where[1]}` of " if where else ""
             text = f"{column}table `{self._target}`: {error.diag.message_primary}"
             raise ValueError(text) from None
+
+
+def _staged(column: psycopg.Column, kind: pa.DataType) -> sql.Composable:
+    """The column as the stage has it.
+
+    That is as it is in the target, but for numbers that go into `money`: to a server with the rules
+    of Germany (`lc_monetary`) the text 1234.56 is an amount of 123456.
+    """
+    each = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
+    is_number = pa.types.is_decimal(each) or pa.types.is_integer(each) or pa.types.is_floating(each)
+    text = AS_NUMBERS.get(column.type_code, "{0}") if is_number else "{0}"
+    return sql.SQL(text).format(sql.Identifier(column.name))
 
 
 def stage_prefix(query: str) -> str:
