@@ -485,6 +485,15 @@ def test_a_snapshot_and_the_changes_after_it_have_every_row_once(
     assert database.execute("SELECT FROM pg_class WHERE relname LIKE 'spark_snap%'").rowcount == 0
 
 
+def test_a_snapshot_of_columns_that_are_called_as_in_our_statement(
+    url: str, database: Database
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, total int, counted int, source int)")
+    database.execute("INSERT INTO t VALUES (1, 2, 3, 4)")
+    [row] = Stream(url, slot=f"s_{url[-8:]}", snapshot="true").rows()
+    assert row["after"] == {"id": 1, "total": 2, "counted": 3, "source": 4}
+
+
 def test_no_policy_hides_rows_of_a_snapshot(url: str, database: Database) -> None:
     """The changes after it would have them."""
     name = conninfo_to_dict(url)["dbname"]

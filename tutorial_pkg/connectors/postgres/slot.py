@@ -126,7 +126,7 @@ def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
     table, snapshot = options.table.sql, snapshot_of(options).sql
     number = sql.Identifier(NUMBER)
     copy = """CREATE TABLE {snapshot} AS
-        SELECT row_number() OVER () - 1 - total AS {number}, source.*
+        SELECT row_number() OVER () - 1 - counted.total AS {number}, source.*
         FROM {table} AS source, (SELECT count(*) AS total FROM {table}) AS counted"""
     with database.transaction():
         database.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
