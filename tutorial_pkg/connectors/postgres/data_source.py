@@ -30,8 +30,11 @@ class PostgresDataSource(Format):
     longest of them takes, and does not hold up any writer. It needs a table, not a view, on the
     primary server, and keys from a sequence (`serial`, `identity`) without `CACHE`, taken in the
     INSERT itself. The key needs an index. Rows without a key are never read, nor are those whose
-    keys were read before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, when
-    the database was restored from a backup, or for another `key`.
+    keys were read before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, for
+    another `key` or another server, and when the server has lost rows and gives their numbers
+    again. It may have lost some when it was restored from a backup, when a standby that was behind
+    took over, and when it crashed, if the table is UNLOGGED or its writers have
+    `synchronous_commit=off`.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot`, first the existing rows, exactly those that the
