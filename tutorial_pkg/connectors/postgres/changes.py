@@ -279,7 +279,9 @@ class ChangePacker:
         if wrong:
             raise ValueError(
                 f"table `{self._table}` has lost the columns {wrong} since this query was started, "
-                "or they have other types; start it again, to read the table as it is now"
+                "or they have other types; start it again, to read the table as it is now. If it "
+                "was altered before that start, changes from before cannot be read any more: begin "
+                "with a new checkpoint and a new slot, with `snapshot`"
             )
 
     def _rows(self, changes: Changes, values: Numbers) -> pa.StructArray:

@@ -45,10 +45,18 @@ class PostgresDataSource(Format):
     REPLICATION that owns the table, and a primary key. `before` has what the table's REPLICA
     IDENTITY provides: by default only the key, and only where the change removed it. A transaction
     is never split, so a large one makes a large batch. A column that is added while the query runs
-    is read after its next start. Until it has been read, the snapshot is a copy of the table, next
-    to it. The log has no generated columns, no TRUNCATE of a single partition, and none of the rows
-    that come or go when a partition is attached or detached. A table that others inherit from is
-    refused.
+    is read after its next start. Start it again only when it has read what was written before:
+    changes that are older than a column, or a column's type, are an error then. Until it has been
+    read, the snapshot is a copy of the table, next to it; `snapshot` counts only when the slot is
+    made, but leave it there, as it also removes the copy. The log has no generated columns, no
+    TRUNCATE of a single partition, none of the rows that come or go when a partition is attached or
+    detached, or are written while it is UNLOGGED, and no values that ALTER TABLE computes (`TYPE …
+    USING`, the DEFAULT of a new column). A table that others inherit from is refused.
+
+    When the server was restored, from a backup or from a copy of its disk, or a standby that was
+    behind took over, start with a new checkpoint and a new slot: the log's positions are given
+    again, and changes at those that were read before are never read. The query notices that only
+    as long as the log ends before its own place.
 
     Streams know the table by its oid, and changes also its place in the publication. One that was
     re-created, or took over the name of another one, ends the query, and so does a change that was
@@ -70,8 +78,9 @@ class PostgresDataSource(Format):
     `date`, 5 an `interval` of seconds, and of BINARY hexadecimal digits in a `text`: cast them
     first, if that is not meant. A text for `money` is read as the server's `lc_monetary` says. The
     table's triggers and rules do their work; where they leave out rows, Spark's log has a warning.
-    The role must be allowed to create tables in the target's schema. A re-created table takes the batches that follow. One that was restored from a backup
-    lacks batches that Spark does not repeat: `spark_batches` has the last one.
+    The role must be allowed to create tables in the target's schema. A re-created table takes the
+    batches that follow. One that was restored from a backup lacks batches that Spark does not
+    repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace the existing ones. Spark has no `update` for sinks in Python.
