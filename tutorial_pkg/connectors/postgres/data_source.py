@@ -79,13 +79,14 @@ class PostgresDataSource(Format):
     first, if that is not meant. A text for `money` is read as the server's `lc_monetary` says. The
     table's triggers and rules do their work; where they leave out rows, Spark's log has a warning.
     The role must be allowed to create tables in the target's schema. A re-created table takes the
-    batches that follow. One that was restored from a backup lacks batches that Spark does not
-    repeat: `spark_batches` has the last one.
+    batches that follow. One that was restored from a backup, or is on a standby that was behind and
+    took over, lacks batches that Spark does not repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace the existing ones. Spark has no `update` for sinks in Python.
 
-    Batch write: `mode("append")` or `mode("overwrite")`, in one transaction.
+    Batch write: `mode("append")` or `mode("overwrite")`, in one transaction. As after any TRUNCATE,
+    whoever reads in a transaction of REPEATABLE READ that began before finds the table empty.
 
     Parallelism: batch: a task for each range. Streams: one task. Writing: one for each partition.
     Replay: any batch; of changes, any that Spark has not committed.
