@@ -125,7 +125,9 @@ class PostgresDataSource(Format):
     Types: what Spark has no type for comes as PostgreSQL's own text (json, uuid, enum, interval,
     inet, `char(5)` with its blanks …); NUMERIC without precision as DECIMAL(38,18). TIMESTAMP is
     `timestamptz`, TIMESTAMP_NTZ is `timestamp`. An array has one dimension, whatever its lower
-    bound.
+    bound. A column has the type that it had when the query was started, or that `schema` gives it:
+    of a column that is a `numeric` or a `double precision` now, a DOUBLE or FLOAT has rounded
+    values; other values that do not fit are an error.
 
     Schema of changes: `operation` (insert, update, delete, truncate, snapshot), `key`, `before`,
     `after` (structs of the table's columns), `position`, `transaction`, `committed`.
