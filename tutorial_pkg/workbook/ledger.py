@@ -62,7 +62,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self, TextIO
+from typing import BinaryIO, Self
 
 from tutorial_pkg.core.pauses import patiently
 from tutorial_pkg.core.ports import LOOPBACK, is_free
@@ -296,10 +296,9 @@ def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
     host, port = address.split(":")
     with (
         socket.create_connection((host, int(port)), timeout=10) as connection,
-        connection.makefile("rw", encoding="utf-8", newline="\n") as stream,
+        connection.makefile("rb") as stream,
     ):
-        stream.write("".join(f"{each}\n" for each in (line, *lines)))
-        stream.flush()
+        connection.sendall("".join(f"{each}\n" for each in (line, *lines)).encode())
         kind, _, rest = _whole(stream).partition(" ")
         if kind == "NO":
             raise ValueError(rest)
@@ -308,11 +307,11 @@ def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
         return [rest, *(_whole(stream) for _ in range(int(rest) if line[:4] == "PAGE" else 0))]
 
 
-def _whole(stream: TextIO) -> str:
+def _whole(stream: BinaryIO) -> str:
     line = stream.readline()
-    if not line.endswith("\n"):
+    if not line.endswith(b"\n"):  # the cut may go through a letter
         raise ConnectionError("the connection broke in the middle of a reply")
-    return line[:-1]
+    return line[:-1].decode()
 
 
 def asked(address: str, line: str) -> list[str]:

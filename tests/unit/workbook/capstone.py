@@ -18,16 +18,16 @@ from tutorial_pkg.builder import REQUIRED, not_empty
 
 def line_of(stream: Any) -> str:
     line = stream.readline()
-    if not line.endswith("\n"):
+    if not line.endswith(b"\n"):
         raise ConnectionError("the reply was cut")
-    return line[:-1]
+    return str(line[:-1], "utf-8")
 
 
 def ask(address: str, request: str, lines: Any = ()) -> list[str]:
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=5) as connection:
         connection.sendall("".join(f"{line}\n" for line in [request, *lines]).encode())
-        stream = connection.makefile(encoding="utf-8", newline="\n")
+        stream = connection.makefile("rb")
         word, _, rest = line_of(stream).partition(" ")
         if word == "NO":
             raise ValueError(rest)

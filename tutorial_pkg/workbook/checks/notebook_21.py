@@ -91,6 +91,7 @@ _REPLIES = [
     Reply("LAST orders", b"OK 1", OSError, "The reply was cut: 117 looks like 1, but no newline."),
     Reply("PAGE orders 0", b"OK 2\n117 nuts\n", OSError, "The reply was cut: one line of two."),
     Reply("PAGE orders 0", b"OK 1\n117 nu", OSError, "The reply was cut: a line has no newline."),
+    Reply("PAGE orders 0", b"OK 1\n1 f\xc3", OSError, "The reply was cut, within a letter."),
     Reply("LAST orders", b"BUSY 0.05\n", OSError, "BUSY: nothing was done."),
     Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: repeating it is of no use."),
     Reply(
