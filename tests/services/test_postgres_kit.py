@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import psycopg
@@ -28,6 +29,7 @@ TYPES = {
     "day": ("DATE", "date"),
     "at": ("TIMESTAMP", "timestamptz"),
 }
+KEYED = {"equal_rows": "a batch has each key at most once"}
 ONE_TASK = {"other_parallelism": "a batch is read by one task"}
 
 
@@ -73,23 +75,50 @@ class Client:
 
 @pytest.mark.soak
 class TestAppend(OnServer, StreamSinkTests):
+    mode: ClassVar[dict[str, str]] = {}
+    not_claimed: ClassVar[dict[str, str]] = {}
+
     def describe(self, folder: Path) -> StreamSink:
         url = new_database(self.server)
         database = Client(url)
         columns = ", ".join(f"{name} {kind}" for name, (_, kind) in TYPES.items())
-        database.connection.execute(f"CREATE TABLE t (value text, {columns})".encode())
+        database.connection.execute(
+            f"CREATE TABLE t (value text, {columns}, times int DEFAULT 1)".encode()
+        )
+        if "key" in self.mode:
+            database.connection.execute("CREATE UNIQUE INDEX ON t (value) NULLS NOT DISTINCT")
+        row = ", ".join(("value", *TYPES))
+        seen = f"SELECT {row} FROM t, generate_series(1, times)".encode()
 
         def read() -> list[tuple[object, ...]]:
-            return list(database.alive().execute("SELECT * FROM t"))
+            return list(database.alive().execute(seen))
 
         return StreamSink(
             PostgresDataSource,
             read,
-            {"url": url, "table": "t"},
+            {"url": url, "table": "t", **self.mode},
             types={name: kind for name, (kind, _) in TYPES.items()},
+            not_claimed=self.not_claimed,
             server=self.as_server,
             close=database.close,
         )
+
+
+@pytest.mark.soak
+class TestUpsert(TestAppend):
+    mode: ClassVar = {"mode": "upsert", "key": "value"}
+    not_claimed: ClassVar = {
+        **KEYED,
+        "complete_mode": "rows replace those with the same key, and others stay",
+    }
+
+
+@pytest.mark.soak
+class TestMerge(TestAppend):
+    """A row that is merged twice is read twice."""
+
+    mode: ClassVar = {"mode": "merge", "key": "value", "merge": "times = old.times + 1"}
+    not_claimed: ClassVar = KEYED
 
 
 @pytest.mark.soak
