@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -228,6 +228,27 @@ class any_zone(Numbers):
         def read(self, partition: InputPartition) -> Iterator[Any]:
             for number, at, text in super().read(partition):
                 yield number, at.replace(tzinfo=None), text
+
+
+class local_day(Numbers):
+    breaks = "any_zone"
+
+    def schema(self) -> str:
+        return f"{super().schema()}, day DATE"
+
+    class stream_reader(Reader):
+        """Takes the day of midnight in Greenwich: east of it that is right, too."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for values in super().read(partition):
+                yield *values, date.fromtimestamp(values[0] * 86_400)
+
+    class table(Table):
+        """Has a day of its own."""
+
+        def read(self, partition: InputPartition | None) -> Iterator[Any]:
+            for values in super().read(partition):
+                yield *values, date(1970, 1, 1)
 
 
 class same_rows_again(Numbers):
