@@ -424,16 +424,21 @@ def _burst(trial: SourceTrial, rows: int) -> None:
 @promise(
     "A batch is not larger than its limit, and the next one begins where it was cut.",
     "Apply the limit in `latestOffset(start, limit)`, and return it in `getDefaultReadLimit`: "
-    "`end` is the first row of the next batch, whether or not the limit has cut this one.",
+    "`end` is the first row of the next batch, whether or not the limit has cut this one. A split "
+    "that has no share in a batch stays where it is.",
     needs="limit",
     built="A batch is cut by positions: where these do not count rows, let `.bound` say where it "
     "ends. What one `fill` adds, or a page has, is not cut: make it smaller.",
 )
 def limit(trial: SourceTrial) -> None:
-    """Rows for several batches of 10 are fed at once."""
+    """Rows for several batches of 10 are fed at once, to three splits where there are some."""
     trial.run(trial.source.limit)
     first = len(trial.ledger.attempts())
-    trial.feed(3 * LIMIT + 3)
+    if trial.source.feed_split:
+        for split in (1, 2, 3):
+            trial.give(range(trial.fed, trial.fed + LIMIT + 1), split)
+    else:
+        trial.feed(3 * LIMIT + 3)
     trial.arrive(f"under {trial.source.limit}")
     sizes = [len(tries[-1]) for tries in list(trial.ledger.attempts().values())[first:]]
     if max(sizes) > LIMIT:
