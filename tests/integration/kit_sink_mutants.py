@@ -310,6 +310,20 @@ class no_blanks(Files):
             return text and text.rstrip(" ")
 
 
+class numbers_of_texts(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Changing):
+        """A column that takes a text for a number where it can, as SQLite's `STRING`."""
+
+        def changed(self, text: str | None) -> str | None:
+            try:
+                number = float(text or "")
+            except ValueError:
+                return text
+            return str(int(number) if number.is_integer() else number)
+
+
 class nulls(Files):
     class stream_writer(Changing):
         """Makes text of whatever comes."""

@@ -32,6 +32,7 @@ from tutorial_pkg.testing.trial import FAR_ZONES
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 # Blanks at both ends, letters that have another form, and more than two bytes can count.
 MORE_TEXTS = ("  blanks  ", "\ttabs\t", "e\u0301 \uff21 \u0130 STRASSE Straße", "x" * 70_001)
+NO_NUMBERS = ("007", "1.50", "1e3", "NA", "TRUE")  # nor anything else but text
 # How many rows Spark hands over at once: some tasks get several record batches.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 101)
 CRASHES = 6  # lines of `commit` before which its process ends
@@ -119,13 +120,15 @@ def empty_batch(trial: SinkTrial) -> None:
 
 @promise(
     "Text comes back as it was: quotes, line ends, backslashes, any letter, any length.",
-    "Escape what separates rows and columns in your format, and write UTF-8 whatever the locale.",
+    "Escape what separates rows and columns in your format, and write UTF-8 whatever the locale. "
+    "Nothing on the way may take a text for a number, as a column `STRING` of SQLite does.",
 )
 def awkward_text(trial: SinkTrial) -> None:
-    """Rows with everything in them that formats stumble over, and with up to 70,001 characters."""
+    """Rows with everything in them that formats stumble over, with up to 70,001 characters, and
+    texts such as 007, which look like something else."""
     trial.run()
     trial.add(4, AWKWARD)
-    trial.write(MORE_TEXTS)
+    trial.write([*MORE_TEXTS, *NO_NUMBERS])
     trial.arrive("with awkward text")
 
 
