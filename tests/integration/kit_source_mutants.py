@@ -624,6 +624,21 @@ class errors_told(Numbers):
             yield from map(row, numbers[partition.start : partition.end])
 
 
+class rows_again(Numbers):
+    breaks = "errors_told"
+
+    class stream_reader(Reader):
+        """Tries again, from its first row on, whatever it has given already."""
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            try:
+                for number in self.numbers()[partition.start : partition.end]:
+                    values = row(number)
+                    yield values
+            except OSError:
+                yield from super().read(partition)
+
+
 class unknown_option(Numbers):
     def check(self) -> None:
         """Takes whatever comes."""

@@ -180,6 +180,7 @@ def of_either(value: object) -> str:
 TAKES_LONG = {
     kit_source_mutants.at_rest,
     kit_source_mutants.errors_told,
+    kit_source_mutants.rows_again,
     kit_source_mutants.idle,
     kit_source_mutants.killed,
     kit_source_mutants.nothing_left,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tutorial_pkg.testing.processes import Size
 from tutorial_pkg.testing.promise import Broken, NotTried, promise
-from tutorial_pkg.testing.trap import How, some_of
+from tutorial_pkg.testing.trap import BEHIND_A_ROW, How, some_of
 from tutorial_pkg.testing.trial import HELD, Trial
 
 UNKNOWN = "noSuchOption"
@@ -88,7 +88,8 @@ def must_survive(trial: Trial, method: str, how: How, most: int) -> None:
         _work(trial, f"before anything happened to `{method}`")
         if not trap.lines():
             raise NotTried(f"`{method}` runs no line of Python but libraries'")
-        for line in some_of(trap.lines() + (how == "dies"), most):
+        lines = some_of(trap.lines() + (how == "dies"), most)
+        for line in [*lines, BEHIND_A_ROW] if method == "read" else lines:
             trap.lay(line, how)
             trial.run()
             trial.more()

@@ -516,11 +516,12 @@ def other_parallelism(trial: SourceTrial) -> None:
 @promise(
     "An error while a task reads is reported: it is never taken for the end of the rows.",
     "Catch what you can mend, such as one error a thousand rows further on, and raise all else: "
-    "Spark repeats the batch.",
+    "Spark repeats the batch. Who tries again by himself goes on behind the last row given.",
     needs="number feed restarts python",
 )
 def errors_told(trial: SourceTrial) -> None:
-    """An `OSError` is raised inside `read`, before one line after the other; all rows must come."""
+    """An `OSError` is raised inside `read`, before one line after the other, and behind a row that
+    it has given; all rows must come, once."""
     must_survive(trial, "read", "raises", ERRORS)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pyspark.sql.datasource import DataSource
 
 How = Literal["dies", "raises"]
+BEHIND_A_ROW = -1  # in the place of a line's number: any that runs behind a row of `read`
 
 _KIT = str(Path(__file__).parent)
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
@@ -58,8 +59,10 @@ class Trap:
         plain, home = getattr(kind, self.method), _home(kind)
 
         def read(self_: Any, partition: Any) -> Iterator[Any]:
-            with self.watching(home):
-                yield from plain(self_, partition)
+            with self.watching(home) as walk:
+                for row in plain(self_, partition):
+                    yield row
+                    walk.has_given = True
 
         def commit(self_: Any, messages: Any, batchId: int) -> None:
             with self.watching(home):
@@ -69,13 +72,13 @@ class Trap:
         return made
 
     @contextmanager
-    def watching(self, home: str = "") -> Iterator[None]:
+    def watching(self, home: str = "") -> Iterator[_Walk]:
         """Counts the lines of the block; the one after the last is the method's end."""
         walk = _Walk(self, home)
         before = sys.gettrace()
         sys.settrace(walk.enter)
         try:
-            yield
+            yield walk
         finally:
             sys.settrace(before)
             walk.note()
@@ -88,7 +91,7 @@ class Trap:
         return max((int(note.suffix[1:]) for note in self.folder.glob("lines.*")), default=0)
 
     def lay(self, line: int, how: How) -> None:
-        """The next call ends before its line of this number, counted from 0."""
+        """The next call ends before its line of this number, counted from 0, or `BEHIND_A_ROW`."""
         for note in (*self.folder.glob("sprung"), *self.folder.glob("set.*")):
             note.unlink()
         (self.folder / f"set.{line}.{how}").touch()
@@ -105,6 +108,7 @@ class _Walk:
     def __init__(self, trap: Trap, home: str) -> None:
         self._trap, self._home = trap, home
         self._lines: set[tuple[str, int]] = set()
+        self.has_given = False  # a row, since the last line
 
     def enter(self, frame: FrameType, event: str, _: Any) -> Any:
         return self._step if _is_ours(frame.f_code.co_filename, self._home) else None
@@ -115,10 +119,16 @@ class _Walk:
         return self._step
 
     def reach(self, file: str, line: int) -> None:
+        if self.has_given:
+            self.has_given = False
+            self._end_if_set(BEHIND_A_ROW, file, line)
         if (file, line) not in self._lines:
-            for how in ("dies", "raises"):
-                self._end(self._trap.folder / f"set.{len(self._lines)}.{how}", how, file, line)
+            self._end_if_set(len(self._lines), file, line)
             self._lines.add((file, line))
+
+    def _end_if_set(self, number: int, file: str, line: int) -> None:
+        for how in ("dies", "raises"):
+            self._end(self._trap.folder / f"set.{number}.{how}", how, file, line)
 
     def _end(self, told: Path, how: str, file: str, line: int) -> None:
         try:

@@ -58,7 +58,7 @@ from tutorial_pkg.testing.queries import (
 )
 from tutorial_pkg.testing.sink_trial import Onlooker, SinkTrial, spread, without_repeats
 from tutorial_pkg.testing.source_promises import went_back
-from tutorial_pkg.testing.trap import ToldToRaise, Trap, some_of
+from tutorial_pkg.testing.trap import BEHIND_A_ROW, ToldToRaise, Trap, some_of
 from tutorial_pkg.testing.trial import SECONDS, Trial
 from tutorial_pkg.testing.values import comparable
 
@@ -546,6 +546,25 @@ def test_a_method_ends_before_each_of_its_lines(tmp_path: Path) -> None:
         assert trap.sprung().startswith("test_kit.py:")
     writer.commit([1, 2], 3)  # once is enough
     assert writer.last == 3
+
+
+class Reader:
+    """Tries again from the first row on, once it has given some."""
+
+    def read(self, partition: int) -> Iterator[int]:
+        try:
+            for number in range(partition):
+                given = number + 1
+                yield given
+        except OSError:
+            yield from range(1, partition + 1)
+
+
+def test_a_method_ends_behind_a_row(tmp_path: Path) -> None:
+    trap = Trap("read", tmp_path)
+    trap.lay(BEHIND_A_ROW, "raises")
+    assert list(trap.over(Reader()).read(0)) == [] and not trap.sprung()
+    assert list(trap.over(Reader()).read(2)) == [1, 1, 2] and trap.sprung()
 
 
 def test_a_process_can_die_behind_the_last_line(tmp_path: Path) -> None:
