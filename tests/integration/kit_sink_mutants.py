@@ -541,6 +541,29 @@ class killed(Files):
                 note.touch()
 
 
+class attempts(Files):
+    breaks = "killed"
+
+    class stream_writer(Writer):
+        """A task's file has the number of the attempt, and the next Spark counts from 0 again."""
+
+        def write(self, iterator: Iterator[Row]) -> Staged:
+            staged = super().write(iterator)
+            name = f".{TaskContext.get().taskAttemptId()}.part"
+            return Staged(staged.query, staged.file.replace(self.path / name))
+
+        def commit(self, messages: Sequence[Any], batchId: int) -> None:
+            """What is seen of a batch is what its files hold now."""
+            self.connect()
+            name = self.name_of(messages, batchId)
+            draft = self.path / f".{name}.index-draft"
+            draft.write_bytes(pickle.dumps(list(messages)))
+            draft.replace(self.path / f".{name}.index")
+            for index in self.path.glob(f".{messages[0].query}-*.index"):
+                rows = self.rows_of(pickle.loads(index.read_bytes()))
+                self.publish(index.stem[1:], rows)
+
+
 class Passing(Writer):
     """After something has happened to the server, it takes the next batch for done."""
 

@@ -189,6 +189,7 @@ TAKES_LONG = {
     kit_sink_mutants.dies_in_commit,
     kit_sink_mutants.errors_told,
     kit_sink_mutants.killed,
+    kit_sink_mutants.attempts,
     kit_sink_mutants.no_rubbish,
     kit_sink_mutants.nothing_left,
     kit_sink_mutants.server_restarted,

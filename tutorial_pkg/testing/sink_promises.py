@@ -27,7 +27,7 @@ from tutorial_pkg.testing.driver import Driver
 from tutorial_pkg.testing.promise import Broken, NothingWorks, Promise, check_once, promise
 from tutorial_pkg.testing.queries import NOW, WRITERS, forget_last_commit
 from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, Row, SinkTrial
-from tutorial_pkg.testing.trial import FAR_ZONES
+from tutorial_pkg.testing.trial import FAR_ZONES, KILLS
 
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 # Blanks at both ends, letters that have another form, and more than two bytes can count.
@@ -411,8 +411,11 @@ def nothing_left(trial: SinkTrial) -> None:
     needs="restarts",
 )
 def killed(trial: SinkTrial) -> None:
-    """The query runs in drivers of its own, which die while batches are written."""
-    trial.killed(trial.plan, lambda driver: _write_some(trial, driver))
+    """The query runs in two drivers of its own, which die while batches are written.
+
+    In the second one, what counts from Spark's start has the values that it had in the first.
+    """
+    trial.killed(trial.plan, lambda driver: _write_some(trial, driver), times=max(KILLS, 2))
     trial.works(when="after `kill -9`")
 
 

@@ -346,12 +346,14 @@ class Trial:
 
     # ---- Queries in drivers of their own -------------------------------------------------------
 
-    def killed(self, query: SourceQuery | SinkQuery, work: Callable[[Driver], None]) -> None:
+    def killed(
+        self, query: SourceQuery | SinkQuery, work: Callable[[Driver], None], times: int = KILLS
+    ) -> None:
         """Several times: run `query` in a driver of its own, do `work`, kill it a moment later."""
         self.stop()
-        for kill in range(KILLS):
+        for kill in range(times):
             with self.drivers.take() as driver:
-                if kill + 1 < KILLS:
+                if kill + 1 < times:
                     self.drivers.prepare()
                 self._killed(driver, query, work)
 
