@@ -518,11 +518,11 @@ class SplitLines(Lines):
     split: str
 
 
-class passed_over(Numbers):
+class beyond(Numbers):
     breaks = "limit"
 
     class stream_reader(Reader):
-        """A split for which the limit leaves nothing is thought to be read."""
+        """A split for which the limit leaves nothing goes to its end, and so beyond the limit."""
 
         def counts(self) -> dict[str, int]:
             self.count()
