@@ -597,6 +597,40 @@ def test_a_table_that_is_altered_while_the_query_runs(url: str, database: Databa
         stream.rows()
 
 
+def test_changes_from_before_a_column_was_added_have_a_null_there(
+    url: str, database: Database
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, x text)")
+    database.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    given = {"slot": "s15_" + url[-8:], "snapshot": "true", "maxRowsPerTrigger": 1}
+    stream = Stream(url, **given)
+    assert [row["after"] for row in stream.rows()] == [{"id": 1, "x": "a"}]
+    database.execute("INSERT INTO t VALUES (3, 'c'); UPDATE t SET x = 'd' WHERE id = 3")
+    database.execute("ALTER TABLE t ADD y int[] NOT NULL DEFAULT '{5}'")
+    database.execute("INSERT INTO t VALUES (4, 'e', '{6}')")
+    stream = Stream(url, stream.offset, **given)
+    assert [row["after"] for _ in range(5) for row in stream.rows()] == [
+        {"id": 2, "x": "b", "y": None},  # of the snapshot
+        {"id": 3, "x": "c", "y": None},
+        {"id": 3, "x": "d", "y": None},
+        {"id": 4, "x": "e", "y": [6]},
+    ]
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_changes_from_before_a_column_was_renamed_are_no_nulls(
+    url: str, database: Database, snapshot: bool
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, x text)")
+    database.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    given = {"slot": "s16_" + url[-8:], "snapshot": snapshot, "maxRowsPerTrigger": 1}
+    stream = Stream(url, **given)
+    stream.rows()
+    database.execute("INSERT INTO t VALUES (3, 'c'); ALTER TABLE t RENAME x TO y")
+    with pytest.raises(FunctionError, match=r"table `t` has lost the columns \['y'\]"):
+        Stream(url, stream.offset, **given).rows()
+
+
 def test_a_primary_key_that_is_another_one_ends_the_query(url: str, database: Database) -> None:
     """By the old one, rows of two tenants would be the same row."""
     database.execute("CREATE TABLE t (tenant int, id int PRIMARY KEY)")

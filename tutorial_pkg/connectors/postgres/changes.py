@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -34,7 +34,7 @@ from tutorial_pkg.connectors.postgres import slot
 from tutorial_pkg.connectors.postgres.columns import oid_of, schema_of, type_of
 from tutorial_pkg.connectors.postgres.connection import Connection, connect, persistent
 from tutorial_pkg.connectors.postgres.identity import going_on, identified
-from tutorial_pkg.connectors.postgres.options import FORMAT, READ
+from tutorial_pkg.connectors.postgres.options import FORMAT, READ, Table
 from tutorial_pkg.connectors.postgres.pgoutput import (
     ABSENT,
     DELETE,
@@ -184,10 +184,16 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
 def _snapshot(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
     options, schema = context.options, context.schema
     columns, keys = _struct(schema, "after"), _struct(schema, "key").names
+    copy = slot.snapshot_of(options).sql
+    with connect(options) as database:
+        then = {name: True for name in schema_of(database, copy).names if name != slot.NUMBER}
+        now = schema_of(database, options.table.sql).names
+    _check_columns(options.table, columns, then, now)
+    known = StructType([field for field in columns if field.name in then])
     number = sql.Identifier(slot.NUMBER)
     where = sql.SQL("{0} >= {1} AND {0} < {2}").format(number, start, min(0, end))
     packer = RowPacker(schema)
-    for batch in arrow_rows(options, slot.snapshot_of(options).sql, columns, where):
+    for batch in arrow_rows(options, copy, known, where):
         yield _as_changes(batch, keys, packer.arrow_schema)
 
 
@@ -196,10 +202,16 @@ def _struct(schema: StructType, column: str) -> StructType:
 
 
 def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa.RecordBatch:
+    after = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema.field("after").type
+    ]
     known = {
         "operation": pa.array(["snapshot"] * batch.num_rows),
         "key": batch.select(keys).to_struct_array(),
-        "after": batch.to_struct_array(),
+        "after": pa.StructArray.from_arrays(after, fields=list(schema.field("after").type)),
     }
     arrays = [
         known[field.name].cast(field.type)
@@ -215,7 +227,8 @@ def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordB
     with connect(options) as database, slot.published_throughout(database, context):
         slot.confirmed(database, options, start)
         [oid, _] = identified(database, options.table)
-        packer, decoder = ChangePacker(context, oid), Decoder(oid)
+        now = _in_the_log(database, options).names
+        packer, decoder = ChangePacker(context, oid, now), Decoder(oid)
         for messages in _packs(slot.messages(database, options, end)):
             for changes in decoder.changes(messages):
                 some = changes.between(start, end)
@@ -242,10 +255,10 @@ def _packs(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
 class ChangePacker:
     """Makes record batches of this stream: texts of the log to values, by the column's type."""
 
-    def __init__(self, context: SplitContext, oid: int) -> None:
+    def __init__(self, context: SplitContext, oid: int, now: list[str]) -> None:
         self._columns, self._key = _struct(context.schema, "after"), _struct(context.schema, "key")
         self._schema = RowPacker(context.schema).arrow_schema
-        self._table, self._oid = context.options.table, oid
+        self._table, self._oid, self._now = context.options.table, oid, now
         self._transformer = Transformer()
 
     def pack(self, changes: Changes) -> pa.RecordBatch:
@@ -272,25 +285,21 @@ class ChangePacker:
                 "was made again, or it is a partition, and the publication was made without "
                 "`publish_via_partition_root`. Start anew: a new checkpoint and a new `slot`"
             )
-        relation = changes.relation
-        types = dict(zip(relation.columns, relation.types, strict=True))
         kinds = {field.name: field.dataType for field in self._columns}
-        wrong = [name for name, kind in kinds.items() if not _holds(kind, types.get(name))]
-        if wrong:
-            raise ValueError(
-                f"table `{self._table}` has lost the columns {wrong} since this query was started, "
-                "or they have other types; start it again, to read the table as it is now. If it "
-                "was altered before that start, changes from before cannot be read any more: begin "
-                "with a new checkpoint and a new slot, with `snapshot`"
-            )
+        relation = zip(changes.relation.columns, changes.relation.types, strict=True)
+        then = {name: name not in kinds or _holds(kinds[name], oid) for name, oid in relation}
+        _check_columns(self._table, self._columns, then, self._now)
 
     def _rows(self, changes: Changes, values: Numbers) -> pa.StructArray:
         """A change without a row has null, and not a row of nulls."""
         kind, missing = self._schema.field("after").type, values[0, 0] == ABSENT
         if missing.all():
             return pa.nulls(len(missing), kind)
+        places = {name: place for place, name in enumerate(changes.relation.columns)}
         arrays = [
-            self._array(field, changes, values[changes.relation.columns.index(field.name)])
+            self._array(field, changes, values[places[field.name]])
+            if field.name in places
+            else pa.nulls(len(missing), kind.field(field.name).type)
             for field in self._columns
         ]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(missing))
@@ -333,6 +342,25 @@ class ChangePacker:
         return self._transformer.get_loader(oid_of(kind), Format.TEXT).load
 
 
+def _check_columns(
+    table: Table, columns: StructType, then: Mapping[str, bool], now: Collection[str]
+) -> None:
+    """Whether old rows can be told in today's columns. Raises `ValueError`.
+
+    `then` are the columns that the rows have, and whether their types will do; `now` are those of
+    the table. One that it has got since is null, but not if it may be another one's new name.
+    """
+    only_added = then.keys() <= {*now}
+    wrong = [name for name in columns.names if not then.get(name, only_added and name in now)]
+    if wrong:
+        raise ValueError(
+            f"table `{table}` has lost the columns {wrong} since this query was started, or they "
+            "have other types; start it again, to read the table as it is now. If it was altered "
+            "before that start, rows from before cannot be read any more: begin with a new "
+            "checkpoint and a new slot, with `snapshot`"
+        )
+
+
 def _parsed(texts: list[bytes | None], kind: pa.DataType) -> pa.Array:
     """By Arrow. Raises its `ArrowInvalid`."""
     array = pa.array(texts, pa.string())
@@ -346,12 +374,12 @@ def _loaded(name: str, load: Load, text: bytes) -> Any:
         raise ValueError(f"column `{name}` cannot hold {text.decode()!r}: {error}") from error
 
 
-def _holds(kind: DataType, oid: int | None) -> bool:
+def _holds(kind: DataType, oid: int) -> bool:
     """Whether a column's values come with the type that they have in Spark; any can be a text."""
-    known = oid and (type_of(oid) or kind)
+    known = type_of(oid) or kind
     if isinstance(known, ArrayType) and isinstance(kind, ArrayType):
         known, kind = known.elementType, kind.elementType
-    return oid is not None and (isinstance(kind, StringType) or type(known) is type(kind))
+    return isinstance(kind, StringType) or type(known) is type(kind)
 
 
 # ---- The source ----------------------------------------------------------------------------------
