@@ -31,6 +31,10 @@ class ReceiverProcess:
         self.begin()
         wait_until(self._listens, SECONDS, "a receiver that listens")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def is_up(self) -> bool:
         """Whether it listens."""
         status = network_status(self._folder)

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.certificates import Certificates
 from tests.conftest import first_of_free_ports
+from tests.receivers import ReceiverProcess
 from tutorial_pkg import (
     CpuLogDataSource,
     FileLinesDataSource,
@@ -24,7 +25,7 @@ from tutorial_pkg import (
 from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
 from tutorial_pkg.connectors.network_lines.sender import Connections, connect
 from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.testing import LIMIT, StreamSink, StreamSource
+from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
 
 SPLIT_BY_SIZE = "no option of its own: files are split by size"
 
@@ -117,6 +118,22 @@ def network_lines_tls(folder: Path) -> StreamSource:
         tlsCertificate=certificates.server,
         tlsClientCa=certificates.ca,
         allowedClients="host-7",
+    )
+
+
+def received_lines(folder: Path) -> StreamSource:
+    """By way of a receiver of its own, which is killed, away, and held."""
+    port = first_of_free_ports(1)
+    receiver = ReceiverProcess(folder, port, "--max-rows-per-trigger", LIMIT)
+    receiver.start()
+    return StreamSource(
+        NetworkLinesDataSource,
+        {"path": folder},
+        feed=lambda numbers: send_lines("127.0.0.1", port, [str(number) for number in numbers]),
+        row=lambda number: {"value": str(number)},
+        limit={"maxRowsPerTrigger": LIMIT},
+        server=Server(receiver.kill, receiver.start, lambda: [receiver.pid]),
+        close=receiver.kill,
     )
 
 

@@ -45,7 +45,14 @@ class TestSink(StreamSinkTests):
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "name",
-    ["file_lines", "network_lines", "network_lines_tls", "built_stream", "built_replayable"],
+    [
+        "file_lines",
+        "network_lines",
+        "network_lines_tls",
+        "received_lines",
+        "built_stream",
+        "built_replayable",
+    ],
 )
 def test_a_source_of_ours_keeps_what_it_claims(spark: SparkSession, name: str) -> None:
     report = examine_source(getattr(kit_subjects, name), spark)
