@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, GenericError
 from obstore.store import MemoryStore
 
 from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
@@ -60,15 +60,22 @@ def _set(found: Any) -> Any:
 NAME, OURS = "manifest-7", b"ours"
 THEIRS = (b"theirs", b"ours, but longer", b"our", b"hers")
 _TAKEN = "Another driver has written this manifest. It must stay, and you return False."
+_DOWN = (
+    "The store could not be reached, so nobody has written, and nobody has lost: catch "
+    "AlreadyExistsError alone, and let other errors pass."
+)
 
 
 class Busy:
     """A store in which something happens right before a put, or to its answer."""
 
-    def __init__(self, before: bytes | None = None, lost: bool = False) -> None:
-        self._store, self._before, self._lost = MemoryStore(), before, lost
+    def __init__(self, before: bytes | None = None, lost: bool = False, down: bool = False) -> None:
+        self._store, self._before, self._lost, self._down = MemoryStore(), before, lost, down
 
     def put(self, name: str, content: Any, **how: Any) -> Any:
+        if self._down:  # for one put
+            self._down = False
+            raise GenericError("the store cannot be reached")
         if self._before is not None:
             self._store.put(name, self._before)
             self._before = None
@@ -101,6 +108,7 @@ def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     hint = "What is there has exactly your content, so it counts: compare, and return True. "
     _try(answer, again, OURS, f"{hint}A crash came before Spark noted that the batch is done.")
     _try(answer, Busy(lost=True), OURS, f"{hint}The answer to your put was lost on the way.")
+    _must_not_say_false(answer, Busy(down=True))
     return "One driver wins, and each knows whether it was the one, also after a crash."
 
 
@@ -113,6 +121,16 @@ def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bytes, h
     there = _content(store)
     if found is not (wanted == OURS) or there != wanted:
         raise Wrong(f"It returned {found!r}, and the store has {there!r}. {hint}")
+
+
+def _must_not_say_false(answer: Callable[[Any, str, bytes], Any], store: Busy) -> None:
+    """An error may leave the answer; if it tries again, its manifest is written."""
+    try:
+        _try(answer, store, OURS, _DOWN)
+    except Wrong:
+        raise
+    except Exception:
+        return
 
 
 def _content(store: Busy) -> bytes | None:
