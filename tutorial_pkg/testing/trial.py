@@ -117,9 +117,10 @@ class Trial:
             ) from error
 
     def endure(self) -> None:
-        """Let the query read all there is, or fail, as it may."""
+        """Let the query read all there is, or fail, as it may; perhaps it could not even start."""
         with contextlib.suppress(Broken):
-            self.read_all(self.done)
+            if self.query is not None:
+                self.read_all(self.done)
 
     def recover(self, when: str) -> None:
         """See that the query runs, after it may have failed, and compare."""
