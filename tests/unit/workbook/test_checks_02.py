@@ -86,6 +86,15 @@ class NeedsARow(Counted):
         return Wrote(count)
 
 
+class CountsTheFile(Counted):
+    """Which an earlier job may have begun."""
+
+    def write(self, iterator: Iterator[Row]) -> Any:
+        super().write(iterator)
+        file = Path(self.folder, f"data.{TaskContext.get().partitionId()}.csv")
+        return Wrote(len(file.read_text().splitlines()))
+
+
 class NeverCloses(Counted):
     def write(self, iterator: Iterator[Row]) -> Any:
         self.file = open(f"{self.folder}/data.{TaskContext.get().partitionId()}.csv", "a")
@@ -122,16 +131,18 @@ test_02_1 = tried(
     (writer((RETURN, "return lines"), (SUM, "sum(messages)")), "`write` returned int"),
     (writer((RETURN, "return WriterCommitMessage()"), (SUM, FILES)), "reported [None, None, None]"),
     (writer(("str(total)", 'f"{total} lines"')), "a plain number is wanted"),
+    (writer(("str(total)", 'f"{total:,}"')), "total.txt says 1,000: write the sum"),
+    (CountsTheFile, "In a second job the tasks reported [20, 50, 50], and had [10, 25, 25] rows"),
     (writer((SUM, "len(messages)")), "the number of messages"),
     (writer((SUM, "sum({message.lines for message in messages})")), "the files hold 60"),
-    (writer(("write_text(str(total))", 'open("a").write(str(total))')), "total.txt says 6050"),
+    (writer(("write_text(str(total))", 'open("a").write(str(total))')), "total.txt says 601000"),
     (writer((SUM, "messages[-1].lines")), "the lines of one task"),
     (writer(("in messages)", "in messages + messages)")), "total.txt says 120, the files hold 60"),
     (writer(("messages: list[Any])", "messages: list[Any], batchId: int = 0)")), "✓ 3 tasks"),
     (writer(("messages: list[Any])", "*given: Any)"), ("in messages", "in given[0]")), "✓ 3 tasks"),
     (TotalInWrite, "total.txt is there before `commit`"),
     (writer((SUM, FILES)), "total.txt says 60: write the sum of these messages"),
-    (writer((SUM, "60")), "of two tasks, of 25 lines each, total.txt says 60"),
+    (writer((SUM, "60")), "of 40 tasks, of 25 lines each, total.txt says 60"),
     (EachItemOnce, "The tasks reported [9, 9, 9], and had [10, 25, 25] rows"),
     (NeedsARow, "A task may have no rows, and then `write` raised UnboundLocalError"),
     (NeverCloses, "its file is still empty: close it, as"),

@@ -23,6 +23,7 @@ from tutorial_pkg.workbook.number_files import sink_of
 
 Writer = Callable[[str], DataSourceWriter]
 PARTS = [[Row(item=f"item {number % 9}") for number in range(count)] for count in (10, 25, 25)]
+COUNTS = [*map(len, PARTS)]
 
 
 @exercise("class MyWriter(DataSourceWriter)", base=DataSourceWriter)
@@ -65,16 +66,16 @@ def _tried(answer: Writer) -> str:
                 "copy: return it in the message, and add up `messages`."
             ) from None
         total, files = _total(folder)
-        reported, had = (
-            [getattr(message, "lines", None) for message in messages],
-            [*map(len, PARTS)],
-        )
-        if reported != had:
+        if (reported := _reported(messages)) != COUNTS:
             raise Wrong(
-                f"The tasks reported {reported}, and had {had} rows: write each row, return "
+                f"The tasks reported {reported}, and had {COUNTS} rows: write each row, return "
                 "Wrote(count), and add up these."
             )
     return f"{files} tasks reported, and the total is what the files hold: {total}."
+
+
+def _reported(messages: list[Any]) -> list[int | None]:
+    return [getattr(message, "lines", None) for message in messages]
 
 
 def _closed(answer: Writer) -> None:
@@ -96,17 +97,22 @@ def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def _other_tasks(answer: Writer) -> None:
-    """A second job in the same folder, of two tasks, and one of a task without rows."""
+    """More jobs in the same folder: of forty tasks, with the same rows, and without rows."""
     with scratch() as folder:
         writer = answer(str(folder))
         messages = written(writer, _parts_for(writer))
         writer.commit(messages)
-        writer.commit(messages[1:])
+        writer.commit(messages[1:] * 20)
         text = (folder / "total.txt").read_text().strip()
-        if text != "50":
+        if text != "1000":
             raise Wrong(
-                "Called again, for the messages of two tasks, of 25 lines each, total.txt says "
-                f"{text}: write the sum of these messages, with 'w'."
+                "Called again, for the messages of 40 tasks, of 25 lines each, total.txt says "
+                f"{text}: write the sum of these messages, a plain number, with 'w'."
+            )
+        if (reported := _reported(written(writer, _parts_for(writer)))) != COUNTS:
+            raise Wrong(
+                f"In a second job the tasks reported {reported}, and had {COUNTS} rows: count the "
+                "rows, since the file may hold lines of an earlier job."
             )
         try:
             written(writer, [[]])
