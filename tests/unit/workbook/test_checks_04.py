@@ -146,6 +146,7 @@ def log_with(folder: Path, lines: int, too_long: int, *letters: int) -> Path:
         ((1, 1, 100), "Only lines of 100 bytes were kept: send the short one, too"),
         ((2, 1, 100, 100), "Only lines of 100 bytes were kept: send the short one, too"),
         ((2, 1, 5, 101, 5, 100), "✓ 2 lines kept"),  # two of an earlier listener
+        ((4, 1, 5, 100, 5, 100), "4 lines were kept, two are wanted"),
     ],
 )
 def test_04_2(tmp_path: Path, log: tuple[int, ...], expected: str) -> None:

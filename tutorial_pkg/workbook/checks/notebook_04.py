@@ -13,7 +13,7 @@ from tutorial_pkg.connectors.network_lines.status import network_status
 from tutorial_pkg.durable_log.segments import newest_frames
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
-LIMIT = 100
+LIMIT, KEPT = 100, 2
 TEXT = "first\n\n Grüße\rfrom\u2028afar \nreturn\r\nlast"
 LINES, REST = ["first", "", " Grüße\rfrom\u2028afar ", "return\r"], b"last"
 _WITHIN_A_LETTER = "A piece ended within a letter: decode lines only when complete."
@@ -134,6 +134,11 @@ def check_04_2(answer: Path | str) -> str:
         raise Wrong("No line of just 100 bytes was kept: send 'x' * 100, too. It is allowed.")
     if min(kept) == LIMIT:
         raise Wrong(f"Only lines of {LIMIT} bytes were kept: send the short one, too.")
+    if len(kept) > KEPT:
+        raise Wrong(
+            f"{len(kept)} lines were kept, two are wanted: send each once, with a query that has "
+            "just started. When send_lines reports the dropped line, the others have arrived."
+        )
     return f"{lines} lines kept, {dropped} dropped and counted, and the memory stays flat."
 
 
