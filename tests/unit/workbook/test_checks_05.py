@@ -50,6 +50,10 @@ def by_division(second: int, length: int, slide: int) -> list[int]:
     return windows(second // slide * slide, length // slide * slide, slide)
 
 
+def ten_for_the_last(second: int, length: int = 30, slide: int = 10) -> list[int]:
+    return [*range(second // 10 * 10, second - length, -slide)]
+
+
 def toward_zero(second: int, length: int = 30, slide: int = 10) -> list[int]:
     return [*range(int(second / slide) * slide, second - length, -slide)]
 
@@ -87,7 +91,8 @@ test_05_2 = tried(
     (lambda second, length, slide: None, "A list of starts is wanted, not None"),
     (lambda second, length, slide: 3, "A list of starts is wanted, not 3"),
     (lambda second: windows(second), "raised TypeError"),
-    (lambda second, length, slide: windows(second, 30, 10), "answer(65, 60, 20)"),
+    (lambda second, length, slide: windows(second, 30, 10), "answer(75, 60, 20)"),
+    (ten_for_the_last, "(75, 60, 20) must be [20, 40, 60], yours is [30, 50, 70]"),
     (numpy_windows, "✓ All windows that contain it"),
     (lambda second, length=30, slide=10: {*windows(second, length, slide)}, "✓ All windows"),
     (toward_zero, "-35, 30, 10) must be [-60, -50, -40], yours is [-60, -50, -40, -30]"),

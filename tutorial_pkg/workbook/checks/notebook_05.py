@@ -58,7 +58,7 @@ _WINDOWS = [
     Case((25, 30, 10), [0, 10, 20], _STARTS),
     Case((30, 30, 10), [10, 20, 30], "A window contains its start, and not its end: 0 is out."),
     Case((39, 30, 10), [10, 20, 30], _STARTS),
-    Case((65, 60, 20), [20, 40, 60], _STARTS),
+    Case((75, 60, 20), [20, 40, 60], _STARTS),
     Case((25, 10, 10), [20], _STARTS),
     Case((5, 30, 10), [-20, -10, 0], "A window may begin before second 0, and -20 does."),
     Case((21, 25, 10), [0, 10, 20], "There are three such windows, though 25 // 10 is 2."),
