@@ -133,6 +133,10 @@ def goes_by_how_many(saved: dict[str, int], ports: list[int]) -> dict[str, int]:
     return {str(port): saved.get(str(port), 0) for port in ports}
 
 
+def without_what_is_at_0(saved: dict[str, int], ports: list[int]) -> dict[str, int]:
+    return restore({port: position for port, position in saved.items() if position}, ports)
+
+
 test_07_2 = tried(
     check_07_2,
     (restore, "✓ Old ports"),
@@ -150,4 +154,5 @@ test_07_2 = tried(
     (lambda saved, ports: {**saved, **{str(new): 0 for new in ports[len(saved) :]}}, "are new"),
     (lambda saved, ports: {str(max(ports)): 0, **saved}, "are new"),
     (goes_by_how_many, "11000 is gone"),
+    (without_what_is_at_0, "11000 is gone and at 0"),
 )

@@ -86,6 +86,11 @@ _PORTS = [
         {**_SAVED, "11002": 0, "11003": 0},
         "11000 is gone, and 11003 and 11002 are new: both start at 0, and the old ones go on.",
     ),
+    Case(
+        ({"11000": 0, "11001": 880}, [11001]),
+        {"11000": 0, "11001": 880},
+        "11000 is gone and at 0: all lines in its log are still to be read.",
+    ),
 ]
 
 
