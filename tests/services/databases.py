@@ -15,6 +15,7 @@ UNUSUAL = {
     "client_encoding": "LATIN1",
     "TimeZone": "Asia/Tokyo",
     "DateStyle": "German",
+    "timezone_abbreviations": "India",
     "IntervalStyle": "iso_8601",
     "bytea_output": "escape",
     "extra_float_digits": "-5",

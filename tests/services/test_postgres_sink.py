@@ -433,6 +433,17 @@ def test_a_date_that_each_server_reads_otherwise_is_refused(unusual_url: str) ->
         assert rows(database, "SELECT d FROM t WHERE d = make_date(2025, 4, 3)") != []
 
 
+def test_a_zone_s_short_name_is_the_same_zone_on_each_server(url: str, unusual_url: str) -> None:
+    """IST is Israel's time, unless a server is set up for India."""
+    found = []
+    for where in (url, unusual_url):
+        with psycopg.connect(where, autocommit=True) as database:
+            database.execute("CREATE TABLE t (at timestamptz)")
+            write(options(where), 0, {"at": ["2025-07-01 10:00 IST"]})
+            found += rows(database, "SELECT extract(epoch FROM at)::int FROM t")
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

@@ -32,6 +32,7 @@ LIVENESS = {
 SETTINGS = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",  # else the server says how 03/04/2025 is read
+    "timezone_abbreviations": "Default",  # and whose time IST is
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
     "extra_float_digits": "3",

@@ -100,18 +100,19 @@ class PostgresDataSource(Format):
     `${env:NAME}` in `url` and `password` is an environment variable of the process that connects:
     the driver, and each worker.
 
-    Settings: `client_encoding`, `TimeZone`, `DateStyle` (ISO, YMD: 03/04/2025 is refused),
-    `IntervalStyle`, `bytea_output`, `extra_float_digits`, `array_nulls`, `synchronous_commit`, the
-    default isolation and all timeouts are set in each connection, whatever the server, the
-    database, the role, the environment or `options` in the address say: no statement times out, and
-    one that needs a lock waits for as long as `waitSeconds` says. `search_path` is left as it is: a
-    `table` without a schema is the first of that name in it, so name the schema where it may
-    change. Where the address leads to several servers (several hosts, a load balancer, an endpoint
-    for readers), the driver may ask one, and a task another one that is behind: rows that this one
-    does not have yet are **never read**. `target_session_attrs=primary` refuses standbys. A pooler
-    must give each connection a session of its own (PgBouncer: `pool_mode=session`): else the next
-    statement may find the server's settings instead of these, and they may round numbers in
-    changes, turn nulls in arrays into texts, and let a crash take batches that count as written.
+    Settings: `client_encoding`, `TimeZone`, `timezone_abbreviations`, `DateStyle` (ISO, YMD:
+    03/04/2025 is refused), `IntervalStyle`, `bytea_output`, `extra_float_digits`, `array_nulls`,
+    `synchronous_commit`, the default isolation and all timeouts are set in each connection,
+    whatever the server, the database, the role, the environment or `options` in the address say: no
+    statement times out, and one that needs a lock waits for as long as `waitSeconds` says.
+    `search_path` is left as it is: a `table` without a schema is the first of that name in it, so
+    name the schema where it may change. Where the address leads to several servers (several hosts,
+    a load balancer, an endpoint for readers), the driver may ask one, and a task another one that
+    is behind: rows that this one does not have yet are **never read**.
+    `target_session_attrs=primary` refuses standbys. A pooler must give each connection a session of
+    its own (PgBouncer: `pool_mode=session`): else the next statement may find the server's settings
+    instead of these, and they may round numbers in changes, turn nulls in arrays into texts, and
+    let a crash take batches that count as written.
 
     TLS: put what libpq takes in its address into `url` or `service`. By default libpq encrypts if
     the server can, and trusts any server. `sslmode=verify-full` requires a certificate for the
