@@ -485,6 +485,27 @@ def test_a_snapshot_and_the_changes_after_it_have_every_row_once(
     assert database.execute("SELECT FROM pg_class WHERE relname LIKE 'spark_snap%'").rowcount == 0
 
 
+@pytest.mark.parametrize("read_before", [0, 2])
+def test_a_slot_that_was_made_again_does_not_go_on_with_the_snapshot(
+    url: str, database: Database, read_before: int
+) -> None:
+    """What was written between the two slots is in neither the snapshot nor the changes."""
+    database.execute("CREATE TABLE t AS SELECT n FROM generate_series(1, 20) AS n")
+    database.execute("ALTER TABLE t ADD PRIMARY KEY (n)")
+    given = {"slot": f"s_{url[-8:]}", "snapshot": "true", "maxRowsPerTrigger": 5}
+    stream = Stream(url, **given)
+    for _ in range(read_before):
+        assert stream.rows()
+    database.execute("INSERT INTO t VALUES (21)")
+    database.execute("SELECT pg_drop_replication_slot(%s)", [given["slot"]])
+    make = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
+    database.execute(make, [given["slot"]])
+    with pytest.raises(FunctionError, match="RuntimeError: .* let go of changes .* not read"):
+        again = Stream(url, stream.offset if read_before else None, **given)
+        while again.rows():
+            pass
+
+
 def test_a_snapshot_of_columns_that_are_called_as_in_our_statement(
     url: str, database: Database
 ) -> None:

@@ -93,7 +93,17 @@ def _first(database: Connection, options: OptionValues) -> int:
         )
     count = sql.SQL("SELECT count(*) FROM {}").format(name)
     rows = next(int(count) for (count,) in database.execute(count))
-    return -rows or confirmed(database, options)
+    return -rows or _behind_snapshot(database, options)
+
+
+def _behind_snapshot(database: Connection, options: OptionValues) -> int:
+    """Where the changes begin. Raises `RuntimeError` if the slot begins elsewhere now.
+
+    The copy's comment says where it was: earlier versions have made none.
+    """
+    look = "SELECT (obj_description(to_regclass(%s), 'pg_class')::pg_lsn - '0/0')::bigint"
+    [begin] = database.execute(look, [snapshot_of(options).quoted]).fetchone() or [None]
+    return confirmed(database, options, begin)
 
 
 def _make_with_snapshot(database: Connection, options: OptionValues) -> None:
@@ -116,13 +126,13 @@ def _make_with_snapshot(database: Connection, options: OptionValues) -> None:
         made = replication.pgconn.exec_(create.encode())  # no other command is taken as text only
         if made.status != psycopg.pq.ExecStatus.TUPLES_OK:
             raise psycopg.errors.error_from_result(made)
-        view = (made.get_value(0, 2) or b"").decode()
-        _copy_table(database, options, view)
+        begin, view = ((made.get_value(0, column) or b"").decode() for column in (1, 2))
+        _copy_table(database, options, view, begin)
         lasting = "SELECT pg_copy_logical_replication_slot(%s, %s, false)"
         database.execute(lasting, [temporary, options.slot])
 
 
-def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
+def _copy_table(database: Connection, options: OptionValues, view: str, begin: str) -> None:
     table, snapshot = options.table.sql, snapshot_of(options).sql
     number = sql.Identifier(NUMBER)
     copy = """CREATE TABLE {snapshot} AS
@@ -135,6 +145,7 @@ def _copy_table(database: Connection, options: OptionValues, view: str) -> None:
         database.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(snapshot))
         database.execute(sql.SQL(copy).format(snapshot=snapshot, number=number, table=table))
         database.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(snapshot, number))
+        database.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(snapshot, sql.Literal(begin)))
 
 
 # ---- Looking, and letting go ---------------------------------------------------------------------
@@ -236,8 +247,8 @@ def next_position(
 ) -> int:
     """How far the next batch goes on its way to `end`: behind the commit of a transaction."""
     if start < 0:
-        last = start + (rows or -start)
-        return last if last < 0 else confirmed(database, options)
+        last, behind = start + (rows or -start), _behind_snapshot(database, options)
+        return last if last < 0 else behind
     if rows is None and IDLE_BYTES < end - start <= WHOLE_BYTES:
         return end  # a look would cost as much as to read it
     text = f"SELECT (max(lsn) - '0/0')::bigint FROM {PEEK}"
