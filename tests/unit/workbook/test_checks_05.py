@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,10 @@ def one_length_before_zero(second: int, length: int = 30, slide: int = 10) -> li
     return [start for start in range(first, second + 1, slide) if start + length > second]
 
 
+def one_by_one(second: int, length: int = 30, slide: int = 10) -> Iterator[int]:
+    yield from windows(second, length, slide)
+
+
 def numpy_windows(second: int, length: int = 30, slide: int = 10) -> Any:
     return np.array(windows(second, length, slide))[::-1]
 
@@ -103,4 +108,5 @@ test_05_2 = tried(
     (lambda second, length=60, slide=20: windows(second, length, slide), "answer(25) must be"),
     (lambda second, length, slide: "0, 10, 20", "A list of starts is wanted, not '0, 10, 20'"),
     (lambda *given: {start: start + given[1] for start in windows(*given)}, "A list of starts is"),
+    (one_by_one, "The starts are a generator: return a list of them"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from numbers import Real
 from typing import Any
@@ -72,6 +72,8 @@ _WINDOWS = [
 def _starts(found: Any) -> list[Any]:
     if not isinstance(found, Iterable) or isinstance(found, str | dict):
         raise Wrong(f"A list of starts is wanted, not {found!r}.")
+    if isinstance(found, Iterator):
+        raise Wrong(f"The starts are a {type(found).__name__}: return a list of them.")
     return sorted(found)
 
 
