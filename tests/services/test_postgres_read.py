@@ -500,7 +500,7 @@ def test_a_slot_that_was_made_again_does_not_go_on_with_the_snapshot(
     database.execute("SELECT pg_drop_replication_slot(%s)", [given["slot"]])
     make = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
     database.execute(make, [given["slot"]])
-    with pytest.raises(FunctionError, match="RuntimeError: .* let go of changes .* not read"):
+    with pytest.raises(FunctionError, match=r"RuntimeError: .* let go of changes .* not read"):
         again = Stream(url, stream.offset if read_before else None, **given)
         while again.rows():
             pass
@@ -813,6 +813,8 @@ def test_a_slot_that_is_no_use_is_told_with_a_remedy(
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     ending = url[-8:]
     database.execute("SELECT pg_create_physical_replication_slot(%s)", [f"physical_{ending}"])
+    early = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput', twophase => true)"
+    database.execute(early, [f"early_{ending}"])
     Stream(url, slot=f"lost_{ending}")
     other = new_database(postgres)
     with psycopg.connect(other, autocommit=True) as elsewhere:
@@ -823,6 +825,7 @@ def test_a_slot_that_is_no_use_is_told_with_a_remedy(
             f"physical_{ending}": "is a physical one, without changes of tables; choose another",
             f"far_{ending}": "is of database test_.*; choose another `slot`",
             f"lost_{ending}": "was given up by the server: .* SELECT pg_drop_replication_slot",
+            f"early_{ending}": "has transactions before their COMMIT PREPARED.*; choose another",
         }.items():
             with pytest.raises(FunctionError, match=error):
                 Stream(url, slot=name)

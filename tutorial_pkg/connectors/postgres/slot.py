@@ -207,7 +207,9 @@ def confirmed(database: Connection, options: OptionValues, start: int | None = N
     look = """SELECT (confirmed_flush_lsn - '0/0')::bigint, wal_status = 'lost', CASE
             WHEN slot_type = 'physical' THEN 'is a physical one, without changes of tables'
             WHEN database <> current_database() THEN 'is of database ' || quote_ident(database)
-            WHEN plugin <> %s THEN 'decodes by ' || quote_ident(plugin) END
+            WHEN plugin <> %s THEN 'decodes by ' || quote_ident(plugin)
+            WHEN to_jsonb(pg_replication_slots) ->> 'two_phase' = 'true'
+                THEN 'has transactions before their COMMIT PREPARED (it is `two_phase`)' END
         FROM pg_replication_slots WHERE slot_name = %s"""
     found = database.execute(look, [PLUGIN, options.slot]).fetchone()
     position, is_lost, why_not_ours = found or (0, False, None)
