@@ -131,6 +131,27 @@ def test_a_table_that_is_made_again_between_two_tasks(url: str, database: Databa
         rows_of(reader.read(second))
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_table_that_is_made_again_when_a_task_begins_to_read(
+    url: str, database: Database, monkeypatch: pytest.MonkeyPatch, streaming: bool
+) -> None:
+    """The task has just seen that it is the right one."""
+    database.execute("CREATE TABLE t AS SELECT n FROM generate_series(1, 10) AS n")
+    database.execute("CREATE TABLE other AS SELECT n FROM generate_series(1, 5) AS n")
+    arrow_rows = inserted.arrow_rows
+
+    def late(*given: Any) -> Any:
+        database.execute("ALTER TABLE t RENAME TO old; ALTER TABLE other RENAME TO t")
+        return arrow_rows(*given)
+
+    monkeypatch.setattr(inserted, "arrow_rows", late)
+    with pytest.raises(FunctionError, match="LookupError: table `t` was dropped and made again"):
+        if streaming:
+            Stream(url, key="n").rows()
+        else:
+            batch(url)
+
+
 def test_a_column_that_was_altered_is_not_read_as_another_value(
     url: str, database: Database
 ) -> None:

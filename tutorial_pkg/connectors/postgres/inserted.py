@@ -72,6 +72,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
         return
     where = within(options.key, (low, high)) if context.batch else _between(options, start, end)
     yield from arrow_rows(options, source_of(options), context.schema, where)
+    _is_another(context, oid)  # since the first look, and before it was read
 
 
 def _is_another(context: SplitContext, oid: int | None) -> bool:
