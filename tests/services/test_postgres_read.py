@@ -415,6 +415,16 @@ def test_a_stream_wants_a_key_of_whole_numbers(url: str, database: Database) -> 
             Stream(url, **given)
 
 
+def test_a_key_that_has_fractions_now_is_an_error(url: str, database: Database) -> None:
+    """Between two whole numbers nobody would look."""
+    database.execute("CREATE TABLE t (n bigint); INSERT INTO t VALUES (1)")
+    stream = Stream(url, key="n")
+    assert [row["n"] for row in stream.rows()] == [1]
+    database.execute("ALTER TABLE t ALTER n TYPE numeric; INSERT INTO t VALUES (2.5)")
+    with pytest.raises(FunctionError, match=r"ValueError: .*`n` .* no whole numbers any more"):
+        stream.rows()
+
+
 # ---- Changes -------------------------------------------------------------------------------------
 
 

@@ -106,7 +106,12 @@ class Look:
         """The position after the largest key."""
         text = sql.SQL("SELECT max({}) FROM {}").format(*_key_and_table(options))
         [largest] = database.execute(text).fetchone() or [None]
-        return BEGIN if largest is None else int(largest) + 1
+        if not isinstance(largest, int | None):  # rows between two whole numbers are in no batch
+            raise ValueError(
+                f"column `{options.key}` of `{options.table}` has no whole numbers any more, and "
+                "this query reads by them; start again, with another `key` and a new checkpoint"
+            )
+        return BEGIN if largest is None else largest + 1
 
     def _end_of_written(self, database: Connection, context: SplitContext) -> int | None:
         """The position behind the newest key, when all who may write a smaller one have ended.
