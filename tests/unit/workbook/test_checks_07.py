@@ -71,6 +71,10 @@ test_07_1 = tried(
     (lambda checkpoint: (found := repeated(checkpoint)) and list(found), "✓ Begun and not"),
     (told_by(("last in through", "False")), "nothing is repeated: return None"),
     (told_by(("begun[-1]", "int(max(map(str, begun)))")), "not 9: compare the names as numbers"),
+    (
+        told_by(("last in through", "str(last) == max(map(str, through), default='')")),
+        "the last commit is 11, not 9: compare",
+    ),
     (names_with_checksums, "a hidden file such as .2.crc"),
     (told_by(("last in through", "last not in through")), "nothing is repeated: return None"),
     (lambda checkpoint: None, "offsets/2 has no commits/2"),

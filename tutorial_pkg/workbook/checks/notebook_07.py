@@ -24,6 +24,7 @@ _CHECKPOINTS = (  # first batch of which there is a note, batches begun, batches
     (0, 3, 3, _COMMITTED),
     (0, 3, 2, "offsets/2 has no commits/2: the answer is (2, offset of batch 1, offset of 2)."),
     (0, 12, 11, "The last batch is 11, not 9: compare the names as numbers, not as text."),
+    (0, 12, 12, "In `commits`, too, the last commit is 11, not 9: compare names as numbers."),
     (5, 8, 7, _PURGED),
     (0, 1, 0, "Batch 0 has no batch before it, so its start is None; `commits` is empty then."),
     (0, 1, 1, _COMMITTED),
