@@ -936,6 +936,18 @@ def test_values_do_not_depend_on_how_a_database_is_set_up(unusual_url: str) -> N
     assert [change["after"] for change in changes.rows()] == [row]
 
 
+def test_quotes_around_each_name_do_not_make_other_numbers(
+    url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client would not know the types, and take the bytes of this number for digits: 1234."""
+    database.execute("CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 825373492 AS n")
+    name = conninfo_to_dict(url)["dbname"]
+    database.execute(f"ALTER DATABASE {name} SET quote_all_identifiers = on".encode())
+    monkeypatch.setenv("PGOPTIONS", "-c search_path=s")
+    assert batch(url) == [[{"n": 825373492}]]
+    assert batch(make_conninfo(url, options="-csearch_path=s")) == [[{"n": 825373492}]]
+
+
 def test_what_we_rely_on_is_set_in_every_connection(unusual_url: str) -> None:
     expected = {**UNUSUAL, **connection.SETTINGS, "client_encoding": "UTF8", "lock_timeout": "5s"}
     names = ", ".join(f"current_setting('{name}') AS \"{name}\"" for name in expected)

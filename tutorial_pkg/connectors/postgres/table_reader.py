@@ -11,6 +11,7 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 
 from tutorial_pkg.builder import OptionValues, RowPacker
@@ -51,14 +52,30 @@ def arrow_rows(
     packer = RowPacker(schema)
     decimals = RowPacker(StructType([field for field in schema if _has_decimals(field.dataType)]))
     text = sql.SQL("SELECT {} FROM {} AS source WHERE {}").format(selected(schema), source, where)
-    connect(options).close()  # ADBC cannot wait by itself
-    with closing(adbc.connect(conninfo(options))) as database, database.cursor() as cursor:
+    with connect(options) as connection:  # ADBC cannot wait by itself
+        address = _with_names_as_they_are(connection, conninfo(options))
+    with closing(adbc.connect(address)) as database, database.cursor() as cursor:
         cursor.execute(settings(options))
         cursor.fetchall()
         cursor.execute(text.as_string())
         for batch in cursor.fetch_record_batch():
             _check(batch, schema)
             yield _fitted(batch.select(schema.names), packer, decimals)
+
+
+def _with_names_as_they_are(connection: Connection, address: str) -> str:
+    """The address for ADBC, which asks for the types' names before it can be told any setting.
+
+    It would not know them in quotes, and take a number's bytes for text. Elsewhere the address
+    stays as it is: a pooler may refuse `options`.
+    """
+    look = "SELECT reset_val = 'on' FROM pg_settings WHERE name = 'quote_all_identifiers'"
+    if connection.execute(look).fetchone() != (True,):
+        return address
+    given = {option.keyword: option.val or b"" for option in connection.pgconn.info}
+    return make_conninfo(
+        address, options=f"{given[b'options'].decode()} -c quote_all_identifiers=off"
+    )
 
 
 def _has_decimals(kind: DataType) -> bool:
