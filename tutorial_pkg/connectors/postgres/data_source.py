@@ -68,7 +68,9 @@ class PostgresDataSource(Format):
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
     publishes them, together with the batch's number in the table `spark_batches`. A query is known
     there by the id in its checkpoint, so a query with a copy of the checkpoint must not write to
-    the same table: a batch with the same number and as many rows counts as repeated. `mode=upsert`
+    the same table: a batch with the same number and as many rows counts as repeated. Leave that
+    table alone, and let a role that takes over from another one read and write it: a batch that is
+    repeated, and whose row there is gone or cannot be read, is written again. `mode=upsert`
     replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch may have
     each key at most once, and no null in it, unless the unique index is made with NULLS NOT
     DISTINCT; otherwise it is refused. Columns are found by name; structs and maps become JSON, and
