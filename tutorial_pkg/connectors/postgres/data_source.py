@@ -68,22 +68,23 @@ class PostgresDataSource(Format):
     Stream to a table: tasks stage their rows with COPY in tables of their own, and one transaction
     publishes them, together with the batch's number in the table `spark_batches`. A query is known
     there by the id in its checkpoint, so a query with a copy of the checkpoint must not write to
-    the same table: a batch with the same number and as many rows counts as repeated. Leave that
-    table alone, and let a role that takes over from another one read and write it: a batch that is
-    repeated, and whose row there is gone or cannot be read, is written again. `mode=upsert`
-    replaces rows with the same `key`, `mode=merge` computes the new row from both. A batch may have
-    each key at most once, and no null in it, unless the unique index is made with NULLS NOT
-    DISTINCT; otherwise it is refused. Columns are found by name; structs and maps become JSON, and
-    so do lists for a column of JSON; the database converts, and refuses what does not fit. As with
-    any INSERT it rounds to a column's scale or precision (a large LONG in a `double precision`),
-    and cuts what its type has no room for: the time for a `date`, the zone for a `timestamp`,
-    blanks for a `varchar`. Values come to it as text, which also makes the number 20250101 a
-    `date`, 5 an `interval` of seconds, and of BINARY hexadecimal digits in a `text`: cast them
-    first, if that is not meant. A text for `money` is read as the server's `lc_monetary` says. The
-    table's triggers and rules do their work; where they leave out rows, Spark's log has a warning.
-    The role must be allowed to create tables in the target's schema. A re-created table takes the
-    batches that follow. One that was restored from a backup, or is on a standby that was behind and
-    took over, lacks batches that Spark does not repeat: `spark_batches` has the last one.
+    the same table: a batch with the same number and as many rows counts as repeated. Leave
+    `spark_batches` alone, and let a role that takes over from another one read and write it: a
+    batch that is repeated, and whose row there is gone or cannot be read, is written again.
+    `mode=upsert` replaces rows with the same `key`, `mode=merge` computes the new row from both. A
+    batch may have each key at most once, and no null in it, unless the unique index is made with
+    NULLS NOT DISTINCT; otherwise it is refused. Columns are found by name; structs and maps become
+    JSON, and so do lists for a column of JSON, with DECIMAL, BINARY and times in it as texts; the
+    database converts, and refuses what does not fit. As with any INSERT it rounds to a column's
+    scale or precision (a large LONG in a `double precision`), and cuts what its type has no room
+    for: the time for a `date`, the zone for a `timestamp`, blanks for a `varchar`. Values come to
+    it as text, which also makes the number 20250101 a `date`, 5 an `interval` of seconds, and of
+    BINARY hexadecimal digits in a `text`: cast them first, if that is not meant. A text for `money`
+    is read as the server's `lc_monetary` says. The table's triggers and rules do their work; where
+    they leave out rows, Spark's log has a warning. The role must be allowed to create tables in the
+    target's schema. A re-created table takes the batches that follow. One that was restored from a
+    backup, or is on a standby that was behind and took over, lacks batches that Spark does not
+    repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace the existing ones. Spark has no `update` for sinks in Python.
