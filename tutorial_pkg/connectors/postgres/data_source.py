@@ -39,20 +39,21 @@ class PostgresDataSource(Format):
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot`, first the existing rows, exactly those that the
     changes do not contain. The first batch makes the slot, and a publication of the same name.
-    Leave both alone: what the publication leaves out for a while is lost. The server keeps its log
-    until Spark has committed; when a query will never run again, clean up: `SELECT
-    pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It needs `wal_level=logical`, a role with
-    REPLICATION that owns the table, and a primary key. `before` has what the table's REPLICA
-    IDENTITY provides: by default only the key, and only where the change removed it. A transaction
-    is never split, so a large one makes a large batch. A column that is added while the query runs
-    is read after its next start, and is null in rows from before. Give a column another name or
-    type, or drop one and add one, only when the query has read all rows from before: after its next
-    start they are an error. Until it has been read, the snapshot is a copy of the table, next to
-    it; `snapshot` counts only when the slot is made, but leave it there, as it also removes the
-    copy. The log has no generated columns, no TRUNCATE of a single partition, none of the rows that
-    come or go when a partition is attached or detached, or are written while it is UNLOGGED, and no
-    values that ALTER TABLE computes (`TYPE … USING`, the DEFAULT of a new column). A table that
-    others inherit from is refused.
+    Leave both alone: what the publication leaves out for a while is lost. And give each query a
+    slot of its own: what one has let go of, another one may not get, mostly with an error. The
+    server keeps its log until Spark has committed; when a query will never run again, clean up:
+    `SELECT pg_drop_replication_slot('…')`, `DROP PUBLICATION …`. It needs `wal_level=logical`, a
+    role with REPLICATION that owns the table, and a primary key. `before` has what the table's
+    REPLICA IDENTITY provides: by default only the key, and only where the change removed it. A
+    transaction is never split, so a large one makes a large batch. A column that is added while the
+    query runs is read after its next start, and is null in rows from before. Give a column another
+    name or type, or drop one and add one, only when the query has read all rows from before: after
+    its next start they are an error. Until it has been read, the snapshot is a copy of the table,
+    next to it; `snapshot` counts only when the slot is made, but leave it there, as it also removes
+    the copy. The log has no generated columns, no TRUNCATE of a single partition, none of the rows
+    that come or go when a partition is attached or detached, or are written while it is UNLOGGED,
+    and no values that ALTER TABLE computes (`TYPE … USING`, the DEFAULT of a new column). A table
+    that others inherit from is refused.
 
     When the server was restored, from a backup or from a copy of its disk, or a standby that was
     behind took over, start with a new checkpoint and a new slot: the log's positions are given
