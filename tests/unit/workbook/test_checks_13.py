@@ -10,6 +10,7 @@ import os
 import random
 import socket
 import time
+import uuid
 import zlib
 from typing import Any
 from urllib.request import urlopen
@@ -319,6 +320,11 @@ def with_(*edits: tuple[str, str]) -> Any:
     return changed(key, *edits)
 
 
+def drawn_once(context: Any, number: int, known: Any = {}) -> str:  # noqa: B006
+    """A random key, which only this process remembers."""
+    return str(known.setdefault(key(context, number), str(uuid.uuid4())))
+
+
 test_13_3 = tried(
     check_13_3,
     (key, "✓ The same row has the same key"),
@@ -347,6 +353,7 @@ test_13_3 = tried(
     (lambda context, number: f"{context!r}-{number}", "Called twice for one row it gave two keys"),
     (lambda context, number: f"{key(context, number)}-{int(time.time())}", "no time"),
     (lambda context, number: f"{key(context, number)}-{socket.gethostname()}", "no machine"),
+    (changed(drawn_once), "In another process, later, the key differs"),
     (with_(("context.query", "context.query[:8]")), "Rows that differ in `query`"),
     (with_(("{context.index}-{number}", "{context.index}{number:04}")), "between the parts"),
     (
