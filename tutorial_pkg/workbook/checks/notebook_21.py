@@ -99,13 +99,17 @@ _REPLIES = [
         b"OK 2\n117 nuts\n116 bolts\n",
         ["2", "117 nuts", "116 bolts"],
         "A reply may take a second, and come in two pieces.",
-        seconds=1.0,
+        seconds=1.2,  # no timeout of one second is enough
     ),
 ]
+_AGAIN = b"NO It tries once, and this request came again\n"
 
 
 class _Scripted(socketserver.ThreadingTCPServer):
-    """Gives each connection the same reply, and keeps it open after OK and BUSY, as ledgers do."""
+    """Gives its reply once, and keeps the connection open after OK and BUSY, as ledgers do.
+
+    A client that connects and asks again is refused: it may do so for ever.
+    """
 
     allow_reuse_address = daemon_threads = True
 
@@ -122,14 +126,15 @@ class _OneReply(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         server, case = self.server, self.server.case
+        reply = _AGAIN if server.got else case.reply
         try:
             for _ in range(1 + len(case.lines)):
                 server.got += self.rfile.readline()
-            half = len(case.reply) // 2 if case.seconds else 0
-            self.wfile.write(case.reply[:half])
+            half = len(reply) // 2 if case.seconds else 0
+            self.wfile.write(reply[:half])
             time.sleep(case.seconds)
-            self.wfile.write(case.reply[half:])
-            if isinstance(case.wanted, list) or case.reply.startswith(b"BUSY"):
+            self.wfile.write(reply[half:])
+            if isinstance(case.wanted, list) or reply.startswith(b"BUSY"):
                 while more := self.rfile.readline():  # until the client closes
                     server.got += more
         except TimeoutError:
