@@ -48,6 +48,8 @@ class NatsDataSource(Format):
     re-created and so misses messages (a `deliver_policy` other than `all`, or a stream with the
     retention `interest`). It also has one when the stream was re-created; the stream is then read
     from its beginning.
+    Messages that the stream deletes before they were read (by age, number or size, or purged) are
+    missing without an error or a warning; the mode `stream` has an error for that.
 
     Options as above, and `consumer` (required; the name of the durable consumer, which is made if
     there is none), `path`, `maxBacklogBytes`, `maxBytesPerTrigger`, `maxRowsPerTrigger` as in
