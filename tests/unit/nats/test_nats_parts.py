@@ -172,6 +172,22 @@ def test_a_clock_that_was_set_back_makes_no_known_message_new() -> None:
         queue.destroy()
 
 
+def test_a_message_that_comes_late_and_from_a_clock_ahead_makes_no_known_one_new(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A reader that died had it, and the server's clock was wrong for a while, or another's."""
+    options: Any = SimpleNamespace(stream="S", subject=None, timeoutSeconds=1)
+    queue = Queue(SourceContext(0, 1, options))
+    try:
+        assert all(queue._is_new(Place(number, 100 + number, 0)) for number in (1, 3, 4))
+        late = Place(2, 500, 0)
+        again = [late, *(Place(number, 100 + number, 0) for number in (1, 3, 4)), late]
+        assert [queue._is_new(each) for each in again] == [True, False, False, False, False]
+        assert caplog.text == ""
+    finally:
+        queue.destroy()
+
+
 def test_a_log_of_another_subject_is_refused() -> None:
     """Of what is below its floor, nothing would be read, and all of it acknowledged."""
     snapshots = []

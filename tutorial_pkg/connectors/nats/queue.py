@@ -81,16 +81,18 @@ class Queue:
     def _is_new(self, place: Place) -> bool:
         """Whether it is not in the log; from now on it is.
 
-        A server that has lost its last messages, or was restored, gives their numbers again. The
-        latest time need not be the newest message's: a clock may be set back.
+        A server that has lost its last messages, or was restored, gives their numbers again: one
+        that is known is later than all of them then. The latest time need not be the newest
+        message's: a clock may be set back. What is not known may just come late.
         """
         sequence, (largest, latest) = place.sequence, self._newest
-        if sequence <= largest and place.nanoseconds > latest:
+        given_again = sequence <= largest and place.nanoseconds > latest
+        if sequence <= self._floor or sequence in self._ahead:
+            if not given_again:
+                return False
             self._begin_anew("has lost its last messages, and gives their numbers again")
             largest = latest = 0
         self._newest = max(largest, sequence), max(latest, place.nanoseconds)
-        if sequence <= self._floor or sequence in self._ahead:
-            return False
         self._ahead.add(sequence)
         return True
 
