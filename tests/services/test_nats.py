@@ -316,6 +316,24 @@ def test_fewer_messages_are_asked_for_when_a_connection_breaks(
     assert column(batches, "sequence") == list(range(1, 121))
 
 
+def test_messages_that_a_server_sends_twice_are_asked_for_again(
+    streams: Streams, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is played. Two clusters that are leaf nodes of each other have done so."""
+    take, taken = Pull._take, count(1)
+
+    async def take_twice(pull: Pull, message: Any) -> None:
+        await take(pull, message)
+        if next(taken) <= 30:
+            await take(pull, message)
+
+    streams.send(f"{name}.a", range(120))
+    stream = reader(streams, name, timeoutSeconds=10)
+    monkeypatch.setattr(Pull, "_take", take_twice)
+    batches, _ = read_all(stream, stream.initialOffset())
+    assert column(batches, "sequence") == list(range(1, 121))
+
+
 @pytest.mark.parametrize("subject", [None, "a"])
 def test_a_server_of_a_cluster_that_lags_behind_is_asked_again(
     streams: Streams, name: str, monkeypatch: pytest.MonkeyPatch, subject: str | None

@@ -52,7 +52,8 @@ class Pull:
             raise RuntimeError(f"consumer `{self._subject}` says: {self._status}")
         if self._status and not self._status.startswith(_NONE_NOW):
             raise errors.NoRespondersError
-        return self._found
+        found, self._found = self._found, []  # what is sent twice may still come
+        return found
 
     async def _take(self, message: Any) -> None:
         if not message.reply:  # a message has one, to acknowledge it, and may have any header

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -146,9 +147,14 @@ class Reading:
             self.position, self._pending = self._end, 0
 
     async def _check_gap(self, broker: Any, found: list[Any]) -> None:
-        """What is deleted when the consumer is there is left out by the server without a word."""
-        wanted = enumerate(found, self.position)
-        missing = next((n for n, each in wanted if place_of(each).sequence != n), None)
+        """What is deleted when the consumer is there is left out by the server without a word.
+
+        Some servers have sent messages twice. Raises `TimeoutError`, so that they are asked again.
+        """
+        numbers = [place_of(each).sequence for each in found]
+        if any(later <= earlier for earlier, later in pairwise([self.position - 1, *numbers])):
+            raise TimeoutError("its messages came twice, or in another order")
+        missing = next((n for n, each in enumerate(numbers, self.position) if each != n), None)
         if missing is not None:
             self._stream.note(await stream_info(broker, self._name))
             _check_first(self._context, missing)
