@@ -639,6 +639,29 @@ def test_a_slot_that_was_dropped_is_an_error(url: str, database: Database) -> No
         Stream(url, slot=name, offset=old).rows()
 
 
+def test_a_slot_that_is_let_go_of_when_a_task_begins_to_read_is_an_error(
+    url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another query that has the same slot."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    name = "s17_" + url[-8:]
+    stream = Stream(url, slot=name)
+    stream.rows()
+    start = stream.offset
+    database.execute("INSERT INTO t VALUES (1)")
+    end = stream.reader.latestOffset(start, stream.reader.getDefaultReadLimit())
+    peeking = slot._peeking
+
+    def let_go_before(*given: Any) -> Any:
+        advance = "SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())"
+        database.execute(advance, [name])
+        return peeking(*given)
+
+    monkeypatch.setattr(slot, "_peeking", let_go_before)
+    with pytest.raises(FunctionError, match=f"slot `{name}` has let go of changes"):
+        stream.read(start, end)
+
+
 def test_a_table_that_is_altered_while_the_query_runs(url: str, database: Database) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, x text, y text)")
     stream = Stream(url, slot="s6_" + url[-8:])

@@ -225,11 +225,10 @@ def _as_changes(batch: pa.RecordBatch, keys: list[str], schema: pa.Schema) -> pa
 def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
     options = context.options
     with connect(options) as database, slot.published_throughout(database, context):
-        slot.confirmed(database, options, start)
         [oid, _] = identified(database, options.table)
         now = _in_the_log(database, options).names
         packer, decoder = ChangePacker(context, oid, now), Decoder(oid)
-        for messages in _packs(slot.messages(database, options, end)):
+        for messages in _packs(slot.messages(database, options, start, end)):
             for changes in decoder.changes(messages):
                 some = changes.between(start, end)
                 if len(some.at):

@@ -284,10 +284,11 @@ def published_throughout(database: Connection, context: SplitContext) -> Iterato
         context.lost(f"there was no publication `{name}` when some changes were written")
 
 
-def messages(database: Connection, options: OptionValues, end: int) -> Iterator[bytes]:
+def messages(database: Connection, options: OptionValues, start: int, end: int) -> Iterator[bytes]:
     """What the decoder says of all transactions from the slot's position to `end`."""
     with contextlib.ExitStack() as ending:
         first, cursor = when_free(lambda: _peeking(database, options, end, ending))
+        confirmed(database, options, start)  # now that nobody else can let go of anything
         for (data,) in itertools.chain(first, cursor):
             yield data
 
