@@ -227,7 +227,7 @@ test_01_2 = tried(
      "JsonWriter.abort() takes 2 positional arguments but 3 were given"),
     (writer((".unlink()", "")), "`abort` leaves drafts behind"),
     (writer(("{uuid4()}", "{TaskContext.get().taskAttemptId()}")), "another query's task"),
-    (writer(("{uuid4()}", "{int(time.time() * 1000)}")), "uuid4() makes a name that nobody else"),
+    (writer(("{uuid4()}", "{time.time()}")), "uuid4() makes a name that nobody else"),
     (writer(("json.dumps(row.asDict())", "as_text(row.asDict())")), "A line is not JSON"),
     (NeverCloses, "its draft is still empty: close the file, as"),
     (Swallows, "`write` swallows an error"),

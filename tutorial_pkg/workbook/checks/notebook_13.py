@@ -21,7 +21,7 @@ THERE, LATER = 250, 30
 PAGE = 70  # readings: the service may give fewer than 100, even if more follow
 UNEVEN, SHORT_PAGE = "valley", 20
 DEGREES = [20.25 - number / 2 for number in range(THERE + LATER)]  # no degree is its number
-PATIENCE = 10.0  # seconds, for what takes milliseconds
+PATIENCE = 60.0  # seconds, for what takes milliseconds: a busy machine passes
 
 
 @exercise()
