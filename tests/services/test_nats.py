@@ -873,7 +873,7 @@ def test_a_subject_that_no_reader_could_get_past_is_refused(
     streams: Streams, name: str, blank: str
 ) -> None:
     """To the client's parser it is two words."""
-    with pytest.raises(ValueError, match="has a blank that clients cannot read"):
+    with pytest.raises(ValueError, match="has a blank that no reader gets past"):
         publish(streams, f"{name}.a{blank}b")
 
 

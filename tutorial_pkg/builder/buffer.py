@@ -29,11 +29,11 @@ class Buffer:
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; or the value, if there is one column.
 
-        Values that have names are matched to columns by name, including those of a named tuple, if
-        one of its names is a column's; only without any is it taken by places, as `tuple(row)` is.
-        A `Row` with two equal names, as after a join, is an error. A dict may
-        be used again for the next row; lists, dicts and bytearrays in a row must stay as they are
-        until `fill` returns, and so must the memory of a record batch.
+        Values that have names are matched to columns by name. So are those of a named tuple, if any
+        of its names is a column's; otherwise they are taken in order, as those of a plain tuple. A
+        `Row` with two equal names, as after a join, is an error. A dict may be used again for the
+        next row; lists, dicts and bytearrays in a row must stay as they are until `fill` returns,
+        and so must the memory of a record batch.
 
         Values must be what the column holds; nothing is guessed: an `int` for LONG or DOUBLE, a
         `str` for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's

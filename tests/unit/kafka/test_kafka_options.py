@@ -396,5 +396,5 @@ def test_a_record_that_the_client_has_no_room_for_is_not_waited_for(
         sender.send(rows)
         assert full.sent == [b"1", b"2", b"3"]
         return
-    with pytest.raises(RuntimeError, match="topic `a`: a record is larger than all that"):
+    with pytest.raises(RuntimeError, match="topic `a`: a record is larger than the client"):
         sender.send(rows)

@@ -31,7 +31,7 @@ Places = int | dict[str, dict[int, int]]  # for all partitions, or by topic and 
 def pattern(text: str) -> str:
     """A parser for a regular expression that all of a topic's name must match.
 
-    Java's `[a-d[m-p]]` and `[a-z&&[^b]]` Python would read as something else, without an error.
+    Python would read Java's `[a-d[m-p]]` and `[a-z&&[^b]]` as something else, without an error.
     """
     if re.search(r"\[[^\]]*(\[|&&)", re.sub(r"\\.", "", text)):
         raise ValueError

@@ -112,7 +112,7 @@ class Sender:
             except BufferError:  # what it holds is bounded, in number and in bytes
                 if is_empty:
                     raise RuntimeError(
-                        f"topic `{topic}`: a record is larger than all that the client holds; "
+                        f"topic `{topic}`: a record is larger than the client's whole buffer; "
                         "raise the option `kafka.queue.buffering.max.kbytes` (here "
                         f"{_OURS['queue.buffering.max.kbytes']}, unless it is given)"
                     ) from None

@@ -50,9 +50,9 @@ class NatsDataSource(Format):
     from its beginning.
     Messages that the stream deletes before they were read (by age, number or size, or purged) are
     missing without an error or a warning; the mode `stream` has an error for that.
-    All messages up to a consumer's `ack_floor` count as read. So if the first consumer began later,
-    and one that is made again, or has another name, gives what came before, it is not read: start
-    anew, with a new log, checkpoint and `consumer`.
+    All messages up to a consumer's `ack_floor` count as read. So if the first consumer did not
+    begin with the first message, the older ones are not read, not even when it is made again or has
+    another name: for them, start anew, with a new log, checkpoint and `consumer`.
 
     Options as above, and `consumer` (required; the name of the durable consumer, which is made if
     there is none), `path`, `maxBacklogBytes`, `maxBytesPerTrigger`, `maxRowsPerTrigger` as in

@@ -84,7 +84,7 @@ class Publisher:
         if subject.startswith(SERVERS_OWN):
             raise ValueError(f"subject `{subject}` is for orders to the server, not for messages")
         if "\v" in subject or "\f" in subject:
-            raise ValueError(f"subject {subject!r} has a blank that clients cannot read")
+            raise ValueError(f"subject {subject!r} has a blank that no reader gets past")
         if "" in subject.split("."):
             raise ValueError(f"subject `{subject}` has nothing before, after or between its dots")
         if not headers.get(ID):  # an empty one is none to the server
