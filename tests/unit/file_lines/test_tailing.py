@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.unit.file_lines.driving import Tailing, append, numbers, reader_of, rows, tailed
+from tutorial_pkg.connectors.file_lines.line_file import LineFile
 
 
 def test_half_a_line_is_held_back_until_it_is_whole(tmp_path):
@@ -165,3 +166,46 @@ def test_random_rotations_lose_and_repeat_nothing(tmp_path, seed):
 def went_back(before: dict, after: dict) -> bool:
     known = before["files"].keys() & after["files"].keys()
     return any(after["files"][n]["next"] < before["files"][n]["next"] for n in known)
+
+
+def test_links_are_read_and_those_that_lead_nowhere_are_left_out(tmp_path):
+    append(tmp_path / "file", "one")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "file")
+    (folder / "gone").symlink_to(tmp_path / "nothing")
+    (folder / "loop").symlink_to(folder / "loop")
+    assert Tailing(folder).batch() == ["one"]
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_file_that_is_replaced_while_it_is_first_opened_is_found_later(
+    tmp_path, monkeypatch, restarts
+):
+    """As between a listing of names and the opening of each."""
+    append(tmp_path / "a", "one")
+    append(tmp_path / "b", "two")
+    really_open = LineFile.__init__
+
+    def replaced(self: LineFile, path: str, most: int) -> None:
+        monkeypatch.undo()
+        (tmp_path / "a").rename(tmp_path / "c")
+        append(tmp_path / "a", "three")
+        (tmp_path / "b").unlink()
+        really_open(self, path, most)
+
+    monkeypatch.setattr(LineFile, "__init__", replaced)
+    assert Tailing(tmp_path, restarts=restarts).rest() == ["one", "three"]
+
+
+@pytest.mark.parametrize("lines", [1, 200])
+def test_a_new_file_is_noted_with_its_end(tmp_path, lines):
+    """With the digest of its first KiB, if it has as much."""
+    append(tmp_path / "log", *numbers(1, lines))
+    tailing = Tailing(tmp_path)
+    tailing.batch()
+    (noted,) = tailing.offset["files"].values()
+    with LineFile(str(tmp_path / "log"), 1 << 20) as file:
+        assert noted["check"] == file.check_before(noted["next"])
+        assert noted.get("head") == file.head()
+        assert noted["next"] == file.size

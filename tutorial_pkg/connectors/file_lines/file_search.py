@@ -16,6 +16,7 @@ from tutorial_pkg.connectors.file_lines.line_file import file_id
 from tutorial_pkg.core.options import OptionValues
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".snappy", ".zip")
+Name = tuple[str, int, bool]  # with its inode, and whether it is a regular file, not a link
 _NUMBERS, _NUMBERS_END = "qqq?", struct.calcsize("qqq?")
 
 
@@ -40,8 +41,8 @@ class FoundFile(NamedTuple):
 
     def packed(self) -> bytes:
         """All but the path, in a third of the memory: it is kept of very many files."""
-        numbers = struct.pack(_NUMBERS, self.size, self.modified, self.changed, self.matches)
-        return numbers + self.id.encode()
+        _, id_, size, modified, changed, matches = self
+        return struct.pack(_NUMBERS, size, modified, changed, matches) + id_.encode()
 
 
 def unpacked(path: str, data: bytes) -> FoundFile:
@@ -50,10 +51,6 @@ def unpacked(path: str, data: bytes) -> FoundFile:
 
 def packed_id(data: bytes) -> str:
     return data[_NUMBERS_END:].decode()
-
-
-def packed_matches(data: bytes) -> bool:
-    return bool(data[_NUMBERS_END - 1])
 
 
 def local_path(text: str) -> str:
@@ -91,7 +88,7 @@ def find_files(path: str) -> list[FoundFile]:
     place = Path(path)
     check_place(place)
     matches = name_matcher(place)
-    names = ((at, name) for at in directories_of(place) for name, _ in names_in(at))
+    names = ((at, name) for at in directories_of(place) for name, *_ in names_in(at))
     files = filter(None, (found_file(str(at / name), True) for at, name in names if matches(name)))
     return list({file.id: file for file in sorted(files, key=lambda file: file.path)}.values())
 
@@ -99,7 +96,7 @@ def find_files(path: str) -> list[FoundFile]:
 def sizes_now(path: str) -> dict[str, int]:
     """The size of each file that `path` means, and of those beside them, by their ids."""
     places = directories_of(Path(path))
-    files = (found_file(str(at / name), False) for at in places for name, _ in names_in(at))
+    files = (found_file(str(at / name), False) for at in places for name, *_ in names_in(at))
     return {file.id: file.size for file in files if file}
 
 
@@ -111,10 +108,15 @@ def found_file(path: str, matches: bool) -> FoundFile | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
+    return found_with(status, path, file_id(status), matches)
+
+
+def found_with(status: os.stat_result, path: str, id_: str, matches: bool) -> FoundFile:
+    """A regular file with that status; a compressed one must not match."""
     if matches:
         _check_content(path)
     modified, changed = status.st_mtime_ns, status.st_ctime_ns
-    return FoundFile(path, file_id(status), status.st_size, modified, changed, matches)
+    return FoundFile(path, id_, status.st_size, modified, changed, matches)
 
 
 def directories_of(path: Path) -> list[Path]:
@@ -127,14 +129,17 @@ def directories_of(path: Path) -> list[Path]:
     return sorted(place for place in Path(path.anchor).glob(below_root) if place.is_dir())
 
 
-def names_in(directory: Path) -> list[tuple[str, int]]:
-    """The names in a directory, with the inodes they have; none if there is no such directory.
+def names_in(directory: Path) -> list[Name]:
+    """The names in a directory; none if there is no such directory.
 
     A file that is renamed meanwhile may be missed, or have both names.
     """
     try:
         with os.scandir(directory) as entries:
-            return [(entry.name, entry.inode()) for entry in entries]
+            return [
+                (entry.name, entry.inode(), entry.is_file(follow_symlinks=False))
+                for entry in entries
+            ]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -39,9 +39,10 @@ class LineFile:
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self.path = path
         self._max_line_bytes = max_line_bytes
-        self._descriptor, status = _open_regular(path)
-        self.id = file_id(status)  # of the *opened* file: a name may get another one meanwhile
-        self.size = status.st_size  # when it was opened
+        self._descriptor, self.status = _open_regular(path)
+        # Of the *opened* file: a name may get another one meanwhile.
+        self.id = file_id(self.status)
+        self.size = self.status.st_size
         self._searched = 0, b""  # the bytes in which a line's end was last looked for, and where
 
     def __enter__(self) -> LineFile:

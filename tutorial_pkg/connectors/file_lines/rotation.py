@@ -166,12 +166,12 @@ def _names_of(planned: Planned) -> Iterator[str]:
     inode = int(planned.id.rpartition(":")[2])
     for _ in range(LISTINGS):
         names = names_in(path.parent)
-        yield from (str(path.parent / name) for name, found in names if found == inode)
+        yield from (str(path.parent / name) for name, found, _ in names if found == inode)
     yield from _copies(path)
 
 
 def _copies(path: Path) -> Iterator[str]:
-    names = sorted(name for name, _ in names_in(path.parent) if name.startswith(path.name))
+    names = sorted(name for name, *_ in names_in(path.parent) if name.startswith(path.name))
     yield from (str(path.parent / name) for name in names if name != path.name)
 
 

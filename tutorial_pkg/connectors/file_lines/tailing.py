@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 
-from tutorial_pkg.connectors.file_lines.file_search import FoundFile
+from tutorial_pkg.connectors.file_lines.file_search import FoundFile, found_with
 from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
 from tutorial_pkg.connectors.file_lines.limits import held_back, limited
-from tutorial_pkg.connectors.file_lines.line_file import LineFile
+from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING, LineFile
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
 from tutorial_pkg.connectors.file_lines.rotation import (
     LISTINGS,
@@ -24,6 +26,7 @@ from tutorial_pkg.connectors.file_lines.watch import Ids, Watch
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.read_limit import Limits
 
+_NO_HEAD = "0" * len(CHECK_OF_NOTHING)
 _LONG = 1 << 20  # bytes of a half line, from which on it pays to note where its search ended
 
 log = logging.getLogger(__name__)
@@ -55,7 +58,7 @@ class Tail:
     def look(self, begin: FileOffset) -> FileOffset:
         """`begin` with new files, moved on to all that can be read; itself if nothing is new."""
         expected = self._go_on_from(begin)
-        touched = self._watch.look() | dict.fromkeys(expected | self._again)
+        touched = self._watch.look(self._first_look) | dict.fromkeys(expected | self._again)
         self._again.clear()
         cut_off = [n for n in sorted(self._tracked(touched)) if not self._follow(n)]
         touched |= self._find_copies(cut_off)
@@ -94,6 +97,7 @@ class Tail:
         self._number_of = {file.id: number for number, file in known}
         self._seen = begin.seen
         self._ahead, self._missing, self._again = {}, set(), set()
+        self._ends = Ends()
         is_tracked = self._number_of.__contains__  # no method of its own: none waits for collection
         self._watch = Watch(self._options.path, is_tracked, self._options.restAfter)
         return set(self._number_of)
@@ -112,7 +116,7 @@ class Tail:
         for _ in range(LISTINGS - 1):
             if all(map(self._watch.find, touched.keys() & self._number_of.keys())):
                 break
-            touched |= self._watch.look(anew=True)
+            touched |= self._watch.look(self._first_look, anew=True)
         numbers = {self._number_of[id_] for id_ in touched if id_ in self._number_of}
         return numbers | self._missing if touched else set()
 
@@ -141,7 +145,7 @@ class Tail:
         touched: Ids = {}
         for _ in range(LISTINGS - 1):
             if cut_off:
-                touched |= self._watch.look(anew=True)
+                touched |= self._watch.look(self._first_look, anew=True)
                 cut_off = [number for number in cut_off if not self._follow(number)]
         for number in cut_off:
             self._set(number, None)
@@ -184,19 +188,41 @@ class Tail:
         Their numbers are made after all else: between objects that soon go into a note, they would
         keep its memory in use.
         """
-        new = {id_: file for id_ in touched if (file := self._begun(id_))}
+        new = {}
+        for id_, end, check, head in self._ends:
+            if (path := touched.get(id_)) and self._is_new(id_):
+                new[id_] = TrackedFile(path, id_, end, check, head)
+        for id_ in touched:
+            if id_ not in new and self._is_new(id_) and (file := self._begun(id_)):
+                new[id_] = file
+        self._ends = Ends()
         for number, (id_, file) in enumerate(new.items(), self._seen):
             self._ahead[number] = file
             self._number_of[id_] = number
         self._seen += len(new)
 
-    def _begun(self, id_: str) -> TrackedFile | None:
+    def _first_look(self, path: str) -> FoundFile | None:
+        """What is at a new path, with its end noted: each of very many files is opened once."""
+        try:
+            with LineFile(path, self._options.maxLineBytes) as file:
+                end = self._end_of_lines(file, 0)
+                check = file.check_of_end(end)
+                if check:
+                    self._ends.add(file.id, end, check, file.head())
+                return found_with(file.status, path, file.id, matches=True)
+        except FileNotFoundError:  # renamed or replaced since it was listed
+            return None
+
+    def _is_new(self, id_: str) -> bool:
         too_late = self._until is not None and id_ not in self._until
-        path = self._watch.match(id_)
-        if too_late or not path or id_ in self._number_of:
+        return not too_late and id_ not in self._number_of
+
+    def _begun(self, id_: str) -> TrackedFile | None:
+        found = self._watch.find(id_)
+        if not found or not found.matches:
             return None
         try:
-            with open_found(path, id_, self._options.maxLineBytes) as file:
+            with open_found(found.path, id_, self._options.maxLineBytes) as file:
                 return tracked_to(self._end_of_lines(file, 0), file)
         except NotSettledError:
             self._again.add(id_)
@@ -216,6 +242,28 @@ class Tail:
     def _is_news(self, number: int) -> bool:
         file, before = self._ahead[number], self._before(number)
         return before is None or (file is not None and file.next > before.next)
+
+
+class Ends:
+    """Where the lines of new files end, in columns: there may be very many, and objects would lie
+    in memory between those that stay, and keep it in use."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._ends = array("q")
+        self._digests = bytearray()
+
+    def add(self, id_: str, end: int, check: str, head: str | None) -> None:
+        self._ids.append(id_)
+        self._ends.append(end)
+        self._digests += bytes.fromhex(check + (head or _NO_HEAD))
+
+    def __iter__(self) -> Iterator[tuple[str, int, str, str | None]]:
+        size = len(_NO_HEAD) // 2
+        for id_, end, at in zip(self._ids, self._ends, count(step=2 * size), strict=False):
+            check = self._digests[at : at + size].hex()
+            head = self._digests[at + size : at + 2 * size].hex()
+            yield id_, end, check, None if head == _NO_HEAD else head
 
 
 class LongLines:

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from tutorial_pkg.connectors.file_lines.file_search import (
     FoundFile,
+    Name,
     check_place,
     directories_of,
     found_file,
     name_matcher,
     names_in,
     packed_id,
-    packed_matches,
     unpacked,
 )
 from tutorial_pkg.connectors.file_lines.hints import Hints
@@ -34,7 +34,14 @@ _AT_REST_LEAST = 64  # files at each look, however short ago the last one was
 _RESTLESS_MOST = 1024  # files at each look, where hints tell of those that changed
 _YOUNG = 0.1  # seconds: a time of change that is younger may hide another change
 
-Ids = dict[str, None]  # in the order in which files were asked for: no set, which shuffles them
+# In the order in which files were asked for; with the path, where it is new, matches, and is the
+# only one.
+Ids = dict[str, str | None]
+FirstLook = Callable[[str], FoundFile | None]
+
+
+def _first_look(path: str) -> FoundFile | None:
+    return found_file(path, matches=True)
 
 
 @dataclass(frozen=True)
@@ -73,10 +80,11 @@ class Watch:
         self._touched: Ids = {}
         self._beside: list[FoundFile] | None = None
 
-    def look(self, anew: bool = False) -> Ids:
+    def look(self, first_look: FirstLook = _first_look, anew: bool = False) -> Ids:
         """The ids of files that came, changed, were renamed, or went since the last look.
 
-        With `anew` all names are read, whatever the times say.
+        What is at a new path that matches, `first_look` says: if it opens the file anyway, that
+        spares a question. With `anew` all names are read, whatever the times say.
         """
         check_place(self._place)
         self._beside = None
@@ -86,10 +94,10 @@ class Watch:
         places = {str(place): place for place in directories_of(self._place)}
         for gone in self._listings.keys() - places.keys():
             self._hints.drop(gone)
-            self._take(gone, [], now)
+            self._take(gone, [], now, first_look)
             del self._listings[gone], self._files[gone]
         for name, place in places.items():
-            self._list(name, place, now, anew, name in told)
+            self._list(name, place, now, anew, name in told, first_look)
         for path in self._due(now):
             self._ask(path, now)
         return self._touched
@@ -100,15 +108,6 @@ class Watch:
         if len(paths) == 1:
             return self.at(paths[0])
         return max(filter(None, map(self.at, paths)), key=_rank, default=None)
-
-    def match(self, id_: str) -> str | None:
-        """The path of the file with an id, if it matches."""
-        paths = self._paths.get(id_, "")
-        if "\0" in paths:
-            found = self.find(id_)
-            return found.path if found and found.matches else None
-        data = self._files.get(_place_of(paths), {}).get(paths)
-        return paths if data and packed_matches(data) else None
 
     def at(self, path: str) -> FoundFile | None:
         data = self._files.get(_place_of(path), {}).get(path)
@@ -147,7 +146,9 @@ class Watch:
                 told.add(_place_of(path))
         return told
 
-    def _list(self, name: str, place: Path, now: float, anew: bool, told: bool) -> None:
+    def _list(
+        self, name: str, place: Path, now: float, anew: bool, told: bool, first_look: FirstLook
+    ) -> None:
         try:
             status = place.stat()
         except OSError:
@@ -159,7 +160,7 @@ class Watch:
         old = self._listings.get(name, Listing())
         if anew or begun or not self._is_fresh(name, old, changed, now, told):
             self._listings[name] = Listing(changed, now)
-            self._take(name, names_in(place), now)
+            self._take(name, names_in(place), now, first_look)
         else:
             self._listings[name] = replace(old, changed=changed)
 
@@ -169,15 +170,17 @@ class Watch:
         settled = self._hints.covers(name) or not _is_young(old.changed, old.at)
         return same and settled and abs(now - old.at) < AT_REST_EVERY
 
-    def _take(self, place: str, names: list[tuple[str, int]], now: float) -> None:
+    def _take(self, place: str, names: list[Name], now: float, first_look: FirstLook) -> None:
         """Look at what is new in a directory with these names, and their inodes, or gone."""
         files = self._files.setdefault(place, {})
         gone = files.copy()
         folder = place.rstrip("/")
-        for name, inode in sorted(names, key=itemgetter(1)):  # as on disk, the older first
+        for name, inode, is_file in sorted(names, key=itemgetter(1)):  # as on disk, older first
             path = f"{folder}/{name}"
             known = gone.pop(path, None)
-            if known is None or not packed_id(known).endswith(f":{inode}"):
+            if known is None and is_file and self._matches(name):
+                self._note_in(files, path, first_look(path), now)
+            elif known is None or not packed_id(known).endswith(f":{inode}"):
                 self._note_in(files, path, found_file(path, self._matches(name)), now)
         for path in gone:
             self._note(path, None, now)
@@ -221,7 +224,7 @@ class Watch:
                 files[path] = data
                 others = self._paths.get(new.id)
                 self._paths[new.id] = f"{others}\0{path}" if others else path
-                self._touched[new.id] = None
+                self._touched[new.id] = path if new.matches and not others else None
         elif new and _is_young(new.modified, now):
             self._touched[new.id] = None
         self._restless.pop(path, None)
