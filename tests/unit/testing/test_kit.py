@@ -651,6 +651,7 @@ def test_what_a_task_has_forked_is_left_also_when_its_worker_has_ended(
     daemon, worker, helper = family
     started = among(family, processes)
     worker.kill()
+    assert wait_for_end([worker], 30) == []
     [told] = processes.end_survivors(started)
     assert told.startswith(f"process {helper.pid} (")
     assert wait_for_end([helper], 5) == []
