@@ -95,6 +95,15 @@ def tries_in_a_transaction(connection: Any, rows: list[tuple[int, int]]) -> None
             connection.execute("UPDATE prices SET euros = %s WHERE item = %s", [euros, item])
 
 
+def all_of_one_kind(connection: Any, rows: list[tuple[int, int]]) -> None:
+    """As if all items were new, or none."""
+    known = {item for (item,) in connection.execute("SELECT item FROM prices")}
+    change = "UPDATE prices SET euros = %(euros)s WHERE item = %(item)s"
+    text = change if known else "INSERT INTO prices VALUES (%(item)s, %(euros)s)"
+    for item, euros in rows:
+        connection.execute(text, {"item": item, "euros": euros})
+
+
 def needs_rows(connection: Any, rows: list[tuple[int, int]]) -> None:
     values = ", ".join(f"({item}, {euros})" for item, euros in dict(rows).items())
     connection.execute(f"INSERT INTO prices VALUES {values} {UPDATE} EXCLUDED.euros")
@@ -106,14 +115,15 @@ def needs_rows(connection: Any, rows: list[tuple[int, int]]) -> None:
         (statement(UPSERT), "✓ Set by key"),
         (deletes_and_inserts, "✓ Set by key"),
         (Upserts(), "✓ Set by key"),
-        (looks_first, "An item is in the table already: INSERT … ON CONFLICT"),
-        (tries_first, "An item is in the table already: INSERT … ON CONFLICT"),
+        (looks_first, "An item is in the table already, or comes twice"),
+        (tries_first, "An item is in the table already, or comes twice"),
+        (all_of_one_kind, "Item 3 must be in the table"),
         (needs_rows, "upsert(connection, []) raised SyntaxError"),
         (statement(f"{INSERT} {UPDATE} euros"), "[(1, 10), (2, 20)]) raised AmbiguousColumn"),
         (lambda database, rows: statement(UPSERT)(database, rows[:2]), "Wanted {1: 12"),
         (statement(f"{UPSERT} WHERE prices.euros < EXCLUDED.euros"), "even a lower one"),
         (lambda connection, rows: None, "Two new items must be in the table"),
-        (statement(INSERT), "is in the table already: INSERT … ON CONFLICT (item) DO UPDATE"),
+        (statement(INSERT), "in `rows`: INSERT … ON CONFLICT (item) DO UPDATE"),
         (statement(f"{INSERT} {UPDATE} prices.euros + EXCLUDED.euros"), "set it, do not add"),
         (statement(f"{INSERT} ON CONFLICT DO NOTHING"), "DO UPDATE, not DO NOTHING"),
         (counts_repeats, "A repeat must change nothing"),
@@ -271,12 +281,16 @@ ALL_ROWS = "INSERT INTO orders SELECT item, euros FROM staged WHERE batch = 0"
             in_steps(show=f"{SHOW} AND item NOT IN (SELECT item FROM orders)"),
             "the items 1, 3 and 3",
         ),
-        (clearing("query = %(query)s AND batch < %(batch)s"), "a task that died are still staged"),
+        (clearing("query = %(query)s AND batch < %(batch)s"), "Rows of batch 0 are still staged"),
         (does_not_commit, "Nothing is in `orders`"),
         (lambda context, handles: None, "`orders` of the database context.options.uri"),
         (in_steps(show=CLEAR), "insert before you delete"),
         (in_steps(show=ALL_ROWS), "count if their handle is in `handles`"),
-        (clearing("handle = ANY(%(handles)s)"), "Rows of a task that died are still staged"),
+        (clearing("handle = ANY(%(handles)s)"), "Rows of batch 0 are still staged"),
+        (
+            in_steps(note=NOTE.removesuffix(" ON CONFLICT DO NOTHING")),
+            "Batch 0 came again, and its note is in `done` already",
+        ),
         (in_steps(note=""), "The same batch came again"),
         (returns_early, "A batch that comes again was staged again"),
         (clears_a_repeat_by_handle, "A batch that comes again was staged again"),

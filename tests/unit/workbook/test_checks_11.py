@@ -121,6 +121,8 @@ test_11_1 = tried(
     (client(("in lines:", "in filter(None, lines):")), "it may be empty: use split(b'\\n')"),
     (client(*BY_SPLITLINES), "not strip() or splitlines()"),
     (ByReadline, "A file made by `makefile` cannot be read any more after a time-out"),
+    (client(("line.decode()", "str(line)")), "A line is wanted as a str, this is \"b' one '\""),
+    (client(("buffer.close()", "self.close()")), "the server has closed it, call `buffer.close()`"),
     (client(("line.decode()", "line")), "A line is wanted as a str, this is b' one '"),
     (client(("            return\n", "            data = b''\n")), "the server was still there"),
     (Loops, "recv() once"),

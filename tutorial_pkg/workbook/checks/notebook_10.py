@@ -42,7 +42,7 @@ def _take_back(connection: Any, before: dict[int, int]) -> None:
         raise Wrong("It must not commit: `flush` does, when all rows of the task are there.")
 
 
-_NEW = "Two new items must be in the table."
+_NEW = "Two new items must be in the table, and `connection` must see them."
 _LATER = "A later price replaces an earlier one: DO UPDATE, not DO NOTHING; set it, do not add."
 _LOWER = "A later price counts, even a lower one: take EXCLUDED.euros."
 _WITHIN = "An item that comes twice within `rows` has the price of its last row there."
@@ -67,7 +67,8 @@ def _upsert(answer: Answer, connection: Any, rows: Any, wanted: Any, hint: str) 
         ) from None
     except (psycopg.errors.UniqueViolation, psycopg.errors.InFailedSqlTransaction):
         raise Wrong(
-            "An item is in the table already: INSERT … ON CONFLICT (item) DO UPDATE sets its price."
+            "An item is in the table already, or comes twice in `rows`: INSERT … ON CONFLICT "
+            "(item) DO UPDATE sets its price."
         ) from None
     except psycopg.errors.UndefinedTable:
         raise Wrong("Only `connection` sees the check's table: write with that one.") from None
@@ -76,9 +77,11 @@ def _upsert(answer: Answer, connection: Any, rows: Any, wanted: Any, hint: str) 
     if connection.closed:
         raise Wrong("It closed the connection (`with` does, and commits): use it as it is.")
     found = _prices(connection)
-    if wanted.keys() - found.keys():
-        gone = min(wanted.keys() - found.keys())
-        hint = hint if hint == _NEW else f"Item {gone} is gone: do not empty the table."
+    missing = sorted(wanted.keys() - found.keys())
+    if missing and missing[0] not in dict(rows):
+        hint = f"Item {missing[0]} is gone: do not empty the table."
+    elif missing and hint != _NEW:
+        hint = f"Item {missing[0]} must be in the table."
     if found != wanted:
         raise Wrong(f"upsert(connection, {rows}): {hint} Wanted {wanted}, found {found}.")
 
@@ -137,7 +140,8 @@ class _Trial:
         if self._items() == []:
             raise Wrong(
                 "Nothing is in `orders` of the database context.options.uri: connect to that one, "
-                "insert before you delete, and let `with` commit."
+                "insert before you delete, take all rows with handle = ANY(%s), and let `with` "
+                "commit."
             )
         if self._items() != [1, 2]:
             raise Wrong(
@@ -145,13 +149,22 @@ class _Trial:
                 "count if their handle is in `handles`; others are of tasks that died."
             )
         if self._staged("mine"):
-            raise Wrong("Rows of a task that died are still staged: their handle never comes.")
+            raise Wrong(
+                "Rows of batch 0 are still staged: delete those that you publish, and those of "
+                "tasks that died, whose handles never come."
+            )
 
     def knows_a_repeat(self) -> None:
         """The crash came behind the transaction: batch 0 comes again, and a task dies."""
         self._stage("dead again", "mine", 0, 1)
         self._stage("c", "mine", 0, 1, 2)
-        self._commit(0, "c")
+        try:
+            self._commit(0, "c")
+        except psycopg.errors.UniqueViolation:
+            raise Wrong(
+                "Batch 0 came again, and its note is in `done` already: INSERT … ON CONFLICT DO "
+                "NOTHING, and look at `rowcount`."
+            ) from None
         if self._items() != [1, 2]:
             raise Wrong(
                 f"The same batch came again, and now `orders` has {self._items()}: see `done`."

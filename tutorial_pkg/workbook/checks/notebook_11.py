@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import socketserver
 import threading
@@ -170,6 +171,11 @@ def _tell(error: Exception) -> None:
             "A file made by `makefile` cannot be read any more after a time-out: use `recv`, and "
             "keep what follows the last newline in `self`."
         ) from None
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        raise Wrong(
+            "`fill` was called after the connection was closed: when the server has closed it, call "
+            "`buffer.close()`, so that the builder stops asking."
+        ) from None
     raise Wrong(f"`fill` raised {told(error)}") from None
 
 
@@ -178,7 +184,7 @@ def _compare(buffer: Buffer, wanted: list[str], hint: str) -> None:
     if not found:
         raise Wrong("`fill` has added nothing: buffer.add(line.decode()) for every whole line.")
     for row in found:
-        if not isinstance(row, str):
+        if not isinstance(row, str) or row.startswith("b'"):
             raise Wrong(f"A line is wanted as a str, this is {row!r}: buffer.add(line.decode()).")
     if found != wanted:
         same = "".join("".join(found).split()) == "".join("".join(wanted).split())
