@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ def test_what_the_kit_finds_is_told_in_a_line() -> None:
     assert repr(verdict) == "✓ 2 promises were tried, and all are kept."
     verdict = check_12_1(Mended, Greedy, report(KEPT, BROKEN))
     assert repr(verdict) == "✗ restart: after a restart: of 60 rows 20 too many → Mend it."
+    failed = replace(BROKEN, seen="the query failed: TypeError: it is late")
+    verdict = check_12_1(Mended, Greedy, report(failed))
+    assert repr(verdict) == "✗ restart: the query failed: TypeError: it is late"
 
 
 ANOTHER = "A class is wanted that extends Greedy: write `class Mended(Greedy)"
@@ -117,6 +121,7 @@ test_any_slice = tried(
         changed(Mended, (NUMBERS, "numbers_in(self.path)[part.start :] if number < part.end")),
         "yours are []. Positions are not numbers",
     ),
+    (changed(Mended, (NUMBERS, f"dict.fromkeys({NUMBERS})")), "yours are [10, 11, 12, 13]"),
     (changed(Mended, ("part.end]", "part.end + 1]")), "yours are [10, 11, 12, 13]"),
     more=(NumberReader, report(KEPT)),
 )
@@ -196,6 +201,28 @@ class RewritesAndThenNotes(OneFile):
             draft.write_text((file.read_text() if file.exists() else "") + text)
             draft.replace(file)
             done.touch()
+
+
+class DeletesFirst(OneFile):
+    def commit(self, messages, batchId):
+        (self.path / f"{messages[0].query}-{batchId}.txt").unlink(missing_ok=True)
+        super().commit(messages, batchId)
+
+
+class EmptiesFirst(OneFile):
+    def commit(self, messages, batchId):
+        file = self.path / f"{messages[0].query}-{batchId}.txt"
+        if file.exists():
+            file.write_text("")
+        super().commit(messages, batchId)
+
+
+class RenamesAnOpenDraft(OneFile):
+    def commit(self, messages, batchId):
+        draft = self.path / f".draft-{messages[0].query}"
+        file = draft.open("w")
+        file.writelines(f"{value}\n" for message in messages for value in message.values)
+        draft.replace(self.path / f"{messages[0].query}-{batchId}.txt")
 
 
 class AppendsToADraft(OneFile):
@@ -279,6 +306,9 @@ test_a_batch_is_shown_by_one_rename = tried(
         RewritesAndThenNotes,
         "A crash just after the rename, and the batch came again: of its 3 rows readers see 6",
     ),
+    (DeletesFirst, "readers lost its rows until the rename"),
+    (EmptiesFirst, "readers lost its rows until the rename"),
+    (RenamesAnOpenDraft, "after its rename: close, then rename"),
     (AppendsToADraft, "of its 3 rows readers see 6"),
     (
         changed(Staged, ("name for message in messages for name in message.values", ALL_DRAFTS)),
