@@ -20,6 +20,7 @@ import pytest
 from tests.unit.workbook.answers import changed, tried
 from tutorial_pkg.workbook.checks import check_13_1, check_13_2, check_13_3
 from tutorial_pkg.workbook.checks import notebook_13 as checks
+from tutorial_pkg.workbook.checks.trial import context_of
 
 # ---- Exercise 1 ----------------------------------------------------------------------------------
 
@@ -99,6 +100,15 @@ def latest_in_a_call(context: Any, split: str, start: int) -> int:
     return start if following == start else latest_in_a_call(context, split, following)
 
 
+known_pages = functools.cache(lambda url, position: page_at(context_of(url=url), position))
+
+
+def latest_of_known_pages(context: Any, split: str, start: int) -> int:
+    while (following := known_pages(context.options.url, start)["next"]) != start:
+        start = following
+    return start
+
+
 def read_a_list(context: Any, split: str, start: int, end: int) -> list[list[Any]]:
     return [[number, degrees] for number, degrees in read(context, split, start, end)]
 
@@ -130,6 +140,7 @@ test_13_1 = tried(
     ((lambda *asked: float(latest(*asked)), read), "yours is 250.0"),
     (latest, "Two functions are wanted"),
     ((latest, None), "Two functions are wanted"),
+    ((latest_of_known_pages, read), "30 more readings came, and `latest` still says 250"),
     ((one_page_latest, read), "reported the end of one page, 70"),
     ((lambda *_: 249, read), "must be 250, the next unread position; yours is 249"),
     ((lambda *_: 250, read), "Nothing was measured: `latest` must stay at 0"),
@@ -262,6 +273,11 @@ test_13_2 = tried(
         "429 Retry-After: 5, 503, 200: sleep for [5, 2] seconds, yours slept [5.0, 10.0]",
     ),
     (patient(("2 * pause", "pause")), "sleep for [1, 2, 4] seconds, yours slept [1, 1, 1]"),
+    (
+        patient(("sleep(seconds)", 'sleep(headers["Retry-After"] or pause)')),
+        "`sleep` takes a number, not '3'",
+    ),
+    (patient(("max(1, ", "(")), "yours were [0, 0, 0, 0, 0, …] (31 in all)"),
     (patient(("seconds > left", "False")), "at most 30 s in all"),
     (patient(("sleep(seconds)", "pass"), ("left - seconds", "left")), "Retry-After: 3"),
     (patient(("seconds > left", "seconds > 3")), "it returned the 429"),
@@ -269,7 +285,7 @@ test_13_2 = tried(
     (patient(("seconds > left", "seconds >= left")), "it returned the 503: ask again"),
     (
         patient(('headers["Retry-After"] or pause', 'headers["Retry-After"] or 0) or float(pause')),
-        "instead of [1, 1, 1",
+        "the pauses must be [1, 1, 1",
     ),
     (
         patient(("return status, headers, content", "return content")),
@@ -300,7 +316,7 @@ test_13_2 = tried(
             ("sleep(seconds)", "sleep(min(seconds, left))"),
             ("left - seconds", "max(0, left - seconds)"),
         ),
-        "instead of [1, 2, 4, 8]",
+        "the pauses must be [1, 2, 4, 8]",
     ),
 )
 
@@ -359,6 +375,12 @@ test_13_3 = tried(
     (
         with_(("{context.batch}-{context.index}-", "{10 * context.batch + context.index}-")),
         "between the parts",
+    ),
+    (with_(("}-{", "}{"), ("batch}", "batch:04}"), ("index}", "index:04}")), "between the parts"),
+    (with_(("-{number}", "-{number % 100}")), "all of it belongs in the key"),
+    (
+        lambda context, number: hashlib.sha256(key(context, number).encode()).hexdigest()[:8],
+        "Of 200,000 rows some have the same key",
     ),
     (lambda context, number: f"{zlib.crc32(key(context, number).encode()) % 65536:x}", "Two rows"),
 )

@@ -34,19 +34,20 @@ def check_13_1(answer: Any) -> str:
         service.measure("hill", DEGREES[:THERE])
         hill = context_of(url=f"{service.url}/hill")
         for start in (0, 130, THERE):
-            _compare_end(_in_time(latest, hill, ALL, start), start)
+            _compare_end(_in_time(latest, hill, ALL, start), start, THERE)
             _stays_within("latest", start, THERE, service)
         found = _in_time(latest, context_of(url=f"{service.url}/harbour"), ALL, 0)
         if found != 0:
             raise Wrong(f"Nothing was measured: `latest` must stay at 0, yours is {found!r}.")
         service.measure("hill", DEGREES[THERE:])
+        _compare_end(_in_time(latest, hill, ALL, THERE), THERE, THERE + LATER)
         service.requests.clear()
         for start, end in ((0, THERE), (30, 130), (THERE - 20, THERE)):
             _compare_rows(_in_time(_rows, read, hill, start, end), start, end)
             _stays_within("read", start, end, service)
         service.measure(UNEVEN, DEGREES[:THERE])  # and nothing came later
         valley = context_of(url=f"{service.url}/{UNEVEN}")
-        _compare_end(_in_time(latest, valley, ALL, 0), 0)
+        _compare_end(_in_time(latest, valley, ALL, 0), 0, THERE)
         _compare_rows(_in_time(_rows, read, valley, 0, THERE), 0, THERE)
     return "To the last page, and no further than `end`."
 
@@ -99,16 +100,21 @@ def _rows(read: Callable[..., Any], context: Any, start: int, end: int) -> list[
     return list(read(context, ALL, start, end) or [])
 
 
-def _compare_end(found: Any, start: int) -> None:
-    if found == THERE and isinstance(found, int):
+def _compare_end(found: Any, start: int, there: int) -> None:
+    if found == there and isinstance(found, int):
         return
-    if found == min(start + PAGE, THERE):
+    if found == start == THERE:
+        raise Wrong(
+            f"{LATER} more readings came, and `latest` still says {THERE}: ask the service each "
+            "time, for a page may have grown."
+        )
+    if found == min(start + PAGE, there):
         raise Wrong(
             f"`latest` reported the end of one page, {found}: ask for the next one, from there. "
             "A page with fewer than 100 readings need not be the last one."
         )
     raise Wrong(
-        f"{THERE} readings are there, so from {start} on `latest` must be {THERE}, the next unread "
+        f"{there} readings are there, so from {start} on `latest` must be {there}, the next unread "
         f"position; yours is {found!r}."
     )
 
@@ -200,6 +206,8 @@ def _patient(answer: Callable[..., Any], script: list[Said]) -> tuple[Any, Any]:
         return given[-1]
 
     def sleep(seconds: float) -> None:
+        if not isinstance(seconds, int | float):
+            raise Wrong(f"`sleep` takes a number, not {seconds!r}: what a header says is text.")
         slept.append(seconds)
         if seconds < 0 or sum(slept) > MOST_SECONDS:
             raise Wrong(f"It slept for {slept} seconds: at most {MOST_SECONDS:g} s in all.")
@@ -225,20 +233,27 @@ def _gives_up(answer: Callable[..., Any], said: Said, wanted: list[float]) -> No
     """The service says so each time, and would take the first request after the last pause."""
     status, slept = _patient(answer, [said] * (len(wanted) + 1) + [_OK])
     if slept != wanted:
+        told_to = " ".join([str(said[0]), *map(": ".join, said[1].items())])
         raise Wrong(
-            f"It slept for {slept} seconds and gave up, instead of {wanted}: it has "
-            f"{MOST_SECONDS:g} seconds, sleeps for at least one of them each time, and gives up "
-            "when the next pause is longer than what is left."
+            f"Each answer was {told_to}: the pauses must be {_short(wanted)}, yours were "
+            f"{_short(slept)}. None is shorter than a second, and it gives up when the next one is "
+            f"longer than what is left of {MOST_SECONDS:g} seconds."
         )
     if status != said[0]:
         raise Wrong(f"When it gives up it returns the last answer, not {status!r}.")
+
+
+def _short(pauses: list[float]) -> str:
+    texts = ", ".join(f"{seconds:g}" for seconds in pauses[:5])
+    return f"[{texts}, …] ({len(pauses)} in all)" if pauses[5:] else f"[{texts}]"
 
 
 # ---- Exercise 3: a key ---------------------------------------------------------------------------
 
 
 QUERY = "b2e1f0a7-5c3d-4e8f-9a61-7d2c4b8e0f3"
-CONTEXTS = ((QUERY, f"{QUERY}1"), (1, 2, 11), (1, 10, 11, 101))
+CONTEXTS = ((QUERY, f"{QUERY}1"), (1, 2, 11, 1000, 10_000), (0, 1, 10, 11, 101))
+MANY = 200_000  # rows: two of them have the same key if that is one of four billion
 NUMBERS = (*range(300), 1001, 10_001, 100_001, 1_000_001, 2**20 + 1)
 ELSEWHERE = ("builtins.hash", "os.getpid", "os.getppid", "socket.gethostname", "time.time")
 
@@ -257,9 +272,13 @@ def check_13_3(answer: Callable[..., Any]) -> str:
         if found in keys:
             raise Wrong(_same_key(keys[found], which, found))
         keys[found] = which
+    if len({answer(contexts[0], number) for number in range(MANY)}) < MANY:
+        raise Wrong(f"Of {MANY:,} rows some have the same key: it is too short.")
     for key, which in keys.items():
         if key != answer(_Context(*which[:3]), which[3]):
-            raise Wrong("Called twice for one row it gave two keys: no time, no random number.")
+            raise Wrong(
+                "Called twice for one row it gave two keys: no time, no random number, no `id`."
+            )
     with _elsewhere():  # for one row only: other threads are there, too
         differs = key != other(_Context(*which[:3]), which[3])
     if differs:
@@ -296,5 +315,11 @@ def _same_key(one: tuple[Any, ...], other: tuple[Any, ...], key: str) -> str:
     names = ("query", "batch", "index", "number")
     differ = [name for name, a, b in zip(names, one, other, strict=True) if a != b]
     if len(differ) > 1:
-        return f"Two rows have the key {key!r}: put something between the parts, such as '-'."
-    return f"Rows that differ in `{differ[0]}` have the same key, {key!r}: it belongs in the key."
+        return (
+            f"Two rows have the key {key!r}: put something between the parts, such as '-', and "
+            "shorten neither the parts nor the key."
+        )
+    return (
+        f"Rows that differ in `{differ[0]}` have the same key, {key!r}: all of it belongs in the "
+        "key."
+    )
