@@ -173,8 +173,8 @@ def _tell(error: Exception) -> None:
         ) from None
     if isinstance(error, OSError) and error.errno == errno.EBADF:
         raise Wrong(
-            "`fill` was called after the connection was closed: when the server has closed it, call "
-            "`buffer.close()`, so that the builder stops asking."
+            "`fill` was called after the connection was closed: when the server has closed it, "
+            "call `buffer.close()`, so that the builder stops asking."
         ) from None
     raise Wrong(f"`fill` raised {told(error)}") from None
 
