@@ -153,6 +153,13 @@ class OneFile(JsonWriter):
         super().commit(messages[:1], batchId)
 
 
+class WithoutEmptyOnes(JsonWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        empty = [m for m in messages if not (self.folder / m.name).stat().st_size]
+        self.abort(empty, batchId)
+        super().commit([m for m in messages if m not in empty], batchId)
+
+
 class AllInOneLine(JsonWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         draft = self.folder / f"draft-{uuid4()}.tmp"
@@ -182,6 +189,10 @@ MOVED, RETURN = "draft.replace(final)", "return Draft(draft.name)"
 NAMED = "for message in filter(None, messages):\n            (self.folder / message.name).unlink"
 WRITTEN = "final.write_text(draft.read_text()); draft.unlink()"
 UNLESS_THERE = "draft.unlink() if final.exists() else draft.rename(final)"
+UNTIL_THERE = f"if final.exists():\n                return\n            {MOVED}"
+COPIED = (
+    "copy = final.with_suffix('.copy'); copy.write_bytes(draft.read_bytes()); copy.replace(final)"
+)
 UNLESS_EMPTY = f"draft.stat().st_size or draft.unlink(); {RETURN}"
 ALL = "for draft in self.folder.glob('*.tmp'):\n            draft.unlink"
 UNTIL_NONE = "iter(iter(messages).__next__, None)"
@@ -202,12 +213,16 @@ test_01_2 = tried(
     ),
     (
         writer(("batch-{batchId}-{number}", "batch-{uuid4()}")),
-        "that repeats batch 0 there are 6 rows instead of 3: name the files after",
+        ".json: the names are batch-<batchId>-<number of the message>.json",
     ),
     (writer(("-{number}.json", ".json")), "see 1 of 3 rows, in batch-0.json: each task"),
     (writer(("batch-{batchId}", "batch-0")), "After batch 1 readers"),
     (writer(("commit(self", "close(self")), "there is no batch-*.json: `commit` gives"),
-    (writer(("-{number}.json", "-{number}x.json")), "<number of the message>.json, not batch-0-0x"),
+    (writer(("-{number}.json", "-{number}x.json")), "Batch 0 became batch-0-0x.json, batch-0-1x"),
+    (writer(("{batchId}-{number}", "{number}-{batchId}")), "0 became batch-0-0.json, batch-1-0"),
+    (writer(("{uuid4()}", "{TaskContext.get().taskAttemptId()}-{uuid4()}"),
+            ("{number}.json", "{message.name.split('-')[1]}.json")),
+     "there are 6 rows instead of 3: name the files after"),
     (NamedByPartition, "uuid4() makes a name that nobody else has"),
     (writer(("json.dumps(row.asDict())", "row")), "A line is not JSON: \"Row(number=0, "),
     (writer(("row.asDict()", "row")), "A row came as [0, 'item 0']: {'number': 0, "),
@@ -215,7 +230,12 @@ test_01_2 = tried(
     (DraftsBelow, "✓ Each batch is there once"),
     (writer((MOVED, WRITTEN)), "`commit` writes where readers look"),
     (writer((RETURN, UNLESS_EMPTY)), "`commit` raised FileNotFoundError"),
-    (writer((MOVED, UNLESS_THERE)), "readers see [0, 1, 1, 2]. Replace a file that is there"),
+    (writer((MOVED, UNLESS_THERE)), "readers see [0, 0, 1, 1, 2]. Replace each file that is"),
+    (writer((MOVED, UNTIL_THERE)), "`commit` leaves drafts behind: rename each, also when"),
+    (writer((MOVED, COPIED)), "`commit` leaves drafts behind: rename each"),
+    (writer((MOVED, f"{MOVED} if draft.stat().st_size else draft.unlink()")),
+     "readers see [0, 0, 1, 1, 2]. Replace each file that is there, also by an empty one"),
+    (WithoutEmptyOnes, "readers see [0, 1, 1, 2]. Replace each file that is there, also"),
     (writer((NAMED, ALL)), "`abort` removed a draft that no message names"),
     (writer((LINES, JOINED)), "batch-0-0.json does not end with a newline"),
     (writer(("row.asDict()", "{'item': row.item}")), "Rows may have any columns, here number"),
@@ -228,6 +248,7 @@ test_01_2 = tried(
     (writer((".unlink()", "")), "`abort` leaves drafts behind"),
     (writer(("{uuid4()}", "{TaskContext.get().taskAttemptId()}")), "another query's task"),
     (writer(("{uuid4()}", "{time.time()}")), "uuid4() makes a name that nobody else"),
+    (writer(("{uuid4()}", "{time.time_ns()}")), "uuid4() makes a name that nobody else"),
     (writer(("json.dumps(row.asDict())", "as_text(row.asDict())")), "A line is not JSON"),
     (NeverCloses, "its draft is still empty: close the file, as"),
     (Swallows, "`write` swallows an error"),

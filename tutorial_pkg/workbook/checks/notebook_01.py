@@ -145,44 +145,57 @@ def _again(answer: Writer, folder: Path) -> None:
     """A restart repeats batch 0, and batch 1 follows; another query has a draft there."""
     written(answer(str(folder)), BATCHES[0][:1])
     others = {*_drafts(folder)}
-    for batch, when in (
+    times = (
         (0, "After `commit` of batch 0"),
         (0, "After a restart that repeats batch 0"),
         (1, "After batch 1"),
-    ):
+    )
+    for attempt, (batch, when) in enumerate(times):  # Spark gives each task another number
         writer, before = answer(str(folder)), {*_files(folder)}
-        messages = written(writer, BATCHES[batch])
+        messages = written(writer, BATCHES[batch], attempt)
         _are_messages(messages)
+        drafts = {*_drafts(folder)} - others
         try:
             with renames(folder, READERS_SEE) as renamed:
                 copied(writer).commit(messages, batch)
         except FileNotFoundError as error:
-            raise Wrong(f"`commit` raised {told(error)}. A task may have no rows.") from None
+            raise Wrong(
+                f"`commit` raised {told(error)}. A message names a draft, even of a task without "
+                "rows."
+            ) from None
         if others - {*_drafts(folder)}:
             raise Wrong("`commit` took a draft that no message names: it was another query's.")
         _compare(folder, [*chain(*BATCHES[: batch + 1])], when)
+        if drafts & {*_drafts(folder)}:
+            raise Wrong(
+                "`commit` leaves drafts behind: rename each, also when a batch comes again."
+            )
+        names = sorted(each.target.name for each in renamed if each.target.match(READERS_SEE))
+        if not all(re.fullmatch(rf"batch-{batch}-\d+\.json", name) for name in names):
+            raise Wrong(
+                f"Batch {batch} became {', '.join(names)}: the names are "
+                "batch-<batchId>-<number of the message>.json."
+            )
         gone = sorted({name for each in renamed for name in before - {*each.visible}})
         if gone:
             raise Wrong(
                 f"`commit` had deleted {gone[0]} before the new file was there, and may die "
                 "meanwhile: a rename replaces it."
             )
-    if any(not re.fullmatch(r"batch-\d+-\d+\.json", name) for name in _files(folder)):
-        names = ", ".join(_files(folder))
-        raise Wrong(f"Files are named batch-<batchId>-<number of the message>.json, not {names}.")
 
 
 def _half_committed(answer: Writer, folder: Path) -> None:
-    """The driver dies after the first of two files; the repeated batch deals its rows otherwise."""
+    """The driver dies after two of three files; the repeated batch has all rows in the third."""
     dying, writer = answer(str(folder)), answer(str(folder))
-    dying.commit(written(dying, BATCHES[0])[:1], 0)
-    repeated = [ROWS[:1], ROWS[1:3]]
+    dying.commit(written(dying, [ROWS[:1], ROWS[1:2], ROWS[2:3]])[:2], 0)
+    repeated = [[], [], ROWS[:3]]
     writer.commit(written(writer, repeated), 0)
     found = sorted(row["number"] for row in _seen(folder))
     if found != [0, 1, 2]:
         raise Wrong(
-            "A commit died after one of two files, and the repeated batch dealt its rows "
-            f"differently: readers see {found}. Replace a file that is there, never keep it."
+            "A commit died after two of three files, and in the repeated batch the third has all "
+            f"rows 0 to 2: readers see {found}. Replace each file that is there, also by an empty "
+            "one."
         )
 
 
@@ -196,7 +209,8 @@ def _closed(answer: Writer) -> None:
 
 def _attempts(answer: Writer) -> None:
     """Two attempts at one partition run at the same time."""
-    with scratch() as folder, mock.patch.object(time, "time", return_value=1.6e9):
+    clocks = mock.patch.multiple(time, time=lambda: 1.6e9, time_ns=lambda: 16 * 10**17)
+    with scratch() as folder, clocks:
         for attempt in range(2):
             written(answer(str(folder)), BATCHES[0][:1], attempt)
         if len(_drafts(folder)) != 2:
@@ -258,7 +272,8 @@ def _compare(folder: Path, parts: list[list[Row]], when: str) -> None:
     if len(found) < len(wanted):
         raise Wrong(
             f"{when} readers see {len(found)} of {len(wanted)} rows, in "
-            f"{', '.join(_files(folder))}: each task needs a file of its own."
+            f"{', '.join(_files(folder))}: each task of each batch needs a file of its own, "
+            "with all its rows."
         )
     if sorted(map(str, found)) != sorted(map(str, wanted)):
         raise Wrong(f"A row came as {found[0]}: {wanted[0]} is json.dumps(row.asDict()).")
