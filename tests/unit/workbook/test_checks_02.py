@@ -42,6 +42,11 @@ class Counted(DataSourceWriter):
 writer = partial(changed, Counted)
 
 
+def was(folder: str) -> int:
+    file = Path(folder, "total.txt")
+    return int(file.read_text()) if file.exists() else 0
+
+
 class InTheClass(Counted):
     """In one process it counts right: only a real job tells."""
 
@@ -95,6 +100,12 @@ class CountsTheFile(Counted):
         return Wrote(len(file.read_text().splitlines()))
 
 
+class OpensForEachLine(Counted):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        file = Path(self.folder, f"data.{TaskContext.get().partitionId()}.csv")
+        return Wrote(sum(file.write_text(f"{row.item}\n") > 0 for row in iterator))
+
+
 class NeverCloses(Counted):
     def write(self, iterator: Iterator[Row]) -> Any:
         self.file = open(f"{self.folder}/data.{TaskContext.get().partitionId()}.csv", "a")
@@ -131,7 +142,12 @@ test_02_1 = tried(
     (writer((RETURN, "return lines"), (SUM, "sum(messages)")), "`write` returned int"),
     (writer((RETURN, "return WriterCommitMessage()"), (SUM, FILES)), "reported [None, None, None]"),
     (writer(("str(total)", 'f"{total} lines"')), "a plain number is wanted"),
-    (writer(("str(total)", 'f"{total:,}"')), "total.txt says 1,000: write the sum"),
+    (writer(("str(total)", 'f"{total:,}"')), "total.txt says 1,000, not 1000: write"),
+    (
+        writer(("str(total)", "str(total + was(self.folder))")),
+        "total.txt says 1060, not 1000: write",
+    ),
+    (OpensForEachLine, "the files hold 3: count each line once, end each with a newline, and open"),
     (CountsTheFile, "In a second job the tasks reported [20, 50, 50], and had [10, 25, 25] rows"),
     (writer((SUM, "len(messages)")), "the number of messages"),
     (writer((SUM, "sum({message.lines for message in messages})")), "the files hold 60"),
@@ -141,11 +157,14 @@ test_02_1 = tried(
     (writer(("messages: list[Any])", "messages: list[Any], batchId: int = 0)")), "✓ 3 tasks"),
     (writer(("messages: list[Any])", "*given: Any)"), ("in messages", "in given[0]")), "✓ 3 tasks"),
     (TotalInWrite, "total.txt is there before `commit`"),
-    (writer((SUM, FILES)), "total.txt says 60: write the sum of these messages"),
-    (writer((SUM, "60")), "of 40 tasks, of 25 lines each, total.txt says 60"),
+    (writer((SUM, FILES)), "total.txt says 60, not 1000: write the sum of its"),
+    (
+        writer((SUM, "60")),
+        "A second job's 40 tasks wrote 25 lines each, and then total.txt says 60",
+    ),
     (EachItemOnce, "The tasks reported [9, 9, 9], and had [10, 25, 25] rows"),
     (NeedsARow, "A task may have no rows, and then `write` raised UnboundLocalError"),
     (NeverCloses, "its file is still empty: close it, as"),
     (OfTheLastBatch, "total.txt says 39, the files hold 60"),
-    (writer(("item}\\n", "item}")), "and end each with a newline"),
+    (writer(("item}\\n", "item}")), "end each with a newline"),
 )

@@ -106,8 +106,9 @@ def _other_tasks(answer: Writer) -> None:
         text = (folder / "total.txt").read_text().strip()
         if text != "1000":
             raise Wrong(
-                "Called again, for the messages of 40 tasks, of 25 lines each, total.txt says "
-                f"{text}: write the sum of these messages, a plain number, with 'w'."
+                f"A second job's 40 tasks wrote 25 lines each, and then total.txt says {text}, not "
+                "1000: write the sum of its messages as a plain number, in place of the first "
+                "job's."
             )
         if (reported := _reported(written(writer, _parts_for(writer)))) != COUNTS:
             raise Wrong(
@@ -153,8 +154,8 @@ def _total(folder: Path) -> tuple[int, int]:
     total = int(text)
     if total != sum(lines):
         other = (
-            f"total.txt says {total}, the files hold {sum(lines)}: count each line once, and end "
-            "each with a newline."
+            f"total.txt says {total}, the files hold {sum(lines)}: count each line once, end each "
+            "with a newline, and open the file once for all of them."
         )
         raise Wrong(_symptoms(total, lines).get(total, other))
     return total, len(files)
