@@ -40,6 +40,7 @@ _ENDS = [
     Case((b"",), 0, _NONE),
     Case((b"one\n",), 4, _LAST),
     Case((b"a\n\nb\nc",), 5, _LAST),
+    Case((b"\ntw",), 1, "0 is a place, too: an empty line ends there."),
     Case((b"a\rb\nc",), 4, "Only b'\\n' ends a line, and splitlines() cuts at b'\\r', too."),
     Case((b"a\r\nb\nc\rd",), 5, "b'\\r' is a byte like any other: it counts, and ends no line."),
     Case(("ü\nx".encode(),), 3, "ü has two bytes: count bytes, do not decode."),
@@ -63,7 +64,7 @@ def _whole_number(found: Any) -> int:
 # ---- Exercise 2: a source that survives a restart ------------------------------------------------
 
 
-NEXT_LINES = ["two", "", " three ", "two"]
+NEXT_LINES = ["two", "", " thr\u2028ee ", "two"]
 END_OF_FIRST = 6  # bytes: "ünö" and a newline
 LONG = 3_000_000  # bytes of a line: longer than anybody reads at once
 _IN_SELF = (
@@ -97,7 +98,7 @@ def _step_by_step(answer: Reader, file: Path) -> None:
     rows, middle = _drained(first, begin)
     if rows != ["ünö"]:
         raise Wrong(_first_fault(rows, begin, middle))
-    _append(file, b"o\n\n three \ntwo\n")
+    _append(file, "\n".join(NEXT_LINES).removeprefix("tw").encode() + b"\n")
     rows, end = _drained(first, middle)
     if rows != NEXT_LINES:
         raise Wrong(
@@ -145,18 +146,27 @@ def _first_fault(rows: list[str], begin: dict[str, Any], end: dict[str, Any]) ->
         return "A row came as its first letter: a row is a tuple: (line,)."
     if "tw" in rows:
         return "Half a line, 'tw', went out: end the offset after the last newline."
+    if rows == ["ünö", ""]:
+        return "An empty row came after 'ünö': split leaves it behind the last newline."
     if not rows and any(begin.values()):
         return (
             f"`initialOffset` returned {begin}, so the lines that are there already never come: "
             "begin at 0."
         )
-    return f"Of 'ünö\\ntw' it read {rows}: ['ünö'] is wanted, 'tw' held back."
+    return (
+        f"Of 'ünö\\ntw' it read {rows}, up to {end}: ['ünö'] is wanted, and 'tw' held back. "
+        f"Counted in bytes, the offset is {END_OF_FIRST} then."
+    )
 
 
 def _second_fault(rows: list[str], middle: dict[str, Any], end: dict[str, Any]) -> str:
     """Why the second batch is wrong, after the end of two, an empty line and three."""
     if "ünö" in rows:
         return "'ünö' came twice. Let `partitions` begin at start['next']."
+    if rows[:1] == ["o"]:
+        return f"{middle} is within the line 'two', after 'tw': end an offset after a newline."
+    if " thr" in rows:
+        return "splitlines() cuts at more than newlines: split(b'\\n') does not."
     if rows == NEXT_LINES[:-1]:
         return "a line that was there before is a line, too."
     if rows[:1] == ["two"]:
@@ -189,12 +199,14 @@ def _restart(
 
 def _long_line(reader: DataSourceStreamReader, file: Path) -> None:
     file.write_bytes(b"x" * LONG + b"\nlast\nto be\rcontinued")
-    rows, _ = _drained(reader, as_json(reader.initialOffset()))
-    lengths = [len(row) for row in rows]
-    if lengths != [LONG, len("last")]:
+    rows, end = _drained(reader, as_json(reader.initialOffset()))
+    _append(file, b"\n")
+    more, _ = _drained(reader, end)
+    lengths = [len(row) for row in rows + more]
+    if lengths != [LONG, len("last"), len("to be\rcontinued")]:
         raise Wrong(
-            f"Two lines of {LONG:,} and 4 bytes came as {lengths[:5]} bytes: read on until there "
-            "is a newline, and no further, however far that is."
+            f"Lines of {LONG:,}, 4 and 15 bytes came as rows of {lengths[:5]} bytes: read on until "
+            "there is a newline, b'\\n' only, and no further, however far that is."
         )
 
 
