@@ -85,6 +85,11 @@ class Remembers:
         return lines, self.rest
 
 
+def drops_empty_lines_at_the_end(rest: bytes, received: bytes) -> tuple[list[str], bytes]:
+    whole, newline, rest = (rest + received).rpartition(b"\n")
+    return ([line.decode() for line in whole.rstrip(b"\n").split(b"\n")] if newline else []), rest
+
+
 REPLACE = ("decode()", 'decode(errors="replace")')
 EMPTY = ("line.decode()", "'' if b'\\xff' in line else line.decode()")
 test_04_1 = tried(
@@ -116,6 +121,13 @@ test_04_1 = tried(
     ),
     (gives_out_the_rest_at_the_end, "b'') made (['half'], b''): without a newline"),
     (drops_the_rest_at_the_end, "cut(b'half', b'') made ([], b''): without a newline"),
+    (lambda r, new: cut(r, new) if b"\n" in new else ([], new), "keep both where there is no"),
+    (drops_empty_lines_at_the_end, r"cut(b'', b'one\n\n') made (['one'], b''): two lines are"),
+    (
+        cut_with((", rest\n", ", rest or None\n"), ("(rest +", "((rest or b'') +")),
+        "; the rest is b''.",
+    ),
+    (cut_with(("decode()", 'decode("utf-8-sig")')), r"'\ufeffreturn\r'] are wanted"),
     (Remembers(), "and keep nothing from one call to the next"),
     (lambda rest, received: cut(received, rest), "put the rest before received"),
 )

@@ -14,10 +14,16 @@ from tutorial_pkg.durable_log.segments import newest_frames
 from tutorial_pkg.workbook.checks.verdict import Wrong, exercise, told
 
 LIMIT, KEPT = 100, 2
-TEXT = "first\n\n Grüße\rfrom\u2028afar \nreturn\r\nlast"
-LINES, REST = ["first", "", " Grüße\rfrom\u2028afar ", "return\r"], b"last"
+TEXT = "first\n\n Grüße\rfrom\u2028afar \n\ufeffreturn\r\nlast"
+LINES, REST = ["first", "", " Grüße\rfrom\u2028afar ", "\ufeffreturn\r"], b"last"
 _WITHIN_A_LETTER = "A piece ended within a letter: decode lines only when complete."
 NOT_UTF_8 = b"one\xfftwo\n"
+_WITHOUT = "without a newline nothing is complete, so all of it is the rest."
+_EXAMPLES = [
+    (b"half", b"", [], b"half", _WITHOUT),
+    (b"ha", b"lf", [], b"half", _WITHOUT),
+    (b"", b"one\n\n", ["one", ""], b"", "two lines are complete, one is empty; the rest is b''."),
+]
 
 
 @exercise("def cut(rest, received)")
@@ -35,7 +41,7 @@ def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> str
             f"cut(b'a', b'b\\nc') raised {told(error)}"
         ) from None
     _compare(found)
-    _keeps_half_a_line(answer)
+    _examples(answer)
     _keeps_each_byte(answer)
     return "The same lines, however the bytes arrive."
 
@@ -69,18 +75,16 @@ def _compare(found: list[tuple[list[str], bytes]]) -> None:
             raise Wrong(_WITHIN_A_LETTER)
         if (lines, rest) != (LINES, REST):
             raise Wrong(
-                "In small pieces the lines differ: put the rest before received, and keep nothing "
-                "from one call to the next."
+                "In small pieces the lines differ: put the rest before received, keep both where "
+                "there is no newline, and keep nothing from one call to the next."
             )
 
 
-def _keeps_half_a_line(cut: Callable[[bytes, bytes], Any]) -> None:
-    lines, rest = cut(b"half", b"")
-    if lines or rest != b"half":
-        raise Wrong(
-            f"cut(b'half', b'') made {(lines, rest)}: without a newline nothing is complete, so "
-            "the rest stays as it is."
-        )
+def _examples(cut: Callable[[bytes, bytes], Any]) -> None:
+    for before, received, lines, rest, hint in _EXAMPLES:
+        found = cut(before, received)
+        if ([*found[0]], found[1]) != (lines, rest):
+            raise Wrong(f"cut({before!r}, {received!r}) made {tuple(found)}: {hint}")
 
 
 def _keeps_each_byte(cut: Callable[[bytes, bytes], Any]) -> None:
