@@ -102,6 +102,10 @@ test_05_2 = tried(
     (lambda second, length=30, slide=10: {*windows(second, length, slide)}, "✓ All windows"),
     (toward_zero, "-35, 30, 10) must be [-60, -50, -40], yours is [-60, -50, -40, -30]"),
     (as_many_as_fit, "as_many_as_fit(17, 5, 10) must be [], yours is [10]"),
+    (
+        lambda s, length, slide: windows(s, length, slide) if slide <= length else [],
+        "(12, 5, 10) must be [10], yours is []. Windows of 5 seconds every 10 leave gaps, but",
+    ),
     (as_many_unless_in_a_gap, "(29, 25, 10) must be [10, 20], yours is [0, 10, 20]"),
     (one_length_before_zero, "(-35, 30, 10) must be [-60, -50, -40], yours is []"),
     (lambda second, length, slide: windows(second, length, slide), "answer(25) raised TypeError"),

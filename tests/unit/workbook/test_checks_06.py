@@ -46,6 +46,16 @@ class Coalesced:
         return marks
 
 
+def unless_older_than_all(events: list, ports: tuple, delay: int) -> list:
+    """An event counts if it is newer than all others, of whatever port."""
+    newest, marks = {}, []
+    for port, time in events:
+        if port not in newest or time > max(newest.values()):
+            newest[port] = time
+        marks.append(min(newest.values()) - delay if len(newest) == len(ports) else None)
+    return marks
+
+
 remembered: dict = {}
 last_ones = marks_with(("max(time, newest.get(port, time))", "time"))
 test_06_1 = tried(
@@ -66,6 +76,7 @@ test_06_1 = tried(
     (lambda *given: list(accumulate(last_ones(*given), later)), "keep the newest of each"),
     (marks_with(("len(newest) ==", "sum(map(bool, newest.values())) ==")), "is not silent"),
     (marks_with(("newest.get(port, time)", "newest.get(port, 0)")), "0 and -3 are times, too"),
+    (unless_older_than_all, "B's 25 is newer than B's 20, though A is further ahead: compare"),
     (by_port, "✓ The smallest watermark counts"),
     (Coalesced(), "✓ The smallest watermark counts"),
     (lambda *given: [mark or None for mark in coalesced(*given)], "must be [None, 0], yours is"),

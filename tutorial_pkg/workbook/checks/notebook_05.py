@@ -63,6 +63,7 @@ _WINDOWS = [
     Case((5, 30, 10), [-20, -10, 0], "A window may begin before second 0, and -20 does."),
     Case((21, 25, 10), [0, 10, 20], "There are three such windows, though 25 // 10 is 2."),
     Case((17, 5, 10), [], "Windows of 5 seconds every 10 leave gaps, and 17 is in one."),
+    Case((12, 5, 10), [10], "Windows of 5 seconds every 10 leave gaps, but 12 is in none."),
     Case((29, 25, 10), [10, 20], "Only two: the window from 0 has ended at 25."),
     Case((-35, 30, 10), [-60, -50, -40], "Before second 0, too, round down: -35 // 10 is -4."),
     Case((25,), [0, 10, 20], "Unless told, the length is 30 and the slide is 10."),

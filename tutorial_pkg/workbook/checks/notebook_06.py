@@ -39,6 +39,11 @@ _COALESCED = [
         "B sends 20 after 40, which changes nothing: keep the newest of each port.",
     ),
     Case(([("A", 70), ("B", 20), ("A", 90), ("B", 95)], PORTS, 5), [None, 15, 15, 85], _FASTEST),
+    Case(
+        ([("A", 70), ("B", 20), ("A", 60), ("B", 25)], PORTS, 5),
+        [None, 15, 15, 20],
+        "B's 25 is newer than B's 20, though A is further ahead: compare within a port.",
+    ),
     Case(([("A", 0), ("B", 0)], PORTS, 5), [None, -5], _ANY_TIME),
     Case(([("A", -3), ("B", 0)], PORTS, 5), [None, -8], _ANY_TIME),
     Case(([("A", 5), ("B", 9)], PORTS, 5), [None, 0], "0 is a watermark, too: compare with None."),
