@@ -65,6 +65,13 @@ def from_the_number(checkpoint: Path) -> tuple | None:
     return batch and (batch, start and {"next": 10 * batch}, {"next": 10 * batch + 10})
 
 
+def in_the_second_line(checkpoint: Path) -> tuple | None:
+    if (found := repeated(checkpoint)) is None:
+        return None
+    note = (checkpoint / "offsets" / str(found[0])).read_text().splitlines()
+    return *found[:2], json.loads(note[1])
+
+
 test_07_1 = tried(
     check_07_1,
     (repeated, "✓ Begun and not committed"),
@@ -87,6 +94,7 @@ test_07_1 = tried(
     (lambda checkpoint: {}["next"], "raised KeyError"),
     (by_difference, "✓ Begun and not committed"),
     (always_the_only_one, "must be None, yours is (0, None, "),
+    (in_the_second_line, "An offset is the last line of a note, as a dict: json.loads"),
     (from_the_number, "must be (2, {'next': 20, 'batch': 1}, {'next': 30, 'batch': 2}), yours is"),
 )
 
@@ -157,6 +165,24 @@ test_07_2 = tried(
     (lambda saved, ports: {**saved, "11002": 0} if 11002 in ports else saved, "are new: both"),
     (lambda saved, ports: {**saved, **{str(new): 0 for new in ports[len(saved) :]}}, "are new"),
     (lambda saved, ports: {str(max(ports)): 0, **saved}, "are new"),
+    (
+        lambda saved, ports: {
+            **{str(new): 0 for new in range(min(ports), max(ports) + 1)},
+            **saved,
+        },
+        "yours is {'10999': 0, '11000': 5120, '11001': 880, '11002': 0, '11003': 0}",
+    ),
+    (
+        lambda saved, ports: {
+            **saved,
+            **{str(new): 0 for new in ports if new > max(map(int, saved))},
+        },
+        "11003 and 10999 are new: both start",
+    ),
+    (
+        lambda saved, ports: restore(saved if {*saved} & {*map(str, ports)} else {}, ports),
+        "All old ports are gone, and their logs still hold lines",
+    ),
     (goes_by_how_many, "11000 is gone"),
     (without_what_is_at_0, "11000 is gone and at 0"),
 )

@@ -16,13 +16,17 @@ _COMMITTED = (
     "When the last batch is committed, nothing is repeated: return None. (Beside each note is a "
     "hidden file such as .2.crc: take only names made of digits.)"
 )
+_BEGUN = (
+    "offsets/2 has no commits/2: the answer is (2, offset of batch 1, offset of 2). An offset is "
+    "the last line of a note, as a dict: json.loads makes it."
+)
 _PURGED = (
     "Spark deletes old notes, here of batches 0 to 4 in `offsets` and 0 to 3 in `commits`: compare "
     "numbers of batches, not how many files there are."
 )
 _CHECKPOINTS = (  # first batch of which there is a note, batches begun, batches committed, hint
     (0, 3, 3, _COMMITTED),
-    (0, 3, 2, "offsets/2 has no commits/2: the answer is (2, offset of batch 1, offset of 2)."),
+    (0, 3, 2, _BEGUN),
     (0, 12, 11, "The last batch is 11, not 9: compare the names as numbers, not as text."),
     (0, 12, 12, "In `commits`, too, the last commit is 11, not 9: compare names as numbers."),
     (5, 8, 7, _PURGED),
@@ -83,9 +87,14 @@ _PORTS = [
         "A new port starts at 0, and the others go on.",
     ),
     Case(
-        (_SAVED, [11003, 11001, 11002]),
-        {**_SAVED, "11002": 0, "11003": 0},
-        "11000 is gone, and 11003 and 11002 are new: both start at 0, and the old ones go on.",
+        (_SAVED, [11003, 11001, 10999]),
+        {**_SAVED, "10999": 0, "11003": 0},
+        "11000 is gone, and 11003 and 10999 are new: both start at 0, and the old ones go on.",
+    ),
+    Case(
+        (_SAVED, [12000]),
+        {**_SAVED, "12000": 0},
+        "All old ports are gone, and their logs still hold lines that nobody has read.",
     ),
     Case(
         ({"11000": 0, "11001": 880}, [11001]),
