@@ -85,6 +85,24 @@ def raises_its_own(folder: Path, batch_id: int, lines: Any) -> None:
         raise RuntimeError(f"batch {batch_id} failed") from error
 
 
+def tidies_up(folder: Path, batch_id: int, lines: Any) -> None:
+    write_batch(folder, batch_id, lines)
+    for file in folder.glob(f"batch-{batch_id}*"):
+        if file.name != f"batch-{batch_id}.csv":
+            file.unlink()
+
+
+def unless_empty(folder: Path, batch_id: int, lines: Any) -> None:
+    if some := list(lines):
+        write_batch(folder, batch_id, some)
+
+
+def unless_as_large(folder: Path, batch_id: int, lines: Any) -> None:
+    final, text = folder / f"batch-{batch_id}.csv", list(lines)
+    if not final.exists() or final.stat().st_size != len("\n".join(text)) + 1:
+        write_batch(folder, batch_id, text)
+
+
 class Writes:
     def __init__(self, folder: Path, batch_id: int, lines: Any) -> None:
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as draft:
@@ -137,8 +155,13 @@ test_08_1 = tried(
     (Writes, "✓ A repeated batch"),
     (writing(("    draft.replace", "    final.unlink(missing_ok=True)\n    draft.replace")),
      "batch-1.csv was deleted before its repetition was there: rename replaces it"),
-    (joined, "A batch without lines has an empty file, or none: yours is '\\n'"),
+    (joined, "an empty file, or none, also when it comes again: yours is '\\n'"),
     (unless_longer, "leaves the first one there"),
+    (unless_as_large, "leaves the first one there"),
+    (unless_empty, "an empty file, or none, also when it comes again: yours is 'e\\n"),
+    (tidies_up, "Batch 1 came again, and batch-10.csv is gone: batch-1* matches that, too"),
+    (writing(('"w"', '"x"')), "came again raised FileExistsError"),
+    (writing(("with draft", "list(lines)\n    with draft")), "became ''. Lines can be read only"),
 )  # fmt: skip
 
 
@@ -215,6 +238,7 @@ test_08_2 = tried(
     (Compared(), "✓ Every line"),
     (unless_expected, "Sent twice and arrived three times is once too often"),
     (lambda s, a: compare([*map(str.strip, s)], [*map(str.strip, a)]), "an empty one, too"),
+    (lambda s, a: compare([*map(str.rstrip, s)], [*map(str.rstrip, a)]), "an empty one, too"),
     (lambda s, a: compare([*filter(None, s)], [*filter(None, a)]), "an empty one, too"),
     (lambda s, a: [{k: str(n) for k, n in d.items()} for d in compare(s, a)], "number of copies"),
     (lambda s, a: [{k: [k] * n for k, n in d.items()} for d in compare(s, a)], "number of copies"),

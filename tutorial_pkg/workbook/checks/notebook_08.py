@@ -16,7 +16,7 @@ from tutorial_pkg.workbook.checks.trial import (
     scratch,
     texts,
 )
-from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
+from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise, told
 
 Answer = Callable[..., Any]
 AGAIN = ["e", "", " d ", "e"]  # nobody is to sort, strip or count them
@@ -36,7 +36,7 @@ def check_08_1(answer: Answer) -> str:
 
 def _batches(answer: Answer, folder: Path) -> None:
     """Two batches, which are repeated with other lines: were their files replaced?"""
-    for batch, lines in ((0, ["a", "b"]), (1, ["c"]), (0, ["d"]), (1, AGAIN)):
+    for batch, lines in ((0, ["a", "b"]), (1, ["c"]), (0, ["d", "e"]), (1, AGAIN)):
         before = _visible(folder).get(f"batch-{batch}.csv", "")
         with renames(folder, READERS_SEE) as renamed:
             answer(folder, batch, iter(lines))
@@ -59,9 +59,10 @@ def _compare_lines(folder: Path, batch: int, lines: list[str], before: str) -> N
     if before and found == before:
         raise Wrong("A repeated batch replaces its file; yours leaves the first one there.")
     if found != wanted:
+        once = " Lines can be read only once." if wanted.endswith(found or "") else ""
         raise Wrong(
             "The lines belong in the file as they come, each with a newline, the last one too: "
-            f"{wanted!r} became {found!r}."
+            f"{wanted!r} became {found!r}.{once}"
         )
 
 
@@ -85,9 +86,12 @@ def _look_at_rename(folder: Path, renamed: list[Renamed], text: str) -> None:
 
 
 def _interrupted(answer: Answer, folder: Path) -> None:
-    """Batches that break off: a repeated one and a new one, which is then repeated."""
+    """Batches that break off: a repeated one and a new one, which is then repeated.
+
+    Finally batch 1 comes again without lines, and batch 10 must stay.
+    """
     before = _visible(folder)
-    for batch in (1, 2):
+    for batch in (1, 10):
         name = f"batch-{batch}.csv"
         if not breaks_off(answer, folder, batch, broken_off(["half of a batch"])):
             raise Wrong("It swallowed an OSError: let it out, or Spark repeats nothing.")
@@ -95,16 +99,30 @@ def _interrupted(answer: Answer, folder: Path) -> None:
             raise Wrong(f"{name} was deleted before its repetition was whole: rename replaces it.")
         if _visible(folder) != before:
             names = ", ".join(sorted({*_visible(folder)} - {*before}) or [name])
-            raise Wrong(f"Half a batch is visible in {names}: drafts must not match {READERS_SEE}.")
-    answer(folder, 2, iter(["e", "f"]))
-    if _visible(folder).get("batch-2.csv") != _text(["e", "f"]):
+            raise Wrong(
+                f"Half a batch is visible in {names}: drafts must not match {READERS_SEE}, and "
+                "only whole ones are renamed."
+            )
+    try:
+        answer(folder, 10, iter(["e", "f"]))
+    except OSError as error:
+        raise Wrong(
+            f"A batch that broke off and came again raised {told(error)}. Its draft may still be "
+            "there: write it from the start."
+        ) from None
+    if _visible(folder).get("batch-10.csv") != _text(["e", "f"]):
         raise Wrong(
             "A batch that broke off and came again is not whole: write its file from the start."
         )
-    answer(folder, 3, iter([]))
-    text = _visible(folder).get("batch-3.csv", "")
+    answer(folder, 1, iter([]))
+    text = _visible(folder).get("batch-1.csv", "")
     if text:
-        raise Wrong(f"A batch without lines has an empty file, or none: yours is {text!r}.")
+        raise Wrong(
+            "A batch without lines has an empty file, or none, also when it comes again: yours is "
+            f"{text!r}."
+        )
+    if "batch-10.csv" not in _visible(folder):
+        raise Wrong("Batch 1 came again, and batch-10.csv is gone: batch-1* matches that, too.")
 
 
 def _text(lines: list[str]) -> str:
@@ -134,7 +152,9 @@ _SENT_AND_ARRIVED = [
     _multisets("ab", "aaab", "A line that came three times came twice too often."),
     _multisets("ab", "abx", "A line that nobody sent came too often, too."),
     _multisets("aab", "aaab", "Sent twice and arrived three times is once too often."),
-    _multisets(["", " a", "a"], ["a"], "A line counts as it is: an empty one, too, and spaces."),
+    _multisets(
+        ["", " a", "a", "a "], ["a"], "A line counts as it is: an empty one, too, and spaces."
+    ),
 ]
 
 
