@@ -385,11 +385,11 @@ def _struct_convert(kind: StructType) -> Convert:
 
 
 def _list_convert(element: Convert | None) -> Convert:
-    """Arrow would take the letters of a text, and the keys of a dict."""
+    """Arrow would take the letters of a text, the bytes of a buffer, and the keys of a dict."""
     each = _or_null(element)
 
     def convert(values: Any) -> list[Any]:
-        if isinstance(values, str | bytes | Mapping):
+        if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
             raise ValueError(f"a {type(values).__name__} is not a list")
         return [each(value) for value in values]
 
@@ -417,6 +417,7 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "boolean": (pa.types.is_boolean,),
     "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "binary": (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
     "duration": (pa.types.is_duration,),
     "time": (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
 }
@@ -426,6 +427,8 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
     """Why a column must not be cast so; None if it may, or Arrow will say that it cannot."""
     if pa.types.is_dictionary(given):
         return _another_value(given.value_type, wanted)
+    if isinstance(given, pa.BaseExtensionType):  # of which Arrow casts what it is stored as
+        return _another_value(given.storage_type, wanted)
     if pa.types.is_list_view(given) or pa.types.is_large_list_view(given):
         return f"{given} is a view of lists, and Arrow loses some in a cast; make lists of it"
     if pa.types.is_struct(given) and pa.types.is_struct(wanted):
@@ -438,7 +441,7 @@ def _another_value(given: pa.DataType, wanted: pa.DataType) -> str | None:
         reasons = (_another_value(*pair) for pair in _inner(given, wanted))
         return next(filter(None, reasons), None)
     has, needs = _kind(given), _kind(wanted)
-    if has and needs and has != needs:
+    if has and needs and has != needs and {has, needs} != {"text", "binary"}:
         return f"a {has} is not a {needs}, and this is {given}; cast it before you add it"
     if has and needs and _is_cut(given, wanted):
         return f"{given} would silently be cut to {wanted}; cast it before you add it"
