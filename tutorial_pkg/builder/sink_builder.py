@@ -68,8 +68,10 @@ class BuiltSink(Built):
                 f"format `{functions.format}` takes the output mode `append` only; "
                 "with `complete` every batch would have to replace all that was written"
             )
-        if "check" in functions:
-            functions.given["check"](target)
+        if "check" in functions and ran("check", functions.given["check"](target)) is False:
+            raise ValueError(
+                f"format `{functions.format}`: `check` returned False; it must raise `ValueError`"
+            )
         return target
 
 
@@ -155,9 +157,10 @@ class SinkWriter:
     def _receive_all(self, kept: Kept, state: Any, who: str) -> None:
         name = "receive" if "receive" in self._functions else "receive_batch"
         receive: Callable[[Any, Any], object] = self._functions.given[name]
+        waits = "flush" in self._functions  # for what `receive` has begun
         for rows in kept:  # whose errors are not those of `receive`
             try:
-                ran(name, receive(state, rows))
+                ran(name if waits else "flush", receive(state, rows))
             except NOT_THEIRS:
                 raise
             except BaseException as error:
@@ -284,7 +287,8 @@ class SinkBuilder(Declaration, Generic[State]):
     def stream(cls, name: str, create: Callable[[SinkContext], NewState]) -> SinkBuilder[NewState]:
         """A sink whose state in a task is made by `create(context)`.
 
-        `context` has `query`, `batch`, `index` (the partition) and the query's `options`.
+        `context` has `query`, `batch`, `index` (the partition) and the query's `options`. The state
+        must be a new one each time: a task that is tried again has all its rows once more.
         """
         made: SinkBuilder[NewState] = SinkBuilder(name)
         return made._set("create", create, "context")

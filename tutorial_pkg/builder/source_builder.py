@@ -126,7 +126,9 @@ class SourceBuilder:
         Args:
             name: of the format: letters, digits and `_`.
             schema: of the rows, as in `"number LONG, text STRING"`, a `StructType`, or a function
-                of the query's options that returns one of these.
+                of the query's options that returns one of these. A query's own `.schema(...)`
+                replaces it: then tuples fill its columns from left to right, whatever their names
+                are. Dicts go by name.
             create: a function of one parameter, the context.
         """
         return StreamSourceBuilder(name, schema, create)
@@ -167,13 +169,15 @@ class SourceBuilder:
         `position` is None at first, then what `read` returned with the page before: a page number,
         a token, an ETag, or whatever JSON can hold; tuples come back as lists. Rows are as in
         `Buffer.add`: a list of them, a record batch, or several. An iterator will do, unless you
-        have walked through it to find the position: then it has no rows left. When there is nothing
-        new, `read` returns no rows and the same position, and it is called again after
-        `pollSeconds`. No rows and a new position mean an empty page, and it is called for the next
-        one immediately. Rows with the same position are an error, because they would come again and
-        again. So is None as the position after a page.
+        have walked through it to find the position, or its `with` has closed what it reads: then it
+        has no rows left. When there is nothing new, `read` returns no rows and the same position,
+        and it is called again after `pollSeconds`. No rows and a new position mean an empty page,
+        and it is called for the next one immediately. Rows with the same position are an error,
+        because they would come again and again. So is None or `""` as the position after a page.
 
-        A page that still grows needs a position within it: `[number, rows_seen]`.
+        A page that still grows needs a position within it: `[number, rows_seen]`. Take the position
+        from all that the service gave, also from what you leave out: a page of which nothing is
+        left would be the end. The last row has it only where the oldest rows come first.
 
         What appears before a position is never asked for. An id is no position where several write,
         and a smaller one may be committed after a larger one; nor is a time that rows share, unless
@@ -218,8 +222,9 @@ class SourceBuilder:
 
         A *split* is a part with positions that grow: a table, a topic's partition, a file. A
         position is the place of the next unread row: a whole number or a text. Texts are compared
-        letter by letter: "10" is before "9", so numbers in texts need leading zeros. A table's
-        inserts:
+        letter by letter: "10" is before "9", so numbers in texts need leading zeros. With numbers a
+        limit may end a batch at any one: where rows begin at some of them only, as at bytes of a
+        file, give the source a `.bound`, or lines are torn. A table's inserts:
 
             def latest(context, split, start):
                 [last] = context.connection.execute("SELECT max(id) FROM orders").fetchone()
@@ -259,7 +264,8 @@ class SourceBuilder:
                 batch, and some five times a second while nothing comes.
             read: `read(context, split, start, end)` runs in a task and yields the rows from `start`
                 up to, but without, `end`: rows as in `Buffer.add`, or record batches. For the same
-                two positions it must give the same rows, always. What you hand to an iterator of
+                two positions it must give the same rows, always. It must `yield` within its `with`:
+                an iterator that it returns is read after that. What you hand to an iterator of
                 `itertools` must not raise `StopIteration`, which ends it without an error: give
                 `next` a default.
 

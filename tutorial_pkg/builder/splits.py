@@ -168,8 +168,8 @@ class SplitCalls:
             page = Page(split, position, _plain(following), buffer.take()[0])
             if page.rows and page.end == position:
                 raise ValueError(_SAME_POSITION)
-            if page.end is None and (page.rows or position is not None):
-                raise ValueError(_NO_POSITION)
+            if page.end in (None, "") and (page.rows or position not in (page.end, None)):
+                raise ValueError(_NO_POSITION.format(end=page.end))
             return page
 
     def close(self) -> None:
@@ -249,6 +249,8 @@ def _rows(found: Any) -> Any:
 
 def _whole(found: Any) -> Any:
     """A StopIteration in the function of a `map` or `filter` would end it, as if it were done."""
+    if getattr(found, "closed", False) is True:
+        raise ValueError(_CLOSED)
     if isinstance(found, map):
         parts: Any = found.__reduce__()[1]
         return (parts[0](*each) for each in zip(*map(_whole, parts[1:]), strict=False))
@@ -262,6 +264,7 @@ def _all_of(found: types.GeneratorType[Any, None, Any]) -> Iterator[Any]:
     """Mixing `yield` with `return rows`, or walking through the rows first, loses rows silently."""
     if inspect.getgeneratorstate(found) == inspect.GEN_CLOSED:
         raise ValueError(_USED_UP)
+    _whole(inspect.getgeneratorlocals(found).get(".0"))  # which a generator expression goes through
     left = yield from found
     if left is not None:
         raise ValueError(f"a generator returned {_short(left)}, which would be left out; yield it")
@@ -310,14 +313,18 @@ _USED_UP = (
     "a generator was walked through before it was returned: nothing is left in it; make a list of "
     "it first"
 )
+_CLOSED = (
+    "what the rows come from was closed before they were read; `yield` them within its `with`, or "
+    "make a list of them there"
+)
 _SAME_POSITION = (
     "the page has rows, but the next position is the same, so they would come again and again; "
     "return one that is after them: of a page that still grows, say, its number and how many of "
     "its rows were there"
 )
 _NO_POSITION = (
-    "the next position is None, where a source begins; at the end of what there is now return no "
-    "rows and the same position, and after a last page one from which it can go on"
+    "the next position is {end!r}, where a source begins; at the end of what there is now return "
+    "no rows and the same position, and after a last page one from which it can go on"
 )
 
 

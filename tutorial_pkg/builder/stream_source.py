@@ -136,7 +136,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def snapshot(self, function: Callable[[State], Any]) -> Self:
         """`snapshot(state)` returns where the source stands: anything that JSON can hold.
 
-        It is called after `create` and `restore`, and after each `fill` that added rows.
+        It is called after `create` and `restore`, and after each `fill` that added rows. It must
+        not be ahead of them: what `fill` has taken and keeps for later is in no log, so after a
+        restart it must be taken again.
         """
         return self._set("snapshot", function, "state")
 

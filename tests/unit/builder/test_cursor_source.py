@@ -197,6 +197,7 @@ def test_one_thread_asks_where_there_is_no_log() -> None:
     [
         (([1], None), "failed: ValueError: the next position is None, where a source begins; at"),
         (([], None), "failed: ValueError: the next position is None"),
+        (([1], ""), "failed: ValueError: the next position is '', where a source begins; at"),
         (([1], "x"), "failed: ValueError: the page has rows, but the next position is the same"),
         ([1], "failed: TypeError: return the rows, as a list, and the next position: got [1]"),
         (
@@ -264,6 +265,12 @@ def test_a_position_that_read_has_changed_is_asked_for_as_it_was(refused: int) -
     source: Any = cursor(read).build()
     reader = source({"retryPauseMillis": "1"}).reader(NUMBER)
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 3]
+
+
+def test_an_empty_text_is_the_position_of_a_service_without_any_row() -> None:
+    source: Any = cursor(lambda _, split, at: ([], "")).build()
+    reader = source({}).reader(NUMBER)
+    assert values(reader.read(reader.partitions()[0])) == []
 
 
 def test_splits_may_change_the_positions_that_it_is_told() -> None:

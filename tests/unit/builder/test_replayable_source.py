@@ -217,9 +217,33 @@ def used_up(*found: Any) -> Iterator[Any]:
     return rows
 
 
+def out_of_a_with(*found: Any) -> Iterator[Any]:
+    """What `urlopen` returns seems to be empty when it was closed."""
+    with Lines(found) as lines:
+        return (row for row in lines)
+
+
+class Lines:
+    def __init__(self, rows: tuple[Any, ...]) -> None:
+        self.rows, self.closed = iter(rows), False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(iter(()) if self.closed else self.rows)
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = True
+
+
 @pytest.mark.parametrize(
     ("made", "text"),
     [
+        (out_of_a_with, "ValueError: what the rows come from was closed before they were read"),
         (returns_the_rest, "ValueError: a generator returned [1, 2], which would be left out; yi"),
         (used_up, "ValueError: a generator was walked through before it was returned: nothing is "),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -196,3 +197,20 @@ def test_rows_are_checked_before_anything_runs() -> None:
     for make, streaming in ((sink({}).streamWriter, True), (sink({}).writer, False)):
         with pytest.raises(ValueError, match=rf"no \['number'\] \({streaming}\)"):
             make(NUMBER, False)
+
+
+@pytest.mark.parametrize("answer", [False, map(print, ["a"])])
+def test_a_check_that_says_no_by_what_it_returns_is_an_error(answer: Any) -> None:
+    sink: Any = SinkBuilder.stream("t", lambda _: []).receive(fails).check(lambda _: answer).build()
+    with pytest.raises((ValueError, TypeError), match=r"`check` returned False; it|nobody would"):
+        sink({}).streamWriter(NUMBER, False)
+
+
+def test_work_that_receive_has_begun_needs_a_flush_that_waits() -> None:
+    begun = concurrent.futures.Future[None]()
+    builder = SinkBuilder.stream("table", lambda _: []).receive(lambda *_: begun)
+    writer: Any = builder.build()({}).streamWriter(NUMBER, False)
+    with pytest.raises(Exception, match="`receive` of task 0 failed: TypeError: it returned a Fut"):
+        write(writer, 0)
+    writer = builder.flush(lambda _: None).build()({}).streamWriter(NUMBER, False)
+    assert write(writer, 0).handle is None
