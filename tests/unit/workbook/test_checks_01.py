@@ -160,6 +160,17 @@ class WithoutEmptyOnes(JsonWriter):
         super().commit([m for m in messages if m not in empty], batchId)
 
 
+class WithoutSurplus(JsonWriter):
+    """A batch that comes again in fewer parts leaves none of the first time's files."""
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        JsonWriter.commit(self, messages, batchId)
+        names = {f"batch-{batchId}-{number}.json" for number in range(len(messages))}
+        for file in self.folder.glob(f"batch-{batchId}-*"):
+            if file.name not in names:
+                file.unlink()
+
+
 class AllInOneLine(JsonWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         draft = self.folder / f"draft-{uuid4()}.tmp"
@@ -230,12 +241,12 @@ test_01_2 = tried(
     (DraftsBelow, "✓ Each batch is there once"),
     (writer((MOVED, WRITTEN)), "`commit` writes where readers look"),
     (writer((RETURN, UNLESS_EMPTY)), "`commit` raised FileNotFoundError"),
-    (writer((MOVED, UNLESS_THERE)), "readers see [0, 0, 1, 1, 2]. Replace each file that is"),
+    (writer((MOVED, UNLESS_THERE)), "Readers see [0, 0, 1, 1, 2, 3]: replace each file that"),
     (writer((MOVED, UNTIL_THERE)), "`commit` leaves drafts behind: rename each, also when"),
     (writer((MOVED, COPIED)), "`commit` leaves drafts behind: rename each"),
     (writer((MOVED, f"{MOVED} if draft.stat().st_size else draft.unlink()")),
-     "readers see [0, 0, 1, 1, 2]. Replace each file that is there, also by an empty one"),
-    (WithoutEmptyOnes, "readers see [0, 1, 1, 2]. Replace each file that is there, also"),
+     "Readers see [0, 0, 1, 1, 2, 3]: replace each file that is there, also by an empty one"),
+    (WithoutEmptyOnes, "Readers see [0, 1, 1, 2, 3]: replace each file that is there"),
     (writer((NAMED, ALL)), "`abort` removed a draft that no message names"),
     (writer((LINES, JOINED)), "batch-0-0.json does not end with a newline"),
     (writer(("row.asDict()", "{'item': row.item}")), "Rows may have any columns, here number"),
@@ -258,6 +269,8 @@ test_01_2 = tried(
     (AllInOneLine, "A row came as [{'number': 0, 'name': 'item 0'}, {'number': 1,"),
     (writer((NUMBERED, WHATEVER)), "`commit` took a draft that no message names"),
     (writer((MOVED, TIDIED)), "`commit` took a draft that no message names"),
+    (WithoutSurplus, "✓ Each batch is there once"),
+    (changed(WithoutSurplus, ("{batchId}-*", "{batchId}*")), "the file of batch 10 is gone"),
     (writer((NUMBERED, CLEARED)), "had deleted batch-0-0.json before the new file was there"),
     (writer((MOVED, f"final.unlink(missing_ok=True); {MOVED}")), "had deleted batch-0-0.json"),
     (writer((NUMBERED, f"{NUMBERED[:-1]}[:2])")), "4 of 5 rows"),

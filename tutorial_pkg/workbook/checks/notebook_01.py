@@ -185,17 +185,23 @@ def _again(answer: Writer, folder: Path) -> None:
 
 
 def _half_committed(answer: Writer, folder: Path) -> None:
-    """The driver dies after two of three files; the repeated batch has all rows in the third."""
-    dying, writer = answer(str(folder)), answer(str(folder))
-    dying.commit(written(dying, [ROWS[:1], ROWS[1:2], ROWS[2:3]])[:2], 0)
+    """The driver dies after two of three files; the repeated batch has all rows in the third.
+
+    It is batch 1, and batch 10 is there.
+    """
+    other, dying, writer = (answer(str(folder)) for _ in range(3))
+    other.commit(written(other, [ROWS[3:4]]), 10)
+    dying.commit(written(dying, [ROWS[:1], ROWS[1:2], ROWS[2:3]])[:2], 1)
     repeated = [[], [], ROWS[:3]]
-    writer.commit(written(writer, repeated), 0)
+    writer.commit(written(writer, repeated), 1)
     found = sorted(row["number"] for row in _seen(folder))
-    if found != [0, 1, 2]:
+    if 3 not in found:
+        raise Wrong("Batch 1 came, and the file of batch 10 is gone: batch-1* matches that, too.")
+    if found != [0, 1, 2, 3]:
         raise Wrong(
             "A commit died after two of three files, and in the repeated batch the third has all "
-            f"rows 0 to 2: readers see {found}. Replace each file that is there, also by an empty "
-            "one."
+            f"rows 0 to 2; row 3 is another batch's. Readers see {found}: replace each file that "
+            "is there, also by an empty one."
         )
 
 
