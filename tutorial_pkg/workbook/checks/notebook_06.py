@@ -40,8 +40,8 @@ _COALESCED = [
     ),
     Case(([("A", 70), ("B", 20), ("A", 90), ("B", 95)], PORTS, 5), [None, 15, 15, 85], _FASTEST),
     Case(
-        ([("A", 70), ("B", 20), ("A", 60), ("B", 25)], PORTS, 5),
-        [None, 15, 15, 20],
+        ([("A", 70), ("B", 20), ("A", 60), ("B", 25), ("B", 65)], PORTS, 5),
+        [None, 15, 15, 20, 60],
         "B's 25 is newer than B's 20, though A is further ahead: compare within a port.",
     ),
     Case(([("A", 0), ("B", 0)], PORTS, 5), [None, -5], _ANY_TIME),
