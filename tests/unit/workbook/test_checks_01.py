@@ -238,6 +238,8 @@ test_01_2 = tried(
     (writer(("json.dumps(row.asDict())", "row")), "A line is not JSON: \"Row(number=0, "),
     (writer(("row.asDict()", "row")), "A row came as [0, 'item 0']: {'number': 0, "),
     (writer(("draft-{uuid4()}", "draft")), "2 tasks have written, and the folder holds 1 draft"),
+    (writer(("Path(folder)", "Path(folder); self.name = uuid4()"), ("{uuid4()}", "{self.name}")),
+     "the folder holds 1 draft(s): each needs one of its own there, f'{uuid4()}.draft', named in"),
     (DraftsBelow, "✓ Each batch is there once"),
     (writer((MOVED, WRITTEN)), "`commit` writes where readers look"),
     (writer((RETURN, UNLESS_EMPTY)), "`commit` raised FileNotFoundError"),

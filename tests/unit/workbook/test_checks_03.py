@@ -222,8 +222,8 @@ test_03_2 = tried(
         reader(("read(partition.stop - partition.start)", "read()")),
         "'two', 'four'] for the offsets of",
     ),
-    (reader((NEXT, "file.read()")), "`latestOffset` returned None: return an offset"),
-    (reader((NEXT, f"return {READ}")), "`latestOffset` returned 6: return an offset such as"),
+    (reader((NEXT, "file.read()")), "`latestOffset` returned None: return a dict"),
+    (reader((NEXT, f"return {READ}")), "`latestOffset` returned 6: return a dict such as"),
     (CountsLetters, "It cut a letter in two: an offset counts bytes"),
     (LinesAreCounted, "✓ Every whole line once"),
     (reader((NEXT, f"return dict(start, next=start['next'] + {READ})")), "✓ Every whole line once"),
@@ -239,7 +239,7 @@ test_03_2 = tried(
     (BeyondTheEnd, "`read` did not end: from {'next': 0} to {'next': 9} it gave more than"),
     (reader(("[(line,)", "[line")), "a row is a tuple: (line,)"),
     (reader((NEXT, f"now = start['next'] + {READ}; return {{'next': now}} if now > start['next'] "
-                   "else None")), "`latestOffset` returned None: return an offset"),
+                   "else None")), "`latestOffset` returned None: return a dict"),
 )  # fmt: skip
 
 

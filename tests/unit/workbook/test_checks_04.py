@@ -114,6 +114,7 @@ test_04_1 = tried(
     (says_what_is_no_text, "✓ The same lines"),
     (drops_what_is_no_text, r"Of b'one\xfftwo\n' it made []: a line with a byte that is not UTF-8"),
     (cut_with(EMPTY), r"Of b'one\xfftwo\n' it made ['']: a line with a byte that is not UTF-8"),
+    (lambda rest, new: (new[:5].decode(), new[5:]), "The lines are a str: return a list of them"),
     (cut_with(("[line", "(line"), ("lines]", "lines)")), "The lines are a generator: return"),
     (
         cut_with(("line.decode()", "in_some_encoding(line)")),

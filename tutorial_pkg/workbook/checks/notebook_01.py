@@ -119,7 +119,7 @@ def _first_batch(answer: Writer, folder: Path) -> None:
     if len(_drafts(folder)) < len(messages):
         raise Wrong(
             f"{len(messages)} tasks have written, and the folder holds {len(_drafts(folder))} "
-            "draft(s): each task needs one of its own there, as f'{uuid4()}.draft'."
+            "draft(s): each needs one of its own there, f'{uuid4()}.draft', named in `write`."
         )
     try:
         with renames(folder, READERS_SEE) as renamed:

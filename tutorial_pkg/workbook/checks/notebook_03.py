@@ -119,7 +119,7 @@ def _drained(reader: DataSourceStreamReader, start: dict[str, Any]) -> tuple[lis
     for _ in range(MOST_BATCHES):
         end = latest(reader, start)
         if not isinstance(end, dict):
-            raise Wrong(f"`latestOffset` returned {end}: return an offset such as {start}.")
+            raise Wrong(f"`latestOffset` returned {end}: return a dict such as {{'next': 6}}.")
         if end == start:
             break
         reader.commit(start)

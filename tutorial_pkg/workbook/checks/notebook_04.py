@@ -50,7 +50,7 @@ def _lines_of(cut: Callable[[bytes, bytes], Any], size: int) -> tuple[list[str],
     data, lines, rest = TEXT.encode(), [], b""
     for start in range(0, len(data), size):
         complete, rest = cut(rest, data[start : start + size])
-        if isinstance(complete, Iterator):
+        if isinstance(complete, Iterator | str | bytes):
             raise Wrong(f"The lines are a {type(complete).__name__}: return a list of them.")
         lines += complete
     return lines, rest
