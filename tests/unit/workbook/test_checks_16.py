@@ -69,6 +69,10 @@ def line_by_line(data: bytes, position: int) -> tuple[bytearray, int]:
     return block, position
 
 
+def not_from_byte_0(data: bytes, position: int) -> tuple[bytes, int]:
+    return next_block(data, position) if data.rfind(b"\n") > 0 else (b"", position)
+
+
 def positions(frames: list) -> dict:
     return {name: position for name, position in frames if name}
 
@@ -86,6 +90,23 @@ def higher_or_0(frames: list) -> dict:
     for name, position in frames:
         if name and (position == 0 or position > found.get(name, -1)):
             found[name] = position
+    return found
+
+
+def without_plain_frames(frames: list) -> dict:
+    for frame in frames:
+        if frame[0] is None:
+            frames.remove(frame)
+    return dict(frames)
+
+
+def used_up(frames: list) -> dict:
+    return positions([frames.pop(0) for _ in range(len(frames))])
+
+
+def not_none(frames: list) -> dict:
+    found = dict(frames)
+    del found[None]
     return found
 
 
@@ -115,6 +136,7 @@ test_16_1 = tried(
     (by_index, "No line is whole yet"),
     (without_empty_lines, "An empty line is a line, too"),
     (with_newlines_of_unix, "Send the bytes as they are"),
+    (not_from_byte_0, "A file may begin with an empty line"),
     (by_partition, "✓ Whole lines"),
     (line_by_line, "✓ Whole lines"),
 )
@@ -125,8 +147,11 @@ test_16_2 = tried(
     (dict, "A frame of plain lines has no name"),
     (highest, "The newest frame is the last one"),
     (lambda frames: positions(frames[::-1]), "The last frame of a name counts"),
-    (lambda frames: None, "An empty log knows nobody"),
-    (lambda frames: {name: place for name, place in frames if place}, "its next file began at 0"),
+    (lambda frames: None, "return an empty dict"),
+    (not_none, "raised KeyError: None. An empty log has no names, and no `None` either"),
+    (without_plain_frames, "A frame of plain lines has no name"),
+    (used_up, "yours is {}. An earlier call is remembered, or has changed its arguments"),
+    (lambda frames: {name: place for name, place in frames if place}, "0 is a position, too"),
     (higher_or_0, "must be {'a': 4}, yours is {'a': 9}. The newest frame is the last one"),
     (backwards, "✓ The log alone says where"),
     (lambda frames: dict(frame for frame in frames if None not in frame), "✓ The log alone"),

@@ -51,6 +51,10 @@ def from_the_version_before(log: list, version: int) -> set:
     return files
 
 
+def used_up(log: list, version: int) -> set:
+    return files_at([log.pop(0) for _ in range(version + 1)], version)
+
+
 test_17_1 = tried(
     check_17_1,
     (files_at, "✓ The files of every version"),
@@ -63,6 +67,8 @@ test_17_1 = tried(
     (changed(files_at, ("log[: version + 1]", "log")), "Version 0 is the first commit"),
     (changed(files_at, ("files.discard(file)", "None")), "removes those that it replaces"),
     (difference, "go through the commits in their order"),
+    (changed(files_at, ("log[: version", "log[1 : version")), "Commit 0 may add files"),
+    (used_up, "must be set(), yours is {'a'}. An earlier call is remembered, or has changed"),
     (kept, "Begin with an empty set in each call"),
     (replaced, "Only the file that the commit names is removed"),
     (changed(files_at, ("files.discard(file)", "files.clear()")), "Only the file that the commit"),
@@ -121,6 +127,16 @@ def catches_all(store: Any, name: str, content: bytes) -> bool:
         return False
 
 
+def takes_an_error_for_a_loss(store: Any, name: str, content: bytes) -> bool:
+    try:
+        store.put(name, content, mode="create")
+    except AlreadyExistsError:
+        with contextlib.suppress(Exception):
+            return bytes(store.get(name).bytes()) == content
+        return False
+    return True
+
+
 def tries_again(store: Any, name: str, content: bytes) -> bool:
     try:
         return publish(store, name, content)
@@ -157,6 +173,14 @@ test_17_2 = tried(
     (changed(publish, (SAME, "store.get(name) == content")), "A crash came before Spark noted"),
     (puts_and_looks, "✓ One driver wins"),
     (changed(publish, (SAME, "store.get(name).bytes() == content")), "✓ One driver wins"),
+    (
+        takes_an_error_for_a_loss,
+        "It returned False, and the store has b'ours'. The store could not be reached",
+    ),
+    (
+        changed(publish, (SAME, "bytes(store.get(name).bytes()).strip() == content.strip()")),
+        "It must stay, and you return False",
+    ),
     (catches_all, "It returned False, and the store has None. The store could not be reached"),
     (changed(publish, ("AlreadyExistsError", "Exception")), "✓ One driver wins"),
     (tries_again, "✓ One driver wins"),

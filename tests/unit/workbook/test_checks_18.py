@@ -34,6 +34,17 @@ def one_by_one(seen: Any, now: float) -> Any:
     return max(limits, default=None)
 
 
+def top_or_0(seen: Any) -> Any:
+    return max([0, *(time for _, time in seen)])
+
+
+def used_up(seen: Any, now: float) -> Any:
+    found = lag_and_delay(list(seen), now)
+    while seen and seen[0][0] <= now - DELAY:
+        seen.pop(0)
+    return found
+
+
 test_18_1 = tried(
     check_18_1,
     (lag_and_delay, "✓ No event waits longer"),
@@ -50,6 +61,8 @@ test_18_1 = tried(
     (delaying(("clock <=", "clock <")), "Event 9 came 6 s ago"),
     (delaying(("if clock", "if time")), "Event 9 came 6 s ago"),
     (delaying(("*waited", "*(time - LAG for time in waited)")), "Event 9 came 6 s ago"),
+    (delaying(("top(seen)", "top_or_0(seen)")), "Event times may be below zero"),
+    (used_up, "yours is 1. An earlier call is remembered, or has changed its arguments"),
     (one_by_one, "✓ No event waits longer"),
     (lambda seen, now: one_by_one(tuple(seen), now), "✓ No event waits longer"),
 )
@@ -65,6 +78,14 @@ def lag_and_lull(seen: Any, now: float) -> Any:
 lulling = partial(changed, lag_and_lull)
 
 
+def risen_from_0(seen: Any, now: float) -> Any:
+    highest = since = 0
+    for clock, time in seen:
+        if time > highest:
+            highest, since = time, clock
+    return highest - LAG + max(0, now - since - LULL) if seen else None
+
+
 def towards_the_clock(seen: Any, now: float) -> Any:
     found = lag_and_lull(seen, now)
     return found if found is None or found < now + 10 else now
@@ -75,7 +96,7 @@ def capped_at_the_highest(seen: Any, now: float) -> Any:
 
 
 def since_the_last_rise(seen: Any, now: float) -> Any:
-    rises = [two for one, two in pairwise([(0, -1), *seen]) if two[1] > one[1]]
+    rises = [two for one, two in pairwise([(0, -99), *seen]) if two[1] > one[1]]
     return top(seen) - LAG + max(0, now - rises[-1][0] - LULL) if seen else None
 
 
@@ -108,6 +129,7 @@ test_18_2 = tried(
         lulling(("max(0, now - advanced - LULL)", "min(LULL, max(0, now - advanced - LULL))")),
         "past",
     ),
+    (risen_from_0, "must be -5, yours is -2. Event times may be below zero"),
     (capped_at_the_highest, "It goes on as long as the lull"),
     (since_the_last_rise, "does not end the lull"),
     (all_lulls, "A lull that is over no longer counts"),
@@ -133,6 +155,14 @@ test_18_3 = tried(
     (lambda seen, now: max([now - BEHIND, *(clock - LAG for clock, _ in seen)]), "they count"),
     (lambda seen, now: round(wall_clock(seen, now)), "Times have fractions"),
     (lambda seen, now: wall_clock([one for one in seen if one[0] < now], now), "very moment"),
+    (
+        lambda seen, now: max(now - BEHIND, top_or_0(seen) - LAG) if seen else now - BEHIND,
+        "Event times may be below zero",
+    ),
+    (
+        lambda seen, now: top(seen) - LAG if seen and now - top(seen) <= BEHIND else now - BEHIND,
+        "must not be more than 10 s behind",
+    ),
     (lambda seen, now: min(now, wall_clock(seen, now)), "the event time counts, old or in the"),
     (
         lambda seen, now: wall_clock([one for one in seen if one[0] > now - BEHIND], now),

@@ -27,6 +27,7 @@ _BLOCKS = [
     Case((b"a\nb\rc", 0), (b"a\n", 2), _NEWLINE),
     Case((b"a\r\n\nb\n", 3), (b"\nb\n", 6), _EMPTY),
     Case((b"a\n\n", 0), (b"a\n\n", 3), _EMPTY),
+    Case((b"\nb", 0), (b"\n", 1), "A file may begin with an empty line, whose newline is at 0."),
     Case((b"a\r\n", 0), (b"a\r\n", 3), "Send the bytes as they are: a position counts them all."),
     Case((b"\xe4\nb", 0), (b"\xe4\n", 2), "A file need not be UTF-8: send its bytes as they are."),
 ]
@@ -52,14 +53,15 @@ _NEWEST = (
     "receiver had forgotten a name, its next file began at 0."
 )
 _KNOWN = [
-    Case(([],), {}, "An empty log knows nobody."),
+    Case(([],), {}, "An empty log has no names, and no `None` either: return an empty dict."),
     Case(([("a", 5), ("b", 7)],), {"a": 5, "b": 7}, "Each name has a position of its own."),
     Case(([("a", 5), ("b", 7), ("a", 9)],), {"a": 9, "b": 7}, "The last frame of a name counts."),
     Case(
-        ([("a", 5), (None, None), ("b", 7)],),
+        ([("a", 5), (None, None), (None, None), ("b", 7)],),
         {"a": 5, "b": 7},
         "A frame of plain lines has no name: it says nothing about positions.",
     ),
+    Case(([("a", 0)],), {"a": 0}, "0 is a position, too: leave out only frames without a name."),
     Case(([("a", 9), ("a", 0)],), {"a": 0}, _NEWEST),
     Case(([("a", 9), ("a", 4), (None, None)],), {"a": 4}, _NEWEST),
 ]

@@ -39,6 +39,7 @@ _FILES = [
     Case((_LOG, 5), {"a", "d"}, "Only the file that the commit names is removed."),
     Case((_LOG, 6), {"a", "d"}, "An empty commit changes nothing."),
     Case((_LOG, 0), set(), "Begin with an empty set in each call."),
+    Case(([[("add", "a")]], 0), {"a"}, "Commit 0 may add files, too: begin with it."),
 ]
 
 
@@ -58,24 +59,22 @@ def _set(found: Any) -> Any:
 # ---- Exercise 2: of two drivers one wins ---------------------------------------------------------
 
 NAME, OURS = "manifest-7", b"ours"
-THEIRS = (b"theirs", b"ours, but longer", b"our", b"hers")
+THEIRS = (b"theirs", b"ours, but longer", b"our", b"hers", b"ours\n")
 _TAKEN = "Another driver has written this manifest. It must stay, and you return False."
 _DOWN = (
-    "The store could not be reached, so nobody has written, and nobody has lost: catch "
-    "AlreadyExistsError alone, and let other errors pass."
+    "The store could not be reached, so you do not know who has won: catch AlreadyExistsError "
+    "alone, and let other errors pass."
 )
 
 
 class Busy:
     """A store in which something happens right before a put, or to its answer."""
 
-    def __init__(self, before: bytes | None = None, lost: bool = False, down: bool = False) -> None:
+    def __init__(self, before: bytes | None = None, lost: bool = False, down: str = "") -> None:
         self._store, self._before, self._lost, self._down = MemoryStore(), before, lost, down
 
     def put(self, name: str, content: Any, **how: Any) -> Any:
-        if self._down:  # for one put
-            self._down = False
-            raise GenericError("the store cannot be reached")
+        self._reach("put")
         if self._before is not None:
             self._store.put(name, self._before)
             self._before = None
@@ -83,6 +82,15 @@ class Busy:
             self._lost = False
             self._store.put(name, content, **how)
         return self._store.put(name, content, **how)
+
+    def get(self, name: str) -> Any:
+        self._reach("get")
+        return self._store.get(name)
+
+    def _reach(self, what: str) -> None:
+        if self._down == what:  # once
+            self._down = ""
+            raise GenericError("the store cannot be reached")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -108,7 +116,10 @@ def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     hint = "What is there has exactly your content, so it counts: compare, and return True. "
     _try(answer, again, OURS, f"{hint}A crash came before Spark noted that the batch is done.")
     _try(answer, Busy(lost=True), OURS, f"{hint}The answer to your put was lost on the way.")
-    _must_not_say_false(answer, Busy(down=True))
+    _must_not_say_false(answer, Busy(down="put"))
+    unseen = Busy(down="get")
+    unseen.put(NAME, OURS)
+    _must_not_say_false(answer, unseen)
     return "One driver wins, and each knows whether it was the one, also after a crash."
 
 

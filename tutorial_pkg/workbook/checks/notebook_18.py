@@ -10,13 +10,15 @@ from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL
 Policy = Callable[..., float | None]
 _HIGHEST = "The *highest* event time counts, not that of the last arrival."
 _FRACTIONS = "Times have fractions: leave them as they are, without int() and round()."
+_BELOW = "Event times may be below zero, and so may the watermark."
 _NEWEST = f"No event has waited long: the newest event time minus the lag of {LAG}."
 _AS_LAG = [
     Case(([], 5), None, "Before the first arrival there is no event time: return None."),
     Case(([(1, 1), (2, 2)], 3), 2 - LAG, _NEWEST),
     Case(([(1, 9), (2, 3)], 2.5), 9 - LAG, _HIGHEST),
     Case(([(1, 9.5), (2, 3)], 2.5), 9.5 - LAG, _FRACTIONS),
-    Case(([(1, 1)], 2), 1 - LAG, "Event times may be below zero, and so may the watermark."),
+    Case(([(1, 1)], 2), 1 - LAG, _BELOW),
+    Case(([(1, -3)], 2), -3 - LAG, _BELOW),
 ]
 
 _AT = f"Event 9 came {DELAY} s ago: the watermark must be at it."
@@ -52,12 +54,15 @@ _LAG_AND_LULL = [
     Case(([(1, 9)], 3.5 + LULL), 11.5 - LAG, _FRACTIONS),
 ]
 
+_NOT_BEHIND = f"The watermark must not be more than {BEHIND} s behind the clock."
 _WALL_CLOCK = [
     Case(([], 15), 15 - BEHIND, "It needs no arrival: the clock alone gives the limit."),
     Case(([], 5), 5 - BEHIND, "Nothing came yet, the clock is young: the limit is below zero."),
     Case(([(1, 1)], 2), 1 - LAG, "Even below zero the data count where they give more."),
-    Case(([(1, 1)], 30), 30 - BEHIND, f"It must not be more than {BEHIND} s behind the clock."),
+    Case(([(1, 1)], 30), 30 - BEHIND, _NOT_BEHIND),
+    Case(([(22, 21.5)], 30), 30 - BEHIND, _NOT_BEHIND),
     Case(([(29, 27)], 30), 27 - LAG, "Where the data give more than the clock, they count."),
+    Case(([(1, -3)], 2), -3 - LAG, _BELOW),
     Case(([(28, 29), (29, 3)], 30), 29 - LAG, _HIGHEST),
     Case(([(30, 29)], 30), 29 - LAG, "What arrives at this very moment counts."),
     Case(([], 15.5), 15.5 - BEHIND, _FRACTIONS),

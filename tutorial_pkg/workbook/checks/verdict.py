@@ -123,26 +123,35 @@ class Case(NamedTuple):
     symptoms: Sequence[tuple[Any, str]] = ()
 
 
+_AGAIN = (
+    "An earlier call is remembered, or has changed its arguments: the same call must return the "
+    "same again."
+)
+
+
 def compare(
     answer: Callable[..., Any],
     cases: Iterable[Case],
     key: Callable[[Any], Any] = lambda found: found,
+    may_change: bool = False,
 ) -> None:
     """Raise `Wrong` for the first case in which `key` of the result is not what is wanted.
 
-    `key` may raise `Wrong` itself, for a result of the wrong kind.
+    `key` may raise `Wrong` itself, for a result of the wrong kind. Unless the answer `may_change`
+    its arguments, it is called with them twice, and has to return the same.
     """
     for arguments, wanted, hint, symptoms in cases:
-        call = call_of(answer, arguments)
-        try:
-            found = key(answer(*deepcopy(arguments)))
-        except Wrong as wrong:
-            raise Wrong(f"{call}: {wrong}") from None
-        except Exception as error:
-            raise Wrong(f"{call} raised {told(error)}. {hint}") from None
-        if found != wanted:
-            told_by = next((text for result, text in symptoms if result == found), hint)
-            raise Wrong(f"{call} must be {wanted!r}, yours is {found!r}. {told_by}")
+        call, given = call_of(answer, arguments), deepcopy(arguments)
+        for next_step in (hint,) if may_change else (hint, _AGAIN):
+            try:
+                found = key(answer(*given))
+            except Wrong as wrong:
+                raise Wrong(f"{call}: {wrong}") from None
+            except Exception as error:
+                raise Wrong(f"{call} raised {told(error)}. {next_step}") from None
+            if found != wanted:
+                told_by = next((text for result, text in symptoms if result == found), next_step)
+                raise Wrong(f"{call} must be {wanted!r}, yours is {found!r}. {told_by}")
 
 
 def call_of(answer: Callable[..., Any], arguments: Iterable[Any]) -> str:
