@@ -65,6 +65,17 @@ class SumInSelf(SharePrice):
         return self.sums
 
 
+class AllInSelf(SharePrice):
+    paid = shares = 0
+
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        self.paid, self.shares = super().accumulate((self.paid, self.shares), row)
+        return super().accumulate(accumulator, row)
+
+    def finish(self, accumulator: Any) -> Any:
+        return (self.paid / self.shares,)
+
+
 class InFractions(SharePrice):
     def finish(self, accumulator: Any) -> Any:
         return (Fraction(*accumulator),)
@@ -134,6 +145,7 @@ test_19_1 = tried(
     (price((AVERAGE, "(accumulator[0] / accumulator[1] / 100,)")), "in cents, not in euros"),
     (price((AVERAGE, "(round(accumulator[0] / accumulator[1]),)")), "(276,). Do not round"),
     (LastInSelf, "keep nothing in `self`"),
+    (AllInSelf, "keep nothing in `self`"),
     (SumInSelf, "A law is broken"),
     (InFractions, "so a float is wanted, not Fraction(2995, 12)"),
     (price(("row.price * row.quantity", "row['price'] * row['quantity']")), "✓ All laws hold"),

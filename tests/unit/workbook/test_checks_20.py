@@ -75,6 +75,11 @@ def with_columns_of_trades(batch: Any, connection: Any) -> Any:
     return pa.record_batch({name: found[name] for name in ("ticker", "price", "sector", "known")})
 
 
+def first_column(batch: Any, connection: Any) -> Any:
+    found = with_sector(batch.rename_columns(["ticker", "other"]), connection)
+    return found.rename_columns([*batch.schema.names, "sector", "known"])
+
+
 def by_dict(batch: Any, connection: Any) -> Any:
     found = with_sector(batch, connection).to_pydict()
     return pa.record_batch({**found, "sector": pa.array(found["sector"], pa.string())})
@@ -108,7 +113,7 @@ test_20_1 = tried(
     (asking(SELECT), "It read the whole table"),
     (asking(f"{SELECT} WHERE ticker IS NOT NULL"), "It read the whole table"),
     (looking_up((".get(ticker)", "[ticker]")), "raised KeyError: 'GONE'. Use `.get`"),
-    (only_known, "5 rows came out of 6"),
+    (only_known, "rows in their order (5 came out)"),
     (looking_up(("asked(", "pasted(")), "Use one `?` for each ticker"),
     (looking_up(("asked(", "quoted(")), "without pasting their text"),
     (looking_up(("asked(", "with_one_mark(")), "5 supplied.. Use one `?` for each ticker"),
@@ -116,6 +121,8 @@ test_20_1 = tried(
     (kept, "The table has changed, and the answer is old"),
     (looking_up(("batch = batch.app", "connection.close(); batch = batch.app")), "Leave the conn"),
     (with_columns_of_trades, "The next batch may have other columns"),
+    (first_column, "look up the column `ticker`"),
+    (looking_up(("in sector_of for", "in sector_of or None for")), "does not have GONE"),
     (by_dict, "A column of the batch has another type now"),
     (
         looking_up(

@@ -82,7 +82,9 @@ def _look_at_result(operation: Any) -> None:
     found = _of(operation, _ROWS[:2])
     if found != (275.75,):
         wanted = "10 shares at 200 and 30 at 301: `finish` must return (275.75,)"
-        raise Wrong(f"{wanted}, yours returned {found!r}. {_hint(found)}")
+        kept = _of(type(operation)(), _ROWS[:2]) != found
+        hint = "A new object returns something else: keep nothing in `self`."
+        raise Wrong(f"{wanted}, yours returned {found!r}. {hint if kept else _hint(found)}")
     found = _of(operation, _ROWS)
     if not isclose(found[0], 11980 / 48):
         raise Wrong(

@@ -20,7 +20,7 @@ _BATCH = pa.RecordBatch.from_pydict(
     }
 )
 _KNOWN = [True, True, False, True, True, True]
-_NOTHING_KNOWN = pa.RecordBatch.from_pydict({"ticker": ["GONE"], "note": ["?"]})
+_NOTHING_KNOWN = pa.RecordBatch.from_pydict({"note": ["SALT"], "ticker": ["GONE"]})
 
 # ---- Exercise 1: look up a batch of keys ---------------------------------------------------------
 
@@ -46,6 +46,8 @@ def check_20_1(answer: Answer) -> str:
     _compare(found)
     _look_at_statements(statements)
     _look_at_columns(found_nothing, _NOTHING_KNOWN)
+    if found_nothing.to_pylist()[0]["known"] is not False:
+        raise Wrong("GONE is not in the table, so it is not known: look up the column `ticker`.")
     if {*found_later["sector"].to_pylist()} != {"new", None}:
         raise Wrong("The table has changed, and the answer is old: keep nothing from call to call.")
     return "One question for a batch, whatever its size."
@@ -75,15 +77,15 @@ def _look_at_columns(found: Any, batch: pa.RecordBatch) -> None:
     if types != [pa.string(), pa.bool_()]:
         raise Wrong(
             "`sector` and `known` must be string and bool, also in a batch of unknown tickers, not "
-            f"{', '.join(map(str, types))}: `pa.array(..., pa.string())` says it."
+            f"{', '.join(map(str, types))}: give `pa.array` the type, as `pa.string()`."
         )
 
 
 def _compare(found: pa.RecordBatch) -> None:
     if found["price"].to_pylist() != _BATCH["price"].to_pylist():
         raise Wrong(
-            f"{found.num_rows} rows came out of {_BATCH.num_rows}, or in another order: a ticker "
-            "that is not in the table keeps its row, and two rows of a ticker stay two."
+            f"Keep the batch's {_BATCH.num_rows} rows in their order ({found.num_rows} came out): "
+            "an unknown ticker keeps its row, and two rows of a ticker stay two."
         )
     wanted = ["food", "wood", None, "food", "quotes", None]
     if found["sector"].to_pylist() != wanted:
@@ -91,7 +93,7 @@ def _compare(found: pa.RecordBatch) -> None:
     if found["known"].to_pylist() != _KNOWN:
         raise Wrong(
             f"`known` must be {_KNOWN}, yours is {found['known'].to_pylist()}: the table has LAMP, "
-            "whose sector is null."
+            "whose sector is null, and does not have GONE."
         )
 
 
