@@ -96,9 +96,9 @@ _REPLIES = [
     Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: repeating it is of no use."),
     Reply(
         "PAGE orders 0",
-        b"OK 2\n117 nuts\n116 bolts\n",
-        ["2", "117 nuts", "116 bolts"],
-        "A reply may take a second, and come in two pieces.",
+        b"OK 2\n117 nuts\n116 nuts, big\n",  # its first half ends with a newline
+        ["2", "117 nuts", "116 nuts, big"],
+        "A reply may take a second, and come in two pieces: count the lines.",
         seconds=1.2,  # no timeout of one second is enough
     ),
 ]
@@ -252,8 +252,8 @@ def _feed(server: LedgerServer, count: int) -> None:
 
 
 def _text(number: int) -> str:
-    """Spaces belong to it."""
-    return f" order {number} "
+    """Spaces belong to it, and two entries may have the same."""
+    return f" order {number // 2} "
 
 
 @exercise()
@@ -313,7 +313,9 @@ def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: i
     except Wrong:
         raise
     except Exception as error:
-        raise Wrong(f"{when}: it raised {told(error)}") from None
+        again = isinstance(error.__cause__, OSError)
+        hint = ". Ask again for a page, not for the whole batch: `patiently`" if again else ""
+        raise Wrong(f"{when}: it raised {told(error)}{hint}") from None
     wanted = list(range(first + 1, last + 1))
     if found == wanted:
         return
@@ -325,12 +327,16 @@ def _must_read(reader: Any, start: Any, end: Any, last: int, when: str, first: i
         hint = "pages shift while others book, so an entry may be on two pages"
         raise Wrong(f"{text}, {min(more)} came twice: {hint}. Go by the numbers.")
     if missing:
-        hint = "`latest` is the next unread number, one more than LAST" if last in missing else ""
-        if hint and end.get(ORDERS) == last + 1:
-            hint = "Begin at the page that has `end - 1` now"
+        hint = "Go by the numbers; and after an error ask again, as it is no empty page"
         if not found:
             hint = "Nothing came. After an error ask again, and do not take it for an empty page"
-        raise Wrong(f"{text}, {len(missing)} did not come, such as {min(missing)}. {hint}".strip())
+        elif last in missing:
+            hint = "`latest` is the next unread number, one more than LAST"
+            if end.get(ORDERS) == last + 1:
+                hint = "Begin at the page that has `end - 1` now"
+        elif first + 1 in missing:
+            hint = "Turn pages until you have entry `start`, and give it, too"
+        raise Wrong(f"{text}, {len(missing)} did not come, such as {min(missing)}. {hint}")
     raise Wrong(f"{text}, the order is {found[:3]} …: give the oldest first.")
 
 
@@ -371,7 +377,7 @@ def _must_not_turn_all_pages(reader: Any, start: Any, end: Any, server: LedgerSe
 
 # ---- Exercise 3: the sink ------------------------------------------------------------------------
 
-_PARTS = [["nuts", " bolts "], [], ["nuts"]]  # of three tasks; a row is no key
+_PARTS = [["nuts", " bolts "], [], ["nuts"] * MANY]  # of three tasks; a row is no key
 
 
 @exercise()
@@ -389,6 +395,7 @@ def check_21_3(answer: Any) -> str:
             hint = "the reply was lost, the lines were booked: ask for the memo before you repeat"
             trial.survives(trouble, hint)
         trial.counts_batches_as_numbers()
+        trial.hides_no_refusal()
     return "Each batch once and whole, whatever becomes of the replies."
 
 
@@ -409,11 +416,12 @@ class _SinkTrial:
         times = sum(request.startswith("BOOK") for request in counted.requests)
         if times > 1:
             raise Wrong(f"A batch of three tasks was booked in {times} steps: one BOOK for all.")
-        self._expect(_PARTS, f"three tasks, one without rows, for {COPIES}, each line as it is")
+        self._expect(_PARTS, f"one BOOK for all handles, in {COPIES}, each line as it is")
 
     def knows_a_repeat(self) -> None:
         self._commit(self._written(_PARTS))
-        self._expect([], "the same batch again, after a crash that followed the BOOK")
+        when = "the same batch again, after a crash that followed the BOOK"
+        self._expect([], f"{when}: ask for the memo, which is text")
         self._next([["nuts"]], "the next batch")
 
     def leaves_other_queries_alone(self) -> None:
@@ -447,6 +455,17 @@ class _SinkTrial:
         for _ in range(2):  # 9 and 10: as texts the latter is the smaller one
             self._next([["bolts"]], "batch 9, then 10: compare numbers")
 
+    def hides_no_refusal(self) -> None:
+        self._batch += 1
+        messages = self._written([["x" * (MOST_BYTES + 1)]])
+        try:
+            self._commit(messages)
+        except Exception:
+            return
+        raise Wrong(
+            "The ledger said NO to a line that is too long: let the ValueError end `commit`."
+        )
+
     def _next(self, parts: list[list[str]], when: str) -> None:
         self._batch += 1
         self._commit(self._written(parts))
@@ -468,7 +487,7 @@ class _SinkTrial:
         found = self._entries()
         if found != self._wanted:
             less, more = (self._wanted - found).total(), (found - self._wanted).total()
-            raise Wrong(f"{when}: {less} lines are missing in the book, {more} are too many.")
+            raise Wrong(f"{when}. Lines missing from the book: {less}; too many: {more}.")
 
 
 _ENTRY = StructType().add("number", "long").add("text", "string")
