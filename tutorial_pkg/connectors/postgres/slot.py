@@ -159,7 +159,8 @@ def published(database: Connection, options: OptionValues) -> int:
     """
     look = """SELECT places.oid, prrelid = to_regclass(%s), prrelid::regclass::text,
             pubinsert AND pubupdate AND pubdelete AND pubtruncate
-                AND to_jsonb(places) ->> 'prqual' IS NULL, EXISTS (SELECT FROM pg_inherits
+                AND to_jsonb(places) ->> 'prqual' IS NULL
+                AND to_jsonb(places) ->> 'prattrs' IS NULL, EXISTS (SELECT FROM pg_inherits
                 JOIN pg_class ON pg_class.oid = inhparent AND relkind = 'r'
                 WHERE inhparent = to_regclass(%s)),
             EXISTS (SELECT FROM pg_partition_tree(to_regclass(%s)) JOIN pg_class ON oid = relid
@@ -181,7 +182,7 @@ def published(database: Connection, options: OptionValues) -> int:
     elif len(found) > len(others) > 0:
         trouble = f"is for other tables, too: {others}"
     elif len(found) > len(others):
-        trouble = "does not publish insert, update, delete and truncate of all rows"
+        trouble = "does not publish insert, update, delete and truncate of all rows and columns"
     else:
         trouble = f"does not have table `{options.table}`: one of them was dropped, or made again"
     raise RuntimeError(
