@@ -29,12 +29,13 @@ class PostgresDataSource(Format):
     all transactions that were writing to the table have ended. It delays rows by as long as the
     longest of them takes, and does not hold up any writer. It needs a table, not a view, on the
     primary server, and keys from a sequence (`serial`, `identity`) without `CACHE`, taken in the
-    INSERT itself. The key needs an index. Rows without a key are never read, nor are those whose
-    keys were read before: so start with a new checkpoint after `TRUNCATE … RESTART IDENTITY`, for
-    another `key` or another server, and when the server has lost rows and gives their numbers
-    again. It may have lost some when it was restored from a backup, when a standby that was behind
-    took over, and when it crashed, if the table is UNLOGGED or its writers have
-    `synchronous_commit=off`.
+    INSERT itself: rows that a partition brings along when it is attached, or that logical
+    replication copies from another server, may be missing. The key needs an index. Rows without a
+    key are never read, nor are those whose keys were read before: so start with a new checkpoint
+    after `TRUNCATE … RESTART IDENTITY`, for another `key` or another server, and when the server
+    has lost rows and gives their numbers again. It may have lost some when it was restored from a
+    backup, when a standby that was behind took over, and when it crashed, if the table is UNLOGGED
+    or its writers have `synchronous_commit=off`.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot`, first the existing rows, exactly those that the
@@ -46,14 +47,15 @@ class PostgresDataSource(Format):
     role with REPLICATION that owns the table, and a primary key. `before` has what the table's
     REPLICA IDENTITY provides: by default only the key, and only where the change removed it. A
     transaction is never split, so a large one makes a large batch. A column that is added while the
-    query runs is read after its next start, and is null in rows from before. Give a column another
-    name or type, or drop one and add one, only when the query has read all rows from before: after
-    its next start they are an error. Until it has been read, the snapshot is a copy of the table,
-    next to it; `snapshot` counts only when the slot is made, but leave it there, as it also removes
-    the copy. The log has no generated columns, no TRUNCATE of a single partition, none of the rows
-    that come or go when a partition is attached or detached, or are written while it is UNLOGGED,
-    and no values that ALTER TABLE computes (`TYPE … USING`, the DEFAULT of a new column). A table
-    that others inherit from is refused.
+    query runs, or stops being generated (DROP EXPRESSION), is read after its next start, and is
+    null in rows from before. Give a column another name or type, or drop one and add one, only when
+    the query has read all rows from before: after its next start they are an error; or, if another
+    column has taken over the old name, it has the old column's values in rows from before. Until it
+    has been read, the snapshot is a copy of the table, next to it; `snapshot` counts only when the
+    slot is made, but leave it there, as it also removes the copy. The log has no generated columns,
+    no TRUNCATE of a single partition, none of the rows that come or go when a partition is attached
+    or detached, or are written while it is UNLOGGED, and no values that ALTER TABLE computes (`TYPE
+    … USING`, the DEFAULT of a new column). A table that others inherit from is refused.
 
     When the server was restored, from a backup or from a copy of its disk, or a standby that was
     behind took over, start with a new checkpoint and a new slot: the log's positions are given
@@ -78,8 +80,10 @@ class PostgresDataSource(Format):
     JSON, and so do lists for a column of JSON, with DECIMAL, BINARY and times in it as texts; the
     database converts, and refuses what does not fit. As with any INSERT it rounds to a column's
     scale or precision (a large LONG in a `double precision`), and cuts what its type has no room
-    for: the time for a `date`, the zone for a `timestamp`, blanks for a `varchar`. Values come to
-    it as text, which also makes the number 20250101 a `date`, 5 an `interval` of seconds, and of
+    for: the time for a `date`, the zone for a `timestamp`, blanks for a `varchar`. A TIMESTAMP
+    comes in the zone of Spark's session (`spark.sql.session.timeZone`): without its zone it is the
+    time on a clock there. What has no zone is taken for UTC in a `timestamptz`. Values come to it
+    as text, which also makes the number 20250101 a `date`, 5 an `interval` of seconds, and of
     BINARY hexadecimal digits in a `text`: cast them first, if that is not meant. A text for `money`
     is read as the server's `lc_monetary` says. The table's triggers and rules do their work; where
     they leave out rows, Spark's log has a warning. The role must be allowed to create tables in the
