@@ -21,11 +21,11 @@ class NatsDataSource(Format):
     Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
         sink. If messages are gone before they were read (deleted by age or size, stream deleted, or
         re-created), the query ends; with `failOnDataLoss` false it warns in Spark's log and goes on
-        with what is left. A message deleted in the middle is not noticed: it looks like one of
-        another subject. Nor is it noticed when a server has lost its last messages in a crash and
-        has used all of their numbers again before the query looks. In a cluster, where servers lag
-        behind, a task asks the stream's leader whether it has all: its login must be allowed to
-        (`$JS.API.STREAM.MSG.GET`).
+        with what is left. A message that was deleted in the middle, or replaced by a newer one (a
+        key-value bucket), is not noticed: it looks like one of another subject. Nor is it noticed
+        when a server has lost its last messages in a crash and has used all of their numbers again
+        before the query looks. In a cluster, where servers lag behind, a task asks the stream's
+        leader whether it has all: its login must be allowed to (`$JS.API.STREAM.MSG.GET`).
 
     Options:
     {options}
@@ -76,12 +76,13 @@ class NatsDataSource(Format):
         the stream drops messages whose ids it has. A row that is repeated in another partition, or
         with other values, has another id. So use a query whose rows come to the same partitions
         again, without `uuid()` or `rand()`, for which Spark has new values in a repeated batch. A
-        restarted server knows the ids of the messages that it holds. What it had removed by then
-        (from a work queue, beyond a limit, rolled up) comes again if its batch is repeated after
-        the restart. Where a stream keeps one message for each subject, an older row then takes a
-        newer one's place. A mirror, or a stream with sources, that takes over another one's
-        subjects does not know the ids of what it has copied until its server is restarted: a
-        repeated batch is there twice.
+        query with a copy of the checkpoint must not write to the same stream: equal rows of the two
+        count as repetitions. A restarted server knows the ids of the messages that it holds. What
+        it had removed by then (from a work queue, beyond a limit, rolled up) comes again if its
+        batch is repeated after the restart. Where a stream keeps one message for each subject, an
+        older row then takes a newer one's place. A mirror, or a stream with sources, that takes
+        over another one's subjects does not know the ids of what it has copied until its server is
+        restarted: a repeated batch is there twice.
 
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
     message, too, and its answer is ignored. Where two streams take a subject, one on a leaf node
