@@ -61,6 +61,17 @@ def test_event_time_in_every_mode(spark, folder):
         load(mode="FAILFAST")
 
 
+def test_times_have_a_zone_whatever_timestamp_means_in_the_session(spark, folder):
+    append(folder / "log", "1583309377078,a")
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        reader = spark.read.format("file_lines").option("eventTime", "millis_prefix")
+        rows = reader.load(str(folder)).selectExpr("unix_millis(event_time)")
+        assert rows.collect() == [(1583309377078,)]
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+
+
 def test_dropping_every_line_leaves_no_rows(spark, folder):
     append(folder / "log", "bad", "worse")
     reader = spark.read.format("file_lines").options(

@@ -26,4 +26,4 @@ MODE = Option(
 
 def lines_schema(options: OptionValues) -> str:
     """The columns that `lines_batch` makes: `value STRING`, with eventTime also `event_time`."""
-    return "value STRING, event_time TIMESTAMP" if options.eventTime else "value STRING"
+    return "value STRING, event_time TIMESTAMP_LTZ" if options.eventTime else "value STRING"

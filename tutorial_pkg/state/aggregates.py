@@ -114,7 +114,7 @@ def sliding(
     if not hasattr(operation, "deduct"):
         raise ValueError("`sliding` deducts the frame that leaves a window: write `deduct`, too")
     _require_state()
-    result = _schema(rows.schema[key], f"end TIMESTAMP, {operation.result}")
+    result = _schema(rows.schema[key], f"end TIMESTAMP_LTZ, {operation.result}")
     return (
         rows.where(F.col(time).isNotNull())
         .groupBy(key)

@@ -146,7 +146,7 @@ EVENT_TIME = StructField("event_time", TimestampType())
     ("event_time", "ddl", "fields"),
     [
         (None, "value STRING", [VALUE]),
-        ("millis_prefix", "value STRING, event_time TIMESTAMP", [VALUE, EVENT_TIME]),
+        ("millis_prefix", "value STRING, event_time TIMESTAMP_LTZ", [VALUE, EVENT_TIME]),
     ],
 )
 def test_batches_have_the_very_schema_that_spark_asks_for(event_time, ddl, fields, mode):

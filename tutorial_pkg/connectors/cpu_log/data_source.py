@@ -137,7 +137,7 @@ class CpuLogDataSource(DataSource):
     def schema(self) -> str:
         # Asked for by `load()`: the time to say what is wrong.
         warn_of_limits(self.name(), _read_options(self.options))
-        return "timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING"
+        return "timestamp TIMESTAMP_LTZ, cpu_usage DOUBLE, item STRING"
 
     def writer(self, schema: StructType, overwrite: bool) -> CpuLogWriter:
         return CpuLogWriter(_checked(self.options, schema, overwrite))

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 SCHEMA = (
-    "subject STRING, data BINARY, sequence LONG, timestamp TIMESTAMP, headers MAP<STRING, STRING>"
+    "subject STRING, data BINARY, sequence LONG, timestamp TIMESTAMP_LTZ, "
+    "headers MAP<STRING, STRING>"
 )
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")

@@ -45,7 +45,7 @@ def pem_file(text: str) -> str:
     return str(path)
 
 
-METADATA = "port INT, received_at TIMESTAMP, client STRING"
+METADATA = "port INT, received_at TIMESTAMP_LTZ, client STRING"
 _PATH, *_LIMITS = log_options("lines", "port")
 OPTIONS = Options(
     "network_lines",
@@ -231,7 +231,7 @@ class NetworkLinesDataSource(DataSource):
         options = parse_options(self.options)
         warn_of_limits(self.name(), options, log=True)
         metadata = f", {METADATA}" if options.includeMetadata else ""
-        event_time = ", event_time TIMESTAMP" if options.eventTime else ""
+        event_time = ", event_time TIMESTAMP_LTZ" if options.eventTime else ""
         return f"value STRING{metadata}{event_time}"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
