@@ -45,7 +45,7 @@ class Reply(NamedTuple):
     wanted: list[str] | type[Exception]
     hint: str
     lines: tuple[str, ...] = ()
-    seconds: float = 0.0  # between its halves
+    seconds: float = 0.0  # between its first two pieces
 
 
 _REPLIES = [
@@ -96,9 +96,9 @@ _REPLIES = [
     Reply("BOOK orders me 1 0", b"NO 0 lines\n", ValueError, "NO: repeating it is of no use."),
     Reply(
         "PAGE orders 0",
-        b"OK 2\n117 nuts\n116 nuts, big\n",  # its first half ends with a newline
-        ["2", "117 nuts", "116 nuts, big"],
-        "A reply may take a second, and come in two pieces: count the lines.",
+        b"OK 2\n117 nuts\n116 bolts\n",
+        ["2", "117 nuts", "116 bolts"],
+        "A reply may take a second, and come in pieces that end anywhere: count whole lines.",
         seconds=1.2,  # no timeout of one second is enough
     ),
 ]
@@ -130,10 +130,13 @@ class _OneReply(socketserver.StreamRequestHandler):
         try:
             for _ in range(1 + len(case.lines)):
                 server.got += self.rfile.readline()
-            half = len(reply) // 2 if case.seconds else 0
-            self.wfile.write(reply[:half])
-            time.sleep(case.seconds)
-            self.wfile.write(reply[half:])
+            if case.seconds:
+                self.wfile.write(reply[:8])  # within a line; the next piece ends with a newline
+                time.sleep(case.seconds)
+                self.wfile.write(reply[8:14])
+                time.sleep(case.seconds / 2)
+                reply = reply[14:]
+            self.wfile.write(reply)
             if isinstance(case.wanted, list) or reply.startswith(b"BUSY"):
                 while more := self.rfile.readline():  # until the client closes
                     server.got += more
