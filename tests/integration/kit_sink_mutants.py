@@ -5,6 +5,7 @@ Spark's workers import this module for each query, so it imports no more than it
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import subprocess
 import time
@@ -118,6 +119,7 @@ class Files(DataSource):
         return self.stream_writer(self.options["path"])
 
     def writer(self, schema: StructType, overwrite: bool) -> Table:
+        self.check_mode(overwrite)
         return self.table(self.options["path"])
 
     def check_mode(self, overwrite: bool) -> None:
@@ -300,6 +302,22 @@ class composed(Files):
             return text and unicodedata.normalize("NFC", text)
 
 
+class torn_lines(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Writer):
+        """Escapes two line ends, and its file is read by `splitlines`, which knows more of them."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            rows = super().taken(iterator)
+            whole = "\r\n"
+            return [
+                (line, *rest)
+                for text, *rest in rows
+                for line in ([text] if not text or set(whole) & set(text) else text.splitlines())
+            ]
+
+
 class no_blanks(Files):
     breaks = "awkward_text"
 
@@ -332,6 +350,16 @@ class nulls(Files):
             return str(text)
 
 
+class no_nan(Files):
+    breaks = "nulls"
+
+    class stream_writer(Writer):
+        """Has one sign for what is missing and what is no number."""
+
+        def kept(self, value: Any) -> Any:
+            return super().kept(value) if value == value else None
+
+
 class empty_text(Files):
     class stream_writer(Changing):
         """Asks whether there is something."""
@@ -346,6 +374,17 @@ class equal_rows(Files):
 
         def rows_of(self, messages: Sequence[Any]) -> Rows:
             return list({row[0]: row for row in super().rows_of(messages)}.values())
+
+
+class checksum(Files):
+    breaks = "equal_rows"
+
+    class stream_writer(Writer):
+        """Knows a repeated batch by what it holds."""
+
+        def name_of(self, messages: Sequence[Any], batch: int) -> str:
+            held = "".join(sorted(map(repr, self.rows_of(messages)))).encode()
+            return hashlib.sha256(held).hexdigest()
 
 
 class any_zone(Files):
@@ -417,6 +456,39 @@ class errors_told(Files):
                 """There will be another batch."""
 
 
+class skips_rows(Files):
+    breaks = "errors_told"
+
+    class stream_writer(Writer):
+        """Leaves out a row that it cannot write."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            found: Rows = []
+            for row in iterator:
+                try:
+                    found.append(tuple(map(self.kept, row)))
+                except OSError:
+                    continue
+            return found
+
+
+class one_note(Files):
+    breaks = "new_query"
+
+    class stream_writer(Writer):
+        """Notes which batch was the last one, whoever wrote it."""
+
+        def name_of(self, messages: Sequence[Any], batch: int) -> str:
+            note, work = self.path / ".note", super().name_of(messages, batch)
+            last, name = note.read_text().split() if note.exists() else ("", "")
+            if last != work:
+                name = str(uuid.uuid4())
+                draft = self.path / f".{name}.note-draft"
+                draft.write_text(f"{work} {name}")
+                draft.replace(note)
+            return name
+
+
 class new_query(Files):
     class stream_writer(Writer):
         """Knows a batch by its number, and any query's batch 0 is batch 0."""
@@ -480,6 +552,14 @@ class stale(Files):
 class complete_mode(Files):
     def check_mode(self, overwrite: bool) -> None:
         """Appends, whatever is wanted."""
+
+
+class always_adds(Files):
+    breaks = "complete_mode"
+
+    def writer(self, schema: StructType, overwrite: bool) -> Table:
+        """Adds rows, whatever is wanted."""
+        return self.table(self.options["path"])
 
 
 class batch_write(Files):

@@ -639,6 +639,20 @@ class rows_again(Numbers):
                 yield from super().read(partition)
 
 
+class nothing_planned(Numbers):
+    breaks = "errors_told"
+
+    class stream_reader(Reader):
+        """Thinks that what it cannot look at has no rows."""
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            try:
+                self.connect()
+                return super().partitions(start, end)
+            except OSError:
+                return []
+
+
 class unknown_option(Numbers):
     def check(self) -> None:
         """Takes whatever comes."""

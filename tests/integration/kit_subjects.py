@@ -140,7 +140,7 @@ def received_lines(folder: Path) -> StreamSource:
 def cpu_log_sink(folder: Path) -> StreamSink:
     def read() -> list[str]:
         texts = [file.read_bytes() for file in folder.glob("data.*.csv")]
-        lines = [line for text in texts for line in text.decode().splitlines()]
+        lines = [line for text in texts for line in text.decode().split("\n")[:-1]]
         return [restored(line.split(",", 2)[2]) for line in lines]
 
     return StreamSink(

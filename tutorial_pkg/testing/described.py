@@ -64,7 +64,8 @@ class StreamSource(_Described):
 
     format: what `spark.readStream.format` takes, or, for a source in Python, its `DataSource`
         class, which is registered, also in the drivers that are killed.
-    options: for the query.
+    options: for the query. One that looks for rows now and then must look each second: what has
+        not come after two seconds of quiet counts as lost.
     schema: for formats that need one, as Spark's files do.
     number: an SQL expression over the source's columns that is a row's number. None for a source
         whose rows carry none: then only promises that need no number are tried.
@@ -76,7 +77,8 @@ class StreamSource(_Described):
         `yield` in between; for sources whose rows can be seen half written.
     feed_split: a function that gives rows with these numbers to the split (a file, a partition of
         a topic, a table) with this index; a missing one is created, even for no rows.
-    row: a function that returns what the row with this number must have: column names and values.
+    row: a function that returns what the row with this number must have: column names and values,
+        a struct's as a tuple; of a FLOAT as it is in 32 bits.
     from_now: whether it begins with what comes after its first query's start, as Kafka's `latest`.
     limit: options under which a batch has at most 10 rows; None if there are none.
     other_parallelism: options under which more tasks read; None if there are none.

@@ -178,11 +178,11 @@ class SinkQuery:
         writer = writer.format(format_name(spark, self.format)).options(**self.options)
         return _start(writer, self.checkpoint, drain)
 
-    def batch(self, spark: SparkSession, file: Path) -> None:
-        """Write a file's rows with `df.write`."""
+    def batch(self, spark: SparkSession, file: Path, mode: str = "append") -> None:
+        """Write a file's rows, or a folder's, with `df.write`."""
         rows = self._selected(spark.read.schema(self._schema()).json(str(file)).drop(PART))
         writer = rows.write.format(format_name(spark, self.format)).options(**self.options)
-        writer.mode("append").save()
+        writer.mode(mode).save()
 
     def _schema(self) -> str:
         columns = {"value": "STRING", **self.types, PART: "LONG"}

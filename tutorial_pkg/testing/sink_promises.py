@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from pyspark.errors import PySparkException
+
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.testing.common_promises import (
     DECLARED,
@@ -24,7 +26,14 @@ from tutorial_pkg.testing.common_promises import (
     steady,
 )
 from tutorial_pkg.testing.driver import Driver
-from tutorial_pkg.testing.promise import Broken, NothingWorks, Promise, check_once, promise
+from tutorial_pkg.testing.promise import (
+    Broken,
+    NothingWorks,
+    NotTried,
+    Promise,
+    check_once,
+    promise,
+)
 from tutorial_pkg.testing.queries import NOW, WRITERS, forget_last_commit
 from tutorial_pkg.testing.sink_trial import BATCH, MANY, Onlooker, Row, SinkTrial
 from tutorial_pkg.testing.trial import FAR_ZONES, KILLS
@@ -32,6 +41,7 @@ from tutorial_pkg.testing.trial import FAR_ZONES, KILLS
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 # Blanks at both ends, letters that have another form, and more than two bytes can count.
 MORE_TEXTS = ("  blanks  ", "\ttabs\t", "e\u0301 \uff21 \u0130 STRASSE Straße", "x" * 70_001)
+LINE_ENDS = "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i"  # to `splitlines`, and no one else
 NO_NUMBERS = ("007", "1.50", "1e3", "NA", "TRUE")  # nor anything else but text
 # How many rows Spark hands over at once: some tasks get several record batches.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 101)
@@ -128,7 +138,7 @@ def awkward_text(trial: SinkTrial) -> None:
     texts such as 007, which look like something else."""
     trial.run()
     trial.add(4, AWKWARD)
-    trial.write([*MORE_TEXTS, *NO_NUMBERS])
+    trial.write([*MORE_TEXTS, LINE_ENDS, "\ufeffmark", *NO_NUMBERS])
     trial.arrive("with awkward text")
 
 
@@ -137,9 +147,9 @@ def awkward_text(trial: SinkTrial) -> None:
     "`None` is no text: `str(None)` makes it one. Write it so that it cannot be taken for a word.",
 )
 def nulls(trial: SinkTrial) -> None:
-    """A null is written between texts that look like one."""
+    """A null is written between texts that look like one; with `types` of DOUBLE, a NaN, too."""
     trial.run()
-    trial.write(["None", None, "null"])
+    trial.write(["None", None, "null", "NaN"])
     trial.arrive("with a null")
 
 
@@ -159,9 +169,9 @@ def empty_text(trial: SinkTrial) -> None:
     "A row is no key: do not collect rows in a set, and recognise what was repeated by its batch.",
 )
 def equal_rows(trial: SinkTrial) -> None:
-    """The same text is written three times in a batch, and once more in the next one."""
+    """The same text is written three times in a batch, and once more in each of the next two."""
     trial.run()
-    for count in (3, 1):
+    for count in (3, 1, 1):
         trial.write(["equal"] * count)
     trial.arrive("with equal rows")
 
@@ -269,13 +279,22 @@ def _failing(trial: SinkTrial, writers: int = WRITERS) -> Iterator[Before]:
 
 @promise(
     "A new query adds to what an earlier one has written.",
-    "A new query counts its batches from 0 again: remember a batch by its query's id and its own.",
+    "A new query counts its batches from 0 again: remember a batch by its query's id and its own, "
+    "and beside those of other queries.",
 )
 def new_query(trial: SinkTrial) -> None:
-    """A query with a new checkpoint writes to the sink that another one has written to."""
+    """A query with a new checkpoint writes to the sink that another one has written to; then that
+    one repeats its last batch."""
     trial.ensure_worked()
+    earlier = trial.plan, trial.feed
     trial.new_query()
     trial.works(when="with a new query")
+    if trial.sink.restarts:
+        trial.stop()
+        trial.plan, trial.feed = earlier
+        forget_last_commit(trial.plan.checkpoint)
+        trial.run()
+        trial.arrive("after the earlier query has repeated its last batch")
 
 
 @promise(
@@ -319,13 +338,17 @@ def other_writers(trial: SinkTrial) -> None:
 
 @promise(
     "The output mode `complete` is refused, or each batch replaces all that was written.",
-    "Spark tells it as `overwrite` in `streamWriter(schema, overwrite)`: raise `ValueError`, or "
-    "replace, in `commit` and in one step.",
+    "Spark tells it as `overwrite` in `streamWriter(schema, overwrite)`, and in `writer`: raise "
+    "`ValueError`, or replace, in `commit` and in one step.",
     built="Where `context.overwrite` is true, replace in `commit` and in one step; or leave out "
     "`.also_overwrite()`, and the builder refuses the mode.",
 )
 def complete_mode(trial: SinkTrial) -> None:
-    """A query in this mode writes two batches, the second of which has the first one's rows too."""
+    """A query in this mode writes two batches, the second of which has the first one's rows too.
+
+    Then a batch is written with `df.write`, if there is that, in the mode `overwrite`.
+    """
+    trial.ensure_worked()
     trial.stop()
     other = trial.aside("complete")
     plan = replace(other.plan, mode="complete")
@@ -336,6 +359,11 @@ def complete_mode(trial: SinkTrial) -> None:
     if not refused:
         trial.written = [row for rows in batches for row in rows]
     trial.compare("after the output mode `complete`")
+    if trial.sink.batch:
+        with contextlib.suppress(PySparkException):  # it is refused
+            other.plan.batch(trial.spark, other.feed.folder, "overwrite")
+            trial.written = [row for rows in batches for row in rows]
+        trial.compare("after df.write in the mode `overwrite`")
 
 
 @promise(
@@ -366,13 +394,18 @@ def dies_in_commit(trial: SinkTrial) -> None:
 
 @promise(
     "An error in `commit` ends the query: a batch is not done because it failed.",
-    "Raise what you catch in `commit`, or do it again until it is done: Spark takes a commit that "
-    "returns for one that has worked, and the batch does not come again.",
+    "Raise what you catch in `commit` or `write`, or do it again until it is done: Spark takes one "
+    "that returns for one that has worked, and the batch does not come again.",
     needs="restarts python",
+    built="Raise what you catch, or do it again until it is done: Spark takes a function that "
+    "returns for one that has worked, and the batch does not come again.",
 )
 def errors_told(trial: SinkTrial) -> None:
-    """An `OSError` is raised inside `commit`, before some of its lines; all rows must be there."""
-    must_survive(trial, "commit", "raises", ERRORS)
+    """An `OSError` is raised inside `commit`, before some of its lines, then inside `write`; all
+    rows must be there."""
+    for method in ("commit", "write"):
+        with contextlib.suppress(NotTried):
+            must_survive(trial, method, "raises", ERRORS)
 
 
 @promise(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from base64 import b64encode
 from collections import Counter
@@ -143,11 +144,16 @@ class SinkTrial(Trial):
         return Aside(plan, feed, self.parts(), self)
 
     def row(self, value: str | None) -> Row:
-        """What is written: the value, or with `types` a tuple, in which there are some nulls."""
+        """What is written: the value, or with `types` a tuple, in which there are some nulls.
+
+        With the value "NaN" a DOUBLE is one. No zero is negative: to Spark's `groupBy` it is 0.0.
+        """
         if not self.sink.types:
             return value
         number = crc32((value or "").encode()) % 9_973  # so equal values make equal rows
-        samples = [SAMPLES[kind](number) for kind in self.sink.types.values()]
+        samples: list[object] = [SAMPLES[kind](number) for kind in self.sink.types.values()]
+        if value == "NaN":
+            samples = [math.nan if isinstance(sample, float) else sample for sample in samples]
         return value, *(None if number % 11 == at else sample for at, sample in enumerate(samples))
 
     def known(self, row: Row) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -521,8 +522,10 @@ def other_parallelism(trial: SourceTrial) -> None:
 )
 def errors_told(trial: SourceTrial) -> None:
     """An `OSError` is raised inside `read`, before one line after the other, and behind a row that
-    it has given; all rows must come, once."""
+    it has given; then inside `partitions`. All rows must come, once."""
     must_survive(trial, "read", "raises", ERRORS)
+    with contextlib.suppress(NotTried):  # of a simple reader, whose `partitions` is Spark's
+        must_survive(trial, "partitions", "raises", ERRORS)
 
 
 @promise(

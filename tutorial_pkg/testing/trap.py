@@ -64,11 +64,12 @@ class Trap:
                     yield row
                     walk.has_given = True
 
-        def commit(self_: Any, messages: Any, batchId: int) -> None:
+        def other(self_: Any, *arguments: Any) -> Any:
             with self.watching(home):
-                plain(self_, messages, batchId)
+                return plain(self_, *arguments)
 
-        made.__class__ = type(kind.__name__, (kind,), {self.method: locals()[self.method]})
+        method = read if self.method == "read" else other
+        made.__class__ = type(kind.__name__, (kind,), {self.method: method})
         return made
 
     @contextmanager
