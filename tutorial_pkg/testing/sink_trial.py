@@ -29,6 +29,7 @@ from tutorial_pkg.testing.values import comparable
 # Rows. Odd numbers: what loses a last buffer, or what does not fit one, is to be seen.
 BATCH = 37
 MANY = 1_013
+WITH_NAN = "no number"
 
 Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
 
@@ -146,13 +147,14 @@ class SinkTrial(Trial):
     def row(self, value: str | None) -> Row:
         """What is written: the value, or with `types` a tuple, in which there are some nulls.
 
-        With the value "NaN" a DOUBLE is one. No zero is negative: to Spark's `groupBy` it is 0.0.
+        With the value `WITH_NAN` each DOUBLE is NaN. No zero is negative: to Spark's `groupBy` it
+        is 0.0.
         """
         if not self.sink.types:
             return value
         number = crc32((value or "").encode()) % 9_973  # so equal values make equal rows
         samples: list[object] = [SAMPLES[kind](number) for kind in self.sink.types.values()]
-        if value == "NaN":
+        if value == WITH_NAN:
             samples = [math.nan if isinstance(sample, float) else sample for sample in samples]
         return value, *(None if number % 11 == at else sample for at, sample in enumerate(samples))
 
