@@ -144,7 +144,7 @@ test_09_1 = tried(
         "it added ['letter 0",
     ),
     (once((ACKNOWLEDGED, "pass")), "must know from the snapshot"),
-    (once((ACKNOWLEDGED, "self.handed.update(handed)")), "1.txt, 2.txt stays for ever"),
+    (once((ACKNOWLEDGED, "self.handed.update(handed)")), "1.txt, 2.txt would stay for ever"),
     (once((ACKNOWLEDGED, DELETE_ALL)), "`restore` deletes only what the snapshot"),
     (once(*GROWS), "grows letter by letter: forget"),
     (once((ACKNOWLEDGED, FORGOTTEN)), "from restart to restart"),

@@ -127,7 +127,7 @@ def needs_rows(connection: Any, rows: list[tuple[int, int]]) -> None:
         (statement(f"{INSERT} {UPDATE} prices.euros + EXCLUDED.euros"), "set it, do not add"),
         (statement(f"{INSERT} ON CONFLICT DO NOTHING"), "DO UPDATE, not DO NOTHING"),
         (counts_repeats, "A repeat must change nothing"),
-        (in_a_transaction, "It must not commit"),
+        (in_a_transaction, "The end of `with connection.transaction()` commits, too"),
         (tries_in_a_transaction, "It must not commit"),
         (lambda database, rows: statement(UPSERT)(database, [*{*rows}]), "its last row there"),
         (deletes_first, "Item 1 is gone: do not empty the table"),

@@ -238,7 +238,7 @@ test_11_2 = tried(
         "996 lines",
     ),
     (sender(("\\n", "")), "0 lines arrived. Line 1 must be '', yours is 'row 1 é row 1"),
-    (sender(("sendall", "send")), "`sendall`, not `send`"),
+    (sender(("sendall", "send")), "`sendall`, not `send`. Flush what is kept"),
     (AllInClose, "The last line has no newline"),
     (
         changed(AllInClose, ('"\\n".join(self.rows)', '"\\n".join([*self.rows, ""])')),

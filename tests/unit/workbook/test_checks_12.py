@@ -284,6 +284,7 @@ test_a_batch_is_shown_by_one_rename = tried(
     check_12_1,
     (OneFile, "✓ 1 promises were tried"),
     (Direct, "`write` shows rows to readers"),
+    (changed(Direct, ("{number}.txt", ".{number}.txt")), "a name that begins with a dot"),
     (
         sink((".draft-{messages[0].query}", "{batchId}.txt"), ("draft.replace", "str")),
         "writes where",

@@ -58,7 +58,9 @@ def _mail(box: Any, folder: Path, acknowledge: Acknowledge) -> None:
     acknowledge(second, ["0.txt"])
     left = sorted(letter.name for letter in folder.iterdir())
     if left:
-        raise Wrong(f"{', '.join(left)} stays for ever: let `restore` acknowledge what it gets.")
+        raise Wrong(
+            f"{', '.join(left)} would stay for ever: let `restore` acknowledge what it gets."
+        )
     _does_not_grow(box, folder, acknowledge, restarts=False)
     _does_not_grow(box, folder, acknowledge, restarts=True)
     _lost_frame(box, folder)
@@ -196,7 +198,7 @@ def check_09_2(answer: Restore, feeds: type) -> str:
         except Exception as error:
             raise Wrong(
                 f"{change}, it raised {told(error)}. There is one snapshot for each instance of "
-                "*before*, and a new sensor is in none."
+                "the last run, and a new sensor is in none."
             ) from None
     return "Each sensor goes on where it was, whoever had it before."
 

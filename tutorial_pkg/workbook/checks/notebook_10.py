@@ -39,7 +39,10 @@ def check_10_1(answer: Answer, uri: str) -> str:
 def _take_back(connection: Any, before: dict[int, int]) -> None:
     connection.rollback()
     if _prices(connection) != before:
-        raise Wrong("It must not commit: `flush` does, when all rows of the task are there.")
+        raise Wrong(
+            "It must not commit: `flush` does, when all rows of the task are there. The end of "
+            "`with connection.transaction()` commits, too."
+        )
 
 
 _NEW = "Two new items must be in the table, and `connection` must see them."

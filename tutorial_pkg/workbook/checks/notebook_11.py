@@ -256,5 +256,6 @@ def _compare_text(text: str, rows: list[str]) -> None:
             raise Wrong(
                 f"{len(rows)} rows were given, {text.count(chr(10))} lines arrived. Line {number} "
                 f"must be {row!r}, yours is {repr(line)[:40]}: send each row as it is, in order, "
-                "encoded, with one newline after it, and by `sendall`, not `send`."
+                "encoded, with one newline after it, and by `sendall`, not `send`. "
+                "Flush what is kept, such as in a file made by `makefile`, before `close` ends."
             )

@@ -114,7 +114,10 @@ def _commits_at_once(writer: Any, folder: Path) -> None:
         written(made, [*parts, _FAILED], batch=batch)  # a try that failed, with a task more
         messages = written(made, parts, attempt=1, batch=batch)
         if texts(folder, READERS_SEE) != before:
-            raise Wrong("`write` shows rows to readers: hand them to `commit` in Values.")
+            raise Wrong(
+                f"`write` shows rows to readers: hand them to `commit` in Values. ({READERS_SEE} "
+                "also matches a name that begins with a dot.)"
+            )
         with renames(folder, READERS_SEE) as renamed:
             copied(made).commit(messages, batch)
         _look_at_renames(folder, before, renamed)

@@ -19,6 +19,7 @@ from tutorial_pkg.workbook.weather import Weather
 ALL = "all"
 THERE, LATER = 250, 30
 PAGE = 70  # readings: the service may give fewer than 100, even if more follow
+_SHORT = "A page with fewer than 100 readings need not be the last one."
 UNEVEN, SHORT_PAGE = "valley", 20
 DEGREES = [20.25 - number / 2 for number in range(THERE + LATER)]  # no degree is its number
 PATIENCE = 60.0  # seconds, for what takes milliseconds: a busy machine passes
@@ -110,8 +111,8 @@ def _compare_end(found: Any, start: int, there: int) -> None:
         )
     if found == min(start + PAGE, there):
         raise Wrong(
-            f"`latest` reported the end of one page, {found}: ask for the next one, from there. "
-            "A page with fewer than 100 readings need not be the last one."
+            f"`latest` reported the end of one page, {found}: ask for the next one, from "
+            f"there. {_SHORT}"
         )
     raise Wrong(
         f"{there} readings are there, so from {start} on `latest` must be {there}, the next unread "
@@ -144,7 +145,9 @@ def _compare_rows(found: list[Any], start: int, end: int) -> None:
     if rows == wanted:
         return
     if rows == wanted[:PAGE]:
-        raise Wrong(f"{called} took one page of several: follow `next` until you are at `end`.")
+        raise Wrong(
+            f"{called} took one page of several: follow `next` until you are at `end`. {_SHORT}"
+        )
     if any(number >= end for number, _ in rows):
         raise Wrong(f"{called} read beyond `end`: what came meanwhile belongs to the next batch.")
     if any(number < start for number, _ in rows):
@@ -225,7 +228,8 @@ def _compare_waits(answer: Callable[..., Any], script: list[Said], *wanted: list
         raise Wrong(f"The answers were {told_to}; it returned the {status}: ask again.")
     if slept not in wanted:
         raise Wrong(
-            f"The answers were {told_to}: sleep for {wanted[0]} seconds, yours slept {slept}."
+            f"The answers were {told_to}: sleep for {' or '.join(map(str, wanted))} seconds, "
+            f"yours slept {slept}."
         )
 
 
