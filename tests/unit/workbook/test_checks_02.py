@@ -163,7 +163,7 @@ test_02_1 = tried(
         "A second job's 40 tasks wrote 25 lines each, and then total.txt says 60",
     ),
     (EachItemOnce, "The tasks reported [9, 9, 9], and had [10, 25, 25] rows"),
-    (NeedsARow, "A task may have no rows, and then `write` raised UnboundLocalError"),
+    (NeedsARow, "with a value. Return Wrote(0)"),
     (NeverCloses, "its file is still empty: close it, as"),
     (OfTheLastBatch, "total.txt says 39, the files hold 60"),
     (writer(("item}\\n", "item}")), "end each with a newline"),

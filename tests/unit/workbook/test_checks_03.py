@@ -203,6 +203,7 @@ test_03_2 = tried(
     (reader(('b"\\n") + 1}', 'b"\\n")}')), "it read [], up to {'next': 5}"),
     (reader(('b"\\n") + 1}', 'b"\\n")}'), ("[:-1]", "")), "line came. An offset comes *after*"),
     (reader(("self, start: dict, limit: Any", "self")), "It raised TypeError"),
+    (reader(("rfind", "rindex")), "There may be no newline yet: rfind returns -1 then"),
     (reader(('{"next": 0}', '{"next": {0}}')), "not JSON serializable"),
     (AtTheEnd, "`initialOffset` returned {'next': 6}, so the lines that are there"),
     (reader(('Stretch(start["next"]', "Stretch(0")), "'ünö' came twice. Let `partitions` begin at"),

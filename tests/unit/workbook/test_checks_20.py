@@ -116,7 +116,7 @@ test_20_1 = tried(
     (only_known, "rows in their order (5 came out)"),
     (looking_up(("asked(", "pasted(")), "Use one `?` for each ticker"),
     (looking_up(("asked(", "quoted(")), "without pasting their text"),
-    (looking_up(("asked(", "with_one_mark(")), "5 supplied.. Use one `?` for each ticker"),
+    (looking_up(("asked(", "with_one_mark(")), "5 supplied. Use one `?` for each ticker"),
     (looking_up((".get(ticker)", ".get(ticker, '')")), "The sectors must be"),
     (kept, "The table has changed, and the answer is old"),
     (looking_up(("batch = batch.app", "connection.close(); batch = batch.app")), "Leave the conn"),

@@ -45,8 +45,8 @@ _ESCAPES = [
     Case(
         (UNTOUCHED,),
         UNTOUCHED,
-        "Only newline, carriage return and backslash are escaped. (unicode_escape, repr and "
-        "json.dumps change more.)",
+        "Only newline, carriage return and backslash are escaped. (unicode_escape, repr, "
+        "json.dumps and splitlines change more.)",
     ),
     Case(("a\nb",), r"a\nb", _EXACTLY, [("a\nb", _TWO_LINES), (r"a\\nb", _ALIKE)]),
     Case(("a\rb",), r"a\rb", _EXACTLY, [("a\rb", _TWO_LINES)]),

@@ -118,7 +118,9 @@ def _other_tasks(answer: Writer) -> None:
         try:
             written(writer, [[]])
         except Exception as error:
-            raise Wrong(f"A task may have no rows, and then `write` raised {told(error)}") from None
+            raise Wrong(
+                f"A task may have no rows, and then `write` raised {told(error)}. Return Wrote(0)."
+            ) from None
 
 
 def _in_a_job(answer: Writer) -> None:

@@ -16,7 +16,7 @@ from tutorial_pkg.workbook.checks.trial import (
     run_to_end,
     scratch,
 )
-from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
+from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise, told
 from tutorial_pkg.workbook.number_files import source_of
 
 Reader = Callable[[str], DataSourceStreamReader]
@@ -88,6 +88,12 @@ def check_03_2(answer: Reader) -> str:
         _in_a_query(answer)
     except UnicodeDecodeError:
         raise Wrong("It cut a letter in two: an offset counts bytes. Open it with 'rb'.") from None
+    except ValueError as error:
+        if "not found" not in str(error):
+            raise
+        raise Wrong(
+            f"It raised {told(error)}. There may be no newline yet: rfind returns -1 then."
+        ) from None
     return "Every whole line once, and a new reader goes on where the old one stopped."
 
 

@@ -108,7 +108,7 @@ def told(error: BaseException) -> str:
         if trace.tb_frame.f_globals.get("__name__") in ("__main__", None):
             where = f" in `{trace.tb_frame.f_code.co_name}`, line {trace.tb_lineno}"
         trace = trace.tb_next
-    return f"{type(error).__name__}{where}: {' '.join(str(error).split())[:120]}"
+    return f"{type(error).__name__}{where}: {' '.join(str(error).split())[:120].rstrip('.')}"
 
 
 class Case(NamedTuple):
