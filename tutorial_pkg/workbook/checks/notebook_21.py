@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 import socketserver
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -116,6 +118,7 @@ class _Scripted(socketserver.ThreadingTCPServer):
     def __init__(self, case: Reply) -> None:
         super().__init__((LOOPBACK, 0), _OneReply)
         self.case, self.got, self.waits = case, bytearray(), False
+        self.for_ever = False
         self.done = threading.Event()
         self.address = f"{LOOPBACK}:{self.server_address[1]}"
 
@@ -133,6 +136,7 @@ class _OneReply(socketserver.StreamRequestHandler):
             if case.seconds:
                 self.wfile.write(reply[:8])  # within a line; the next piece ends with a newline
                 time.sleep(case.seconds)
+                server.for_ever = _waits_for_ever(server.server_address)
                 self.wfile.write(reply[8:14])
                 time.sleep(case.seconds / 2)
                 reply = reply[14:]
@@ -145,6 +149,16 @@ class _OneReply(socketserver.StreamRequestHandler):
         except OSError:
             pass  # it closed at once
         server.done.set()
+
+
+def _waits_for_ever(peer: Any) -> bool:
+    """Whether this process has a connection to `peer` without a timeout."""
+    for each in gc.get_objects():
+        if type(each) is socket.socket and each.gettimeout() is None:
+            with suppress(OSError):  # it is closed, or not connected
+                if each.getpeername() == peer:
+                    return True
+    return False
 
 
 @exercise("def ask(address, request, lines=())")
@@ -185,6 +199,8 @@ def _look_at_reply(answer: Callable[..., list[str]], case: Reply, server: _Scrip
     elif not raised or not issubclass(raised, case.wanted):
         yours = f"yours raised {error}" if raised else f"yours returned {found!r}"
         raise Wrong(f"{where}, must raise {_named(case.wanted)}, {yours}. {case.hint}")
+    if server.for_ever:
+        raise Wrong(f"{call} waits for ever for a ledger that falls silent: give it a `timeout`.")
 
 
 def _start_of(sent: Any) -> str:
@@ -479,7 +495,15 @@ class _SinkTrial:
         return written(self._writer, rows, batch=self._batch)
 
     def _commit(self, messages: list[Any]) -> None:
-        copied(self._writer).commit(messages, self._batch)
+        try:
+            copied(self._writer).commit(messages, self._batch)
+        except Exception as error:
+            if "BOOK takes 1 to" not in str(error):
+                raise
+            raise Wrong(
+                f"A BOOK without lines was refused: {told(error)}. A batch may be empty, and so may "
+                "a handle. Book all handles with one BOOK, and nothing if there are no lines."
+            ) from None
 
     def _entries(self) -> Counter[str]:
         self._server.trouble = no_trouble
