@@ -117,6 +117,7 @@ test_15_2 = tried(
         "must yield record batches, as it is given; yours yields Table",
     ),
     (labelling(("yield pa.record_batch", "yield from list")), "yours yields str"),
+    (labelling(("yield pa.record_batch", "return pa.record_batch")), "Is there a `return`"),
     (labelling(("{name}", "{shop.name}")), "The shop is captured: take its name into a variable"),
     (
         labelling(("name = shop.name", "fields = vars(shop)"), ("{name}", "{fields['name']}")),

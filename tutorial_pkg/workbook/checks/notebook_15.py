@@ -106,8 +106,9 @@ def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
             raise Wrong(f"{_hint(error)} It raised {told(error)}") from None
         for batch in batches:
             if not isinstance(batch, pa.RecordBatch):
-                kind = type(batch).__name__
-                raise Wrong(f"It must yield record batches, as it is given; yours yields {kind}.")
+                text = "It must yield record batches, as it is given; yours yields"
+                hint = " Is there a `return` for a `yield`?" if isinstance(batch, pa.Array) else ""
+                raise Wrong(f"{text} {type(batch).__name__}.{hint}")
         found = [batch.to_pydict() for batch in batches]
         if any([*columns] != ["item"] for columns in found):
             raise Wrong(f"A batch has one column, `item`, before and after; found {found}.")

@@ -58,7 +58,7 @@ _NOT_BEHIND = f"The watermark must not be more than {BEHIND} s behind the clock.
 _WALL_CLOCK = [
     Case(([], 15), 15 - BEHIND, "It needs no arrival: the clock alone gives the limit."),
     Case(([], 5), 5 - BEHIND, "Nothing came yet, the clock is young: the limit is below zero."),
-    Case(([(1, 1)], 2), 1 - LAG, "Even below zero the data count where they give more."),
+    Case(([(1, 1)], 2), 1 - LAG, "The data give more than the clock, even below zero: they count."),
     Case(([(1, 1)], 30), 30 - BEHIND, _NOT_BEHIND),
     Case(([(22, 21.5)], 30), 30 - BEHIND, _NOT_BEHIND),
     Case(([(29, 27)], 30), 27 - LAG, "Where the data give more than the clock, they count."),
