@@ -501,8 +501,8 @@ class _SinkTrial:
             if "BOOK takes 1 to" not in str(error):
                 raise
             raise Wrong(
-                f"A BOOK without lines was refused: {told(error)}. A batch may be empty, and so may "
-                "a handle. Book all handles with one BOOK, and nothing if there are no lines."
+                f"A BOOK without lines was refused: {told(error)}. A batch may be empty, and so "
+                "may a handle. Book all handles with one BOOK, and nothing if there are no lines."
             ) from None
 
     def _entries(self) -> Counter[str]:
