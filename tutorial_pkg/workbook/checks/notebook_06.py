@@ -94,7 +94,7 @@ def check_06_2(answer: str, begin: int) -> str:
         raise Wrong("Without epoch milliseconds before a comma its event time is null.")
     millis = int(prefix[1]) - begin
     second = millis / 1000 - DELAY_SECONDS
-    where = f"It moves the watermark to second {second:g} after the first event"
+    where = f"It moves the watermark to second {second:g}"
     if millis < 0:
         raise Wrong("Its time is before the first event: give it in epoch milliseconds.")
     if FIRST_SECOND <= millis <= LAST_SECOND + DELAY_SECONDS:
