@@ -38,7 +38,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(
     scope="module",
-    params=[NEWEST, pytest.param(OLDER[0], marks=pytest.mark.soak)],
+    params=[pytest.param(version, marks=pytest.mark.soak) for version in (NEWEST, OLDER[0])],
     ids="spark-{}".format,
 )
 def python(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory) -> Path:

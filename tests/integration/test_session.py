@@ -155,6 +155,7 @@ print(starts.seen)
 """
 
 
+@pytest.mark.soak
 def test_two_sessions_in_a_row_with_other_settings_are_quiet(tmp_path: Path) -> None:
     """Queries that are stopped in mid-batch leave no byte on stderr.
 
