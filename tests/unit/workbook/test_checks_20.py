@@ -80,6 +80,10 @@ def first_column(batch: Any, connection: Any) -> Any:
     return found.rename_columns([*batch.schema.names, "sector", "known"])
 
 
+def rows_only(batch: Any, connection: Any) -> Any:
+    return with_sector(batch, connection) if batch.num_rows else batch
+
+
 def by_dict(batch: Any, connection: Any) -> Any:
     found = with_sector(batch, connection).to_pydict()
     return pa.record_batch({**found, "sector": pa.array(found["sector"], pa.string())})
@@ -122,6 +126,7 @@ test_20_1 = tried(
     (looking_up(("batch = batch.app", "connection.close(); batch = batch.app")), "Leave the conn"),
     (with_columns_of_trades, "The next batch may have other columns"),
     (first_column, "look up the column `ticker`"),
+    (rows_only, "A batch without rows needs the same two columns"),
     (looking_up(("in sector_of for", "in sector_of or None for")), "does not have GONE"),
     (by_dict, "A column of the batch has another type now"),
     (

@@ -393,6 +393,10 @@ def in_chunks(context: Any, handles: list[list[str]]) -> None:
         changed(commit, edits)(context, [lines[first : first + 100]])
 
 
+def without_empty_lines(context: Any, handles: list[list[str]]) -> None:
+    commit(context, [list(filter(None, handle)) for handle in handles])
+
+
 def without_refusals(context: Any, handles: list[list[str]]) -> None:
     with contextlib.suppress(ValueError):
         commit(context, handles)
@@ -420,6 +424,10 @@ test_21_3 = tried(
     ),
     (sink_of(in_chunks), "was booked in 2 steps: one BOOK for all"),
     (sink_of(without_refusals), "let the ValueError end `commit`"),
+    (
+        sink_of(without_empty_lines),
+        "each line as it is. Lines missing from the book: 1; too many: 0",
+    ),
     (sink_of(commit, name="mine"), "It must be named 'copies', yours is 'mine'"),
     (sink_of(commit), "✓ Each batch once and whole"),
     (commit, "A data source class is wanted"),

@@ -40,6 +40,7 @@ def check_20_1(answer: Answer) -> str:
             connection.set_trace_callback(None)
             connection.execute("UPDATE companies SET sector = 'new'")
             found_later = answer(_BATCH, connection)
+            found_empty = answer(_BATCH.slice(0, 0), connection)
         except Exception as error:
             raise Wrong(f"It raised {told(error)}.{_next_step(error)}") from None
     _look_at_columns(found, _BATCH)
@@ -50,6 +51,8 @@ def check_20_1(answer: Answer) -> str:
         raise Wrong("GONE is not in the table, so it is not known: look up the column `ticker`.")
     if {*found_later["sector"].to_pylist()} != {"new", None}:
         raise Wrong("The table has changed, and the answer is old: keep nothing from call to call.")
+    if getattr(found_empty, "schema", None) != found.schema:
+        raise Wrong("A batch without rows needs the same two columns, with the same types.")
     return "One question for a batch, whatever its size."
 
 

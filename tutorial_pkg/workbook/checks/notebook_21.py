@@ -396,7 +396,7 @@ def _must_not_turn_all_pages(reader: Any, start: Any, end: Any, server: LedgerSe
 
 # ---- Exercise 3: the sink ------------------------------------------------------------------------
 
-_PARTS = [["nuts", " bolts "], [], ["nuts"] * MANY]  # of three tasks; a row is no key
+_PARTS = [["nuts", " bolts ", ""], [], ["nuts"] * MANY]  # of three tasks; a row is no key
 
 
 @exercise()
