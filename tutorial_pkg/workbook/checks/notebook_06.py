@@ -29,11 +29,6 @@ _COALESCED = [
         [([None, 10], _DELAY), ([None, 65], _FASTEST)],
     ),
     Case(
-        ([("A", 70), ("A", 75)], PORTS, 5),
-        [None, None],
-        "An earlier call is remembered: begin each call with an empty dictionary.",
-    ),
-    Case(
         ([("A", 30), ("B", 40), ("B", 20), ("A", 50)], PORTS, 5),
         [None, 25, 25, 35],
         "B sends 20 after 40, which changes nothing: keep the newest of each port.",
