@@ -44,7 +44,7 @@ from tutorial_pkg.core.spark_versions import (
     stream_reader,
 )
 from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
-from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset
+from tutorial_pkg.durable_log.group import OTHER_SOURCE, Backlog, LogGroup, LogOffset
 from tutorial_pkg.durable_log.reader import log_options
 
 POLL = Option(
@@ -155,6 +155,12 @@ class PageInstance(Walk):
         if page is None and self._ends:
             buffer.close()
 
+    def snapshot(self) -> dict[str, Any]:
+        """Before the first page, too: the first positions may be others after a restart."""
+        if not self.positions:
+            self.look()
+        return self.positions
+
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
         for positions in snapshots:
             self.go_to(positions)
@@ -180,7 +186,7 @@ class BuiltCursorReader(BuiltStreamReader):
         given: dict[str, Any] = {
             "create": partial(PageInstance, self._parts, self._schema, self._pause),
             "fill": PageInstance.fill,
-            "snapshot": lambda walk: walk.positions,
+            "snapshot": PageInstance.snapshot,
             "restore": PageInstance.restore,
             "destroy": PageInstance.close,
         }
@@ -248,7 +254,7 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     So a batch can be repeated from its end alone: the end says how many rows it has behind its
     start. More may have come behind them, also on the same page; others in their place are an
-    error. Pages without rows move no offset.
+    error. Pages without rows move no offset; a split that is new enters it where it begins.
     """
 
     def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
@@ -277,7 +283,8 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planned.end
 
     def _plan(self, start: dict[str, Any], limit: ReadLimit) -> Planned:
-        walk = self._walk_from(start)
+        known = _positions_of(start)
+        walk = self._walk_from(known)
         most = math.inf if isinstance(limit, ReadAllAvailable) else self._max_rows
         firsts: dict[str, Any] = {}
         batches: dict[str, list[pa.RecordBatch]] = {}
@@ -286,15 +293,17 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             batches.setdefault(page.split, []).extend(page.batches)
         batch = {split: [first, *_checked(batches[split])] for split, first in firsts.items()}
         end = {"positions": dict(walk.positions), "batch": batch}
-        return Planned(start, end if batch else start, batches)
+        moved = batch or walk.positions.keys() != known.keys()
+        return Planned(start, end if moved else start, batches)
 
-    def _walk_from(self, start: dict[str, Any]) -> Walk:
+    def _walk_from(self, positions: dict[str, Any]) -> Walk:
         if self._walk is None:
             self._walk = Walk(self._calls, RowPacker(self._schema), self._pause)
-            self._walk.go_to(start["positions"])
+            self._walk.go_to(positions)
         return self._walk
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[PagePartition]:
+        _positions_of(end)
         fetched = self._planned.batches if self._planned and self._planned.end == end else {}
         return [
             PagePartition(split, first, rows, checksum, fetched.get(split))
@@ -321,6 +330,13 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         self._calls.close()
+
+
+def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
+    if offset.keys() != {"positions", "batch"}:
+        raise ValueError(OTHER_SOURCE)
+    positions: dict[str, Any] = offset["positions"]
+    return positions
 
 
 def _up_to(walk: Walk, most: float) -> Iterator[Page]:

@@ -37,9 +37,9 @@ class Walk:
 
     def next_page(self) -> Page | None:
         """The next page of a split, perhaps without rows; None while nobody's time has come."""
+        if self._clock() >= self._look_at:
+            self.look()
         now = self._clock()
-        if now >= self._look_at:
-            self._look(now)
         split = min(self._due, key=self._due.__getitem__, default=None)
         if split is None or self._due[split] > now:
             return None
@@ -52,8 +52,9 @@ class Walk:
     def close(self) -> None:
         self._calls.close()
 
-    def _look(self, now: float) -> None:
+    def look(self) -> None:
         """Which splits exist now; one that has vanished keeps its position."""
+        now = self._clock()
         begins = self._calls.begins(self.positions)
         there = {split: first for split, first in begins.items() if self._mine(split)}
         self.positions = there | self.positions

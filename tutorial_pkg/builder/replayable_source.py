@@ -33,6 +33,7 @@ from tutorial_pkg.core.spark_versions import (
     stream_reader,
 )
 from tutorial_pkg.core.worker import cores, freeze_imports, outlive_ctrl_c
+from tutorial_pkg.durable_log.group import OTHER_SOURCE, is_of_logs
 
 LIMIT = Option(
     "maxRowsPerTrigger",
@@ -160,7 +161,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
         if start == NOT_BEGUN:
             start = json.loads(str(end[BEGAN])) if BEGAN in end else self._calls.firsts()
-        return pieces(start, end, self._tasks)
+        return pieces(start, _splits_of(end), self._tasks)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
@@ -175,6 +176,8 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 def _splits_of(offset: Positions) -> Positions:
     """What an offset says of the splits."""
+    if is_of_logs(offset) or not all(isinstance(at, int | str) for at in offset.values()):
+        raise ValueError(OTHER_SOURCE)
     return {split: position for split, position in offset.items() if split != BEGAN}
 
 

@@ -283,12 +283,15 @@ def _first_positions(found: Any) -> Positions:
 
 def _named(found: Any, first: Any) -> dict[str, Any]:
     """The splits that `splits` has named, with their first positions."""
-    named = dict(found) if isinstance(found, Mapping) else dict.fromkeys(_whole(found), first)
+    names = list(found if isinstance(found, Mapping) else _whole(found))
+    named = dict(found) if isinstance(found, Mapping) else dict.fromkeys(names, first)
     if isinstance(found, str) or any(not name or not isinstance(name, str) for name in named):
         raise TypeError(
             "a list of texts, none of them empty, is wanted, or a dict with a first position for "
             f"each, got {found!r}"
         )
+    if len(named) < len(names):
+        raise ValueError(f"each split needs a name of its own, got {_short(names)}")
     return named
 
 

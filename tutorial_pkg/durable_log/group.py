@@ -46,6 +46,8 @@ class LogOffset:
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> LogOffset:
         positions = {_number(key): json[key] for key in json if key != _ID_KEY}
+        if not all(isinstance(at, int) for at in positions.values()):
+            raise ValueError(OTHER_SOURCE)
         return cls(positions, json.get(_ID_KEY))
 
     def to_json(self) -> dict[str, Any]:
@@ -228,6 +230,16 @@ class Backlog:
         return sum(map(self.of, self.logs)) >= self._max_bytes
 
 
+def is_of_logs(offset: Mapping[str, Any]) -> bool:
+    """Whether an offset's JSON is that of logs by number, and of no other source."""
+    numbers = offset.keys() - {_ID_KEY}
+    return bool(numbers) and all(map(str.isdigit, numbers)) and _ID_KEY in offset
+
+
+OTHER_SOURCE = (
+    "the checkpoint is that of another kind of source, so rows would be lost or come again: start "
+    "anew with a new checkpoint, or go on with the source as it was"
+)
 _LOST = (
     "It was deleted, cut or exchanged, so lines would be lost: restore it, or start anew with a "
     "new checkpoint"

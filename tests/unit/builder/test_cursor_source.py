@@ -273,6 +273,45 @@ def test_an_empty_text_is_the_position_of_a_service_without_any_row() -> None:
     assert values(reader.read(reader.partitions()[0])) == []
 
 
+@pytest.mark.parametrize("without_log", [False, True])
+def test_what_comes_before_the_first_row_was_read_is_not_missed(
+    tmp_path: Path, without_log: bool
+) -> None:
+    """Where it begins is kept, though nothing was there to read."""
+    numbers, options = list(range(10)), {} if without_log else {"path": str(tmp_path)}
+    builder = cursor(lambda _, split, at: (numbers[at:], len(numbers)))
+    builder = builder.splits(lambda _: {"all": len(numbers)})
+    source: Any = (builder.replayable() if without_log else builder).build()
+    start: Any = None
+    for wanted in ([], [10, 11, 12], [13, 14, 15]):
+        reader = source({"pollSeconds": "0", **options}).streamReader(NUMBER)
+        reader.prepareForTriggerAvailableNow()
+        found = []
+        start = start or reader.initialOffset()
+        while (end := reader.latestOffset(start, ReadAllAvailable())) != start:
+            found, start = found + batch(reader, start, end), end
+        reader.stop()
+        assert found == wanted
+        numbers += range(len(numbers), len(numbers) + 3)
+
+
+@pytest.mark.parametrize("without_log", [False, True])
+def test_a_checkpoint_of_another_kind_of_source_is_refused(
+    tmp_path: Path, without_log: bool
+) -> None:
+    """The same rows would come again, or none."""
+    builder = Service(all=[1]).builder()
+    source: Any = (builder.replayable() if without_log else builder).build()
+    given = {} if without_log else {"path": str(tmp_path)}
+    reader = source(given).streamReader(NUMBER)
+    others = [{"0": 5, "log": "1a2b3c4d"}] if without_log else [{"positions": {}, "batch": {}}]
+    for other in [*others, {"all": "a"}]:
+        for ask in (reader.latestOffset, reader.partitions):
+            with pytest.raises(ValueError, match="the checkpoint is that of another kind of sou"):
+                ask(other, other)
+    reader.stop()
+
+
 def test_splits_may_change_the_positions_that_it_is_told() -> None:
     service = Service(a=list(range(25)), b=[])
 

@@ -90,6 +90,18 @@ def test_a_first_batch_that_an_older_version_has_planned() -> None:
     assert rows(source, source.initialOffset(), {"a": 3}) == {"a": [0, 1, 2]}
 
 
+@pytest.mark.parametrize(
+    "other", [{"0": 5, "log": "1a2b3c4d"}, {"positions": {"all": 5}, "batch": {}}]
+)
+def test_a_checkpoint_of_another_kind_of_source_is_refused(other: Any) -> None:
+    """All rows would come again."""
+    ENDS.update(log=5)
+    for ask in (reader().latestOffset, reader().partitions):
+        with pytest.raises(ValueError, match="the checkpoint is that of another kind of source"):
+            ask(other, other)
+    assert reader().latestOffset({"log": 3}, ALL) == {"log": 5}
+
+
 def test_100_splits_share_a_limit() -> None:
     ENDS.update({str(number): 50 for number in range(100)})
     source = reader(maxRowsPerTrigger=1_000)
@@ -260,6 +272,10 @@ def test_rows_and_splits_that_a_generator_does_not_give_are_missed(made: Any, te
 
 
 def test_wrong_splits_and_a_read_that_fails_are_named() -> None:
+    with pytest.raises(
+        Exception, match=r"ValueError: each split needs a name of its own, got \['a'"
+    ):
+        reader(firsts=["a", "b", "a"]).initialOffset()
     ENDS[1] = 1  # type: ignore[index]
     with pytest.raises(Exception, match="`splits` of the source failed: TypeError: a list of tex"):
         reader().initialOffset()
