@@ -31,10 +31,11 @@ class Buffer:
 
         Values that have names are matched to columns by name. So are those of a named tuple, if any
         of its names is a column's; otherwise they are taken in order, as those of a plain tuple. A
-        `Row` with two equal names, as after a join, is an error. A dict is always a row: a map that
-        is the only column stands in a tuple. A dict may be used again for the next row; lists,
-        dicts and bytearrays in a row must stay as they are until `fill` returns, and so must the
-        memory of a record batch.
+        `Row` with two equal names, as after a join, is an error. With one column None is a null, so
+        add what a client has returned only if it has returned something. A dict is always a row: a
+        map that is the only column stands in a tuple. A dict may be used again for the next row;
+        lists, dicts and bytearrays in a row must stay as they are until `fill` returns, and so must
+        the memory of a record batch.
 
         Values must be what the column holds; nothing is guessed: an `int` for LONG or DOUBLE, a
         `str` for STRING, a `datetime` for TIMESTAMP (without a zone it counts as this process's

@@ -46,8 +46,8 @@ class Declaration:
 
         `parse` turns the text that Spark hands over into a value, and raises `ValueError` if it
         cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`,
-        or a function of yours. `default` is a value, or `REQUIRED`. `allowed` says in errors what
-        the option takes.
+        or a function of yours. `default` is a value, such as `False`, or `REQUIRED`. `allowed` says
+        in errors what the option takes.
         """
         return self.options(Option(name, parse, default, meaning, allowed))
 
@@ -58,6 +58,7 @@ class Declaration:
             checked(f"option {option.name}", option.parse, "text")
             if instead := MISTAKEN.get(option.parse):
                 raise ValueError(f"option {option.name}: say what it takes: {instead}")
+            _check_default(option)
         self._options += declared
         return self
 
@@ -118,6 +119,21 @@ class Declaration:
                 )
             taken.add(option.name.lower())
         return Options(self._name, (*own, *self._options))
+
+
+def _check_default(option: Option) -> None:
+    """A text, as a query gives it, is no value: "false" is true."""
+    if not isinstance(option.default, str):
+        return
+    try:
+        value = option.parse(option.default)
+    except ValueError:
+        told = f"must be {option.takes}"
+    else:
+        if value == option.default:
+            return
+        told = f"is not parsed: say {value!r}"
+    raise ValueError(f"option {option.name}: the default {option.default!r} {told}")
 
 
 class SplitsDeclaration(Declaration):

@@ -110,8 +110,13 @@ def checked(name: str, function: Function, *parameters: str, may_yield: bool = F
 
 
 def ran(name: str, result: Any) -> Any:
-    """What a function has returned. Raises `TypeError` if that shows that nothing has run yet."""
+    """What a function has returned.
+
+    Raises `TypeError` for an error, and if it shows that nothing has run yet.
+    """
     kind = type(result)
+    if isinstance(result, BaseException):
+        raise TypeError(f"`{name}` returned a {kind.__name__}: raise it")
     is_state = name in ("create", "connect", "splits")  # or names; may be anything that has run
     if isinstance(result, types.CoroutineType | types.AsyncGeneratorType) or (
         inspect.isawaitable(result) and not is_state

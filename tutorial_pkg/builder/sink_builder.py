@@ -36,6 +36,7 @@ from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
 from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
 
 NewState = TypeVar("NewState")
+_SPARKS_OWN = {"memory", "foreach", "foreachbatch"}  # which `writeStream` does not look up
 KEPT_ROWS = 10_000
 # Values that `receive` could change.
 _CHANGEABLE = (ArrayType, MapType, StructType, BinaryType, UserDefinedType)
@@ -251,7 +252,8 @@ class SinkBuilder(Declaration, Generic[State]):
         stream.writeStream.format("lines").option("checkpointLocation", "/a/folder").start()
 
     The functions run in tasks: for each partition of each micro-batch `create`, one `receive` for
-    each row (or `receive_batch` for some thousand at once), `flush`, `destroy`.
+    each row (or `receive_batch` for some thousand at once), `flush`, `destroy`. A second function
+    for one of them replaces the first.
 
     Guarantee: at least once, if what `flush` has written survives a crash: Spark repeats
     tasks that fail, and after a crash the last micro-batch. With `commit`: exactly once, if
@@ -278,7 +280,8 @@ class SinkBuilder(Declaration, Generic[State]):
     `.also_overwrite()` the modes that replace.
 
     Functions are pickled: open connections and files in `create`; what cannot travel is refused by
-    `build()`. An error in a function ends the query and names it: `last_error(query)`.
+    `build()`. A variable that they use has the value that it had when the sink was registered. An
+    error in a function ends the query and names it: `last_error(query)`.
 
     The idea and the names: Hazelcast Jet's `SinkBuilder`; in two steps: Apache Flink.
     """
@@ -288,13 +291,19 @@ class SinkBuilder(Declaration, Generic[State]):
         """A sink whose state in a task is made by `create(context)`.
 
         `context` has `query`, `batch`, `index` (the partition) and the query's `options`. The state
-        must be a new one each time: a task that is tried again has all its rows once more.
+        must be a new one each time: a task that is tried again has all its rows once more. So must
+        all that is in it. A worker runs one task after the other, and a list that belongs to a
+        class or a module, or is the default of a parameter, still holds the rows of earlier tasks.
         """
         made: SinkBuilder[NewState] = SinkBuilder(name)
         return made._set("create", create, "context")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        if name.lower() in _SPARKS_OWN:
+            raise ValueError(
+                f"a stream to `{name}` goes to Spark's sink of that name: choose another"
+            )
         self._jobs = self._overwrite = False
 
     def also_batch(self) -> Self:
@@ -311,6 +320,8 @@ class SinkBuilder(Declaration, Generic[State]):
         """The functions heed `context.overwrite`: a batch's rows replace all that are there.
 
         That is so with a stream's output mode `complete`, and with `df.write.mode("overwrite")`.
+        Replace in `commit`. Tasks run side by side, and one that deletes in `create` takes away
+        what others have written.
         """
         self._overwrite = True
         return self
@@ -325,6 +336,9 @@ class SinkBuilder(Declaration, Generic[State]):
 
     def receive(self, function: Callable[[State, Row], object]) -> Self:
         """`receive(state, row)` takes a row, a `pyspark.sql.Row`.
+
+        Write `row["count"]` and `row["index"]` for columns of these names: `row.count` is a method
+        that every tuple has.
 
         Spark gives a TIMESTAMP as the time that a clock shows in the task's zone. So in the hour
         that is repeated when summer ends, two moments look alike. If rows may have such times, run

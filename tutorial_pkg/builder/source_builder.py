@@ -59,7 +59,8 @@ class SourceBuilder:
       topics, files. No log; only offsets.
     - `batch`: what ends: the same functions as `stream`, in tasks, without a log.
 
-    What follows `stream(...)`, each with a function of yours. Only `.fill` is required:
+    What follows `stream(...)`, each with a function of yours; given twice, the second replaces the
+    first. Only `.fill` is required:
 
     - `.fill`: `fill(state, buffer)` adds what is available now with `buffer.add(row)`, and returns
     - `.snapshot`: `snapshot(state)` says where the source stands, as JSON
@@ -90,7 +91,9 @@ class SourceBuilder:
     `help(tutorial_pkg.builder.Format)`.
 
     Functions run in other processes: they are pickled. Open connections and files in `create`;
-    what cannot travel is refused by `build()`. An error in a function ends the query and names
+    what cannot travel is refused by `build()`. A variable that they use has the value that it had
+    when the source was registered. So where a loop makes several sources, register each in the
+    loop: later all would have the last value. An error in a function ends the query and names
     it: `last_error(query)`. One error goes unnoticed: if a function that you give to
     `itertools.starmap` and the like raises `StopIteration`, as `next(...)` does, Python takes that
     for the end of the rows. Write a generator instead, in which it is an error.
@@ -114,7 +117,7 @@ class SourceBuilder:
         `builder_status(path)` says how the instances are doing.
 
         With the trigger `availableNow` no instance is created: the query reads what is in the
-        log, and stops.
+        log, and stops. Spark's old trigger `once` stops before an instance has added anything.
 
         What is guaranteed, with a checkpoint and an idempotent or transactional sink? Only `fill`:
         what was added counts once; what had not been added when the process died is missing. So is
@@ -175,6 +178,10 @@ class SourceBuilder:
         and it is called for the next one immediately. Rows with the same position are an error,
         because they would come again and again. So is None or `""` as the position after a page.
 
+        To begin with what comes from now on, let `.splits` give the first position, which is kept
+        before the first page is read. A position behind pages without rows is kept when a page with
+        rows comes: if the query is stopped before that, those pages are asked for again.
+
         A page that still grows needs a position within it: `[number, rows_seen]`. Take the position
         from all that the service gave, also from what you leave out: a page of which nothing is
         left would be the end. The last row has it only where the oldest rows come first.
@@ -199,8 +206,9 @@ class SourceBuilder:
         `read` changes nothing on the other side. `context.options` has the query's options,
         `context.connection` what `.connect` has opened, `context.schema` the `StructType`.
         `.splits` names several splits, each with pages of its own. The trigger `availableNow` goes
-        to the end of each split, once. `spark.read` reads all pages from the first one on, in a
-        task for each split, without a log and a path. Limits count rows, and no page is cut.
+        to the end of each split, once; Spark's old trigger `once` ends before a page is in the log.
+        `spark.read` reads all pages from the first one on, in a task for each split, without a log
+        and a path. Limits count rows, and no page is cut.
 
         Args:
             name: of the format: letters, digits and `_`.

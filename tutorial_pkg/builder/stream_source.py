@@ -130,6 +130,8 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         It is called again immediately if it added something, otherwise after a pause of 1 to 50 ms.
         The rows of one call and the snapshot after them are one frame: both are in the log, or
         neither is. So add some thousand rows at most, and wait for new ones for a second at most.
+        If a thread of yours receives them, have `fill` raise the error that ended it. Otherwise the
+        source merely looks idle.
         """
         return self._set("fill", function, "state", "buffer")
 

@@ -196,12 +196,15 @@ class Options:
                 raise ValueError(self._missing_text(option, values))
             return option.default
         try:
-            return option.parse(text)
+            value = option.parse(text)
         except ValueError:
+            value = None
+        if value is None:  # as of `dict.get`
             raise ValueError(
                 f"format `{self.format_name}`: option `{option.name}` must be "
                 f"{option.takes}, got {redacted(text, option.name)!r}"
-            ) from None
+            )
+        return value
 
     def _family(self, family: Option, values: Mapping[str, str]) -> dict[str, Any]:
         prefix = family.name.lower()[:-1]

@@ -19,8 +19,10 @@ from tutorial_pkg.builder import (
     SinkBuilder,
     SourceBuilder,
     StreamSourceBuilder,
+    boolean,
     choice,
     integer,
+    names,
 )
 
 LOCK = threading.Lock()
@@ -159,6 +161,18 @@ def test_what_is_missing_is_named(make: Callable[[], Any], text: str) -> None:
         (
             lambda: stream(fill=nothing).option("all", bool, False, "also old ones"),
             "option all: say what it takes: `boolean`",
+        ),
+        *(
+            (lambda default=default: stream().option("o", default[0], default[1], "it"), text)
+            for default, text in (
+                ((boolean, "false"), "option o: the default 'false' is not parsed: say False"),
+                ((names, "a,b"), "option o: the default 'a,b' is not parsed: say ('a', 'b')"),
+                ((choice("all", "new"), "al"), "option o: the default 'al' must be all or new"),
+            )
+        ),
+        (
+            lambda: SinkBuilder.stream("Memory", nothing),
+            "a stream to `Memory` goes to Spark's sink of that name: choose another",
         ),
         (lambda: stream(fill=nothing).heartbeat(0), "`heartbeat` takes seconds, more than 0, got"),
         (

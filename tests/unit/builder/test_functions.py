@@ -161,6 +161,10 @@ def test_only_rows_and_splits_may_be_yielded(given: tuple[str, str], form: Any) 
 @pytest.mark.parametrize(
     ("name", "function", "text"),
     [
+        *(
+            (name, lambda: ValueError("no"), f"TypeError: `{name}` returned a ValueError: raise it")
+            for name in ("create", "fill", "acknowledge", "receive", "commit", "check")
+        ),
         ("flush", lambda: coroutine(), "TypeError: it returned a coroutine: nobody would await"),
         (
             "fill",

@@ -74,6 +74,13 @@ def test_every_parser_refuses_what_it_does_not_allow(name, text, allowed):
     assert str(error.value) == f"format `demo`: option `{name}` must be {allowed}, got {text!r}"
 
 
+def test_a_parser_that_answers_none_has_refused():
+    options = Options("demo", [Option("mode", {"new": 1}.get, 1, "what to do", "new")])
+    assert options.parse({"mode": "new"}).mode == 1
+    with pytest.raises(ValueError, match="option `mode` must be new, got 'neu'"):
+        options.parse({"mode": "neu"})
+
+
 def test_a_missing_option_says_what_it_is_for():
     with pytest.raises(ValueError) as error:
         OPTIONS.parse({"port": "11000"})
