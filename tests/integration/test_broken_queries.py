@@ -16,6 +16,7 @@ from tutorial_pkg.workbook.broken_queries import ITEMS_PER_SECOND, scene
 LATE, SLOW, UNEVEN = "late rows", "falls behind in `addBatch`", "one task has most of the work"
 
 
+@pytest.mark.soak  # in every run, the alarms in the notebook tell these queries apart
 @pytest.mark.parametrize(
     ("number", "arrives", "symptoms"),
     [(1, 100, {SLOW}), (2, 0, {LATE}), (3, ITEMS_PER_SECOND, {SLOW, UNEVEN})],

@@ -187,6 +187,11 @@ TAKES_LONG = {
     kit_source_mutants.nothing_left,
     kit_source_mutants.server_restarted,
     kit_source_mutants.server_slow,
+    kit_source_mutants.server_away,
+    kit_source_mutants.linear,
+    kit_source_mutants.steady,
+    kit_source_mutants.nothing_open,
+    kit_source_mutants.two_queries,
     kit_sink_mutants.dies_in_commit,
     kit_sink_mutants.errors_told,
     kit_sink_mutants.skips_rows,
@@ -196,6 +201,8 @@ TAKES_LONG = {
     kit_sink_mutants.nothing_left,
     kit_sink_mutants.server_restarted,
     kit_sink_mutants.server_slow,
+    kit_sink_mutants.steady,
+    kit_sink_mutants.nothing_open,
 }
 QUICK = {  # one for each promise
     (case[0], broken_by(case[2])): case for case in reversed(MUTANTS) if case[2] not in TAKES_LONG

@@ -239,6 +239,7 @@ def reason(error: Exception) -> str:
     return f"`{names[0]}`" if names else said.group() if said else f"`{kind}`"
 
 
+@pytest.mark.soak  # it examines Spark, whose version is pinned
 @pytest.mark.parametrize(("kind", "cases"), [("stateless", STATELESS), ("stateful", STATEFUL)])
 def test_the_page_says_what_may_change(
     spark: SparkSession, tmp_path: Path, kind: str, cases: list[Case]

@@ -89,6 +89,7 @@ def test_delta_commits_once_whatever_happens_on_the_way(
         assert ids_of(f"{bucket}/{mode}", s3) == [*range(5), *range(100, 105)]
 
 
+@pytest.mark.soak  # the answers that are lost above are its quick part
 def test_a_killed_server_is_waited_for(s3: S3Server, bucket: str) -> None:
     query = Query(bucket, endpoint=s3.uri)
     query.write(0, ["a"])
