@@ -91,6 +91,22 @@ class NeedsARow(Counted):
         return Wrote(count)
 
 
+class NeedsTwoRows(Counted):
+    def write(self, iterator: Iterator[Row]) -> Any:
+        number = 0
+        with open(f"{self.folder}/data.{TaskContext.get().partitionId()}.csv", "a") as file:
+            for number, row in enumerate(iterator):  # noqa: B007
+                print(row.item, file=file)
+        return Wrote(number + 1 if number else 0)
+
+
+class NeedsTwoBatches(InBatches):
+    def write(self, iterator: Iterator[Any]) -> Any:
+        batches = list(iterator)
+        message = super().write(iter(batches))
+        return message if len(batches) > 1 else Wrote(0)
+
+
 class CountsTheFile(Counted):
     """Which an earlier job may have begun."""
 
@@ -164,6 +180,8 @@ test_02_1 = tried(
     ),
     (EachItemOnce, "The tasks reported [9, 9, 9], and had [10, 25, 25] rows"),
     (NeedsARow, "with a value. Return Wrote(0)"),
+    (NeedsTwoRows, "one with a single row reported [0, 0], not [0, 1]"),
+    (NeedsTwoBatches, "one with a single row reported [0, 0], not [0, 1]"),
     (NeverCloses, "its file is still empty: close it, as"),
     (OfTheLastBatch, "total.txt says 39, the files hold 60"),
     (writer(("item}\\n", "item}")), "end each with a newline"),

@@ -22,6 +22,10 @@ test_03_1 = tried(
     check_03_1,
     (lambda data: data.rfind(b"\n") + 1, "✓ Never half a line"),
     (len, "Half a line goes out"),
+    (
+        lambda data: max(0, len(data) - 65536) + data[-65536:].rfind(b"\n") + 1,
+        "x … xxxxxxxxx') must be 4, yours is 2934468. The newline may be far from the end",
+    ),
     (lambda data: data.rfind(b"\n"), "the byte *after* it"),
     (lambda data: data.rindex(b"\n") + 1, "answer(b'on') raised ValueError"),
     (lambda data: data[: data.rfind(b"\n") + 1], "It must return a whole number"),

@@ -61,6 +61,7 @@ last_ones = marks_with(("max(time, newest.get(port, time))", "time"))
 test_06_1 = tried(
     check_06_1,
     (coalesced, "✓ The smallest watermark counts"),
+    (lambda events, ports, delay: coalesced(events, ports.copy(), delay), "✓ The smallest"),
     (lambda events: events, "raised TypeError"),
     (lambda events, ports, delay: 15, "A list with one watermark"),
     (lambda events, ports, delay: [15], "must be [None, None], yours is [15]"),

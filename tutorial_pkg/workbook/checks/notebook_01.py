@@ -6,15 +6,17 @@ import json
 import re
 import time
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from pyspark import cloudpickle
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from tutorial_pkg.workbook.checks.trial import (
+    as_task,
     breaks_off,
     broken_off,
     copied,
@@ -214,15 +216,18 @@ def _closed(answer: Writer) -> None:
 
 
 def _attempts(answer: Writer) -> None:
-    """Two attempts at one partition run at the same time."""
+    """Two attempts at two partitions run at the same time, each in a process of its own."""
     clocks = mock.patch.multiple(time, time=lambda: 1.6e9, time_ns=lambda: 16 * 10**17)
     with scratch() as folder, clocks:
-        for attempt in range(2):
-            written(answer(str(folder)), BATCHES[0][:1], attempt)
-        if len(_drafts(folder)) != 2:
+        sent = cloudpickle.dumps(answer(str(folder)))  # with what its class holds
+        for partition, attempt in product(range(2), repeat=2):
+            with as_task(partition, attempt):
+                cloudpickle.loads(sent).write(iter(BATCHES[0][partition]))
+        if len(_drafts(folder)) != 4:
             raise Wrong(
-                "Spark may run two attempts at one partition at once, and here both wrote into the "
-                "same draft: uuid4() makes a name that nobody else has."
+                "Spark may run tasks at once in several processes, also two attempts at one "
+                "partition, and here they wrote into the same draft: uuid4() makes a name that "
+                "nobody else has."
             )
 
 

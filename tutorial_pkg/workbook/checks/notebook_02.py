@@ -85,11 +85,11 @@ def _closed(answer: Writer) -> None:
             raise Wrong("`write` returned, and its file is still empty: close it, as `with` does.")
 
 
-def _parts_for(writer: DataSourceWriter) -> list[Any]:
+def _parts_for(writer: DataSourceWriter, parts: list[list[Row]] = PARTS) -> list[Any]:
     """Rows; or batches, two for each task, as with more rows than go into one."""
     if not isinstance(writer, DataSourceArrowWriter):
-        return PARTS
-    return [[_batch(rows[:7]), _batch(rows[7:])] for rows in PARTS]
+        return parts
+    return [[_batch(some) for some in (rows[:7], rows[7:]) if some] for rows in parts]
 
 
 def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -116,11 +116,16 @@ def _other_tasks(answer: Writer) -> None:
                 "rows, since the file may hold lines of an earlier job."
             )
         try:
-            written(writer, [[]])
+            messages = written(writer, [[]])
         except Exception as error:
             raise Wrong(
                 f"A task may have no rows, and then `write` raised {told(error)}. Return Wrote(0)."
             ) from None
+        messages += written(writer, _parts_for(writer, [PARTS[0][:1]]))
+        if (reported := _reported(messages)) != [0, 1]:
+            raise Wrong(
+                f"A task without rows and one with a single row reported {reported}, not [0, 1]."
+            )
 
 
 def _in_a_job(answer: Writer) -> None:

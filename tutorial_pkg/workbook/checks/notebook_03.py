@@ -21,6 +21,7 @@ from tutorial_pkg.workbook.number_files import source_of
 
 Reader = Callable[[str], DataSourceStreamReader]
 MOST_BATCHES = 10
+LONG = 3_000_000  # bytes of a line: longer than anybody reads at once
 
 # ---- Exercise 1: where the whole lines end -------------------------------------------------------
 
@@ -45,6 +46,7 @@ _ENDS = [
     Case((b"a\r\nb\nc\rd",), 5, "b'\\r' is a byte like any other: it counts, and ends no line."),
     Case(("ü\nx".encode(),), 3, "ü has two bytes: count bytes, do not decode."),
     Case((b"\xff\n\xc3",), 2, "The file may end within a letter: count bytes, do not decode."),
+    Case((b"one\n" + b"x" * LONG,), 4, "The newline may be far from the end: look at all bytes."),
 ]
 
 
@@ -66,7 +68,6 @@ def _whole_number(found: Any) -> int:
 
 NEXT_LINES = ["two", "", " thr\u2028ee ", "two"]
 END_OF_FIRST = 6  # bytes: "ünö" and a newline
-LONG = 3_000_000  # bytes of a line: longer than anybody reads at once
 _IN_SELF = (
     "Spark makes new readers for each restart and for each task, and these know nothing: take the "
     "place from the offsets that Spark hands over, and keep none in `self`."

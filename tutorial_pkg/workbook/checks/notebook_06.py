@@ -11,7 +11,7 @@ from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
 # ---- Exercise 1: coalesce ------------------------------------------------------------------------
 
 Event = tuple[str, int]
-PORTS = ("A", "B")
+PORTS = ["A", "B"]
 
 _ANY_TIME = "0 and -3 are times, too: a port that has sent 0 is not silent, and -3 is older than 0."
 _DELAY = "Subtract the `delay` that is handed over: events may be out of order within a port, too."
@@ -44,12 +44,12 @@ _COALESCED = [
     Case(([("A", 5), ("B", 9)], PORTS, 5), [None, 0], "0 is a watermark, too: compare with None."),
     Case(([("A", 70), ("B", 60)], PORTS, 7), [None, 53], _DELAY),
     Case(
-        ([("A", 70), ("B", 60)], ("A", "B", "C"), 5),
+        ([("A", 70), ("B", 60)], ["A", "B", "C"], 5),
         [None, None],
         "Port C has said nothing yet: count the `ports` that are handed over.",
     ),
     Case(
-        ([("A", 70), ("B", 60), ("C", 50)], ("A", "B", "C"), 5),
+        ([("A", 70), ("B", 60), ("C", 50)], ["A", "B", "C"], 5),
         [None, None, 45],
         "All three `ports` have sent something.",
     ),

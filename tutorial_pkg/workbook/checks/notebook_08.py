@@ -161,16 +161,19 @@ _SENT_AND_ARRIVED = [
 @exercise("def compare(sent, arrived)")
 def check_08_2(answer: Answer) -> str:
     """Does `answer` find what is lost and what came too often, as multisets?"""
-    compare(answer, _SENT_AND_ARRIVED, key=_without_zeros)
+    compare(answer, _SENT_AND_ARRIVED, key=_copies)
     return "Every line as often as it was sent: that is exactly once, and this proves it."
 
 
-def _without_zeros(found: Any) -> tuple[dict[str, int], ...]:
+def _copies(found: Any) -> tuple[dict[str, int], ...]:
     pair = isinstance(found, tuple | list) and len(found) == 2
     if not pair or not all(isinstance(each, Mapping) for each in found):
         raise Wrong(f"Two dictionaries are wanted, lost and too often; it gives {found!r}.")
     if not all(isinstance(times, Real) for each in found for times in each.values()):
         raise Wrong(f"Each line leads to a number of copies; it gives {found!r}.")
-    if any(times < 0 for each in found for times in each.values()):
-        raise Wrong(f"A negative number cannot be lost: it gives {found!r}. Subtract with `-`.")
-    return tuple({line: times for line, times in each.items() if times} for each in found)
+    if any(times <= 0 for each in found for times in each.values()):
+        raise Wrong(
+            f"Leave out lines of which no copy is lost, or too many: it gives {found!r}. The `-` "
+            "of two Counters does so."
+        )
+    return tuple(dict(each) for each in found)

@@ -157,5 +157,9 @@ def compare(
 def call_of(answer: Callable[..., Any], arguments: Iterable[Any]) -> str:
     """The call as a learner would write it."""
     name = getattr(answer, "__name__", "")
-    texts = ", ".join(map(repr, arguments))
+    texts = ", ".join(map(_short, map(repr, arguments)))
     return f"{name if name.isidentifier() else 'answer'}({texts})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 1_000 else f"{text[:30]} … {text[-10:]}"
