@@ -59,7 +59,7 @@ PAGES = Option(
     10_000,
     "rows in a batch, which ends with the page that has the last of them, or after a second",
 )
-FETCH_SECONDS = 1.0  # a batch of slow pages begins after that
+FETCH_SECONDS = 1.0  # a batch of slow pages begins after that, unless all are there already
 
 Splits = Callable[[SplitContext], Mapping[str, Any] | Iterable[str]]
 Read = Callable[[SplitContext, str, Any], tuple[Any, Any]]
@@ -288,7 +288,8 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = math.inf if isinstance(limit, ReadAllAvailable) else self._max_rows
         firsts: dict[str, Any] = {}
         batches: dict[str, list[pa.RecordBatch]] = {}
-        for page in _up_to(walk, most):
+        seconds = math.inf if math.inf in (most, self._pause) else FETCH_SECONDS
+        for page in _up_to(walk, most, seconds):
             firsts.setdefault(page.split, page.start)
             batches.setdefault(page.split, []).extend(page.batches)
         batch = {split: [first, *_checked(batches[split])] for split, first in firsts.items()}
@@ -339,9 +340,9 @@ def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
     return positions
 
 
-def _up_to(walk: Walk, most: float) -> Iterator[Page]:
-    """Pages with rows, until there are enough rows, or for a second; no split twice at its end."""
-    deadline = time.monotonic() + FETCH_SECONDS
+def _up_to(walk: Walk, most: float, seconds: float) -> Iterator[Page]:
+    """Pages with rows, until there are enough rows, or so long; no split twice at its end."""
+    deadline = time.monotonic() + seconds
     rows, at_end = 0, set[str]()
     while rows < most and (page := walk.next_page()):
         if page.rows:
@@ -351,7 +352,7 @@ def _up_to(walk: Walk, most: float) -> Iterator[Page]:
         elif page.end == page.start:
             at_end.add(page.split)
         rows += page.rows
-        if rows and time.monotonic() >= deadline and most < math.inf:
+        if rows and time.monotonic() >= deadline:
             return
 
 

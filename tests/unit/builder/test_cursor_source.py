@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from tests.stream_runs import NUMBER, running
-from tutorial_pkg.builder import CursorSourceBuilder, SourceBuilder
+from tutorial_pkg.builder import CursorSourceBuilder, SourceBuilder, cursor_source
 from tutorial_pkg.builder.context import SplitContext
 from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.builder.pages import Walk
@@ -271,6 +271,18 @@ def test_an_empty_text_is_the_position_of_a_service_without_any_row() -> None:
     source: Any = cursor(lambda _, split, at: ([], "")).build()
     reader = source({}).reader(NUMBER)
     assert values(reader.read(reader.partitions()[0])) == []
+
+
+def test_only_a_batch_of_what_comes_begins_before_slow_pages_are_all_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cursor_source, "FETCH_SECONDS", 0.0)
+    for prepare, rows in ((False, 10), (True, 45)):
+        reader = reader_of(Service(a=list(range(45))))
+        if prepare:
+            reader.prepareForTriggerAvailableNow()
+        end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
+        assert end["positions"] == {"a": rows}
 
 
 @pytest.mark.parametrize("without_log", [False, True])
