@@ -57,7 +57,8 @@ PAGES = Option(
     "maxRowsPerTrigger",
     integer(1),
     10_000,
-    "rows in a batch, which ends with the page that has the last of them, or after a second",
+    "rows in a batch, which ends with the page that has the last of them; unless the trigger is "
+    "`availableNow`, also after a second",
 )
 FETCH_SECONDS = 1.0  # a batch of slow pages begins after that, unless all are there already
 
