@@ -130,6 +130,10 @@ def needs_rows(connection: Any, rows: list[tuple[int, int]]) -> None:
         (in_a_transaction, "The end of `with connection.transaction()` commits, too"),
         (tries_in_a_transaction, "It must not commit"),
         (lambda database, rows: statement(UPSERT)(database, [*{*rows}]), "its last row there"),
+        (
+            lambda database, rows: statement(UPSERT)(database, [row for row in rows if row[1]]),
+            "A price of 0 is a price, too",
+        ),
         (deletes_first, "Item 1 is gone: do not empty the table"),
         (statement(f"{INSERT} {UPDATE} GREATEST(prices.euros, EXCLUDED.euros)"), "even a lower"),
         (lambda database, rows: statement(UPSERT)(database, sorted(rows)), "its last row there"),

@@ -123,6 +123,13 @@ test_15_2 = tried(
         labelling(("name = shop.name", "fields = vars(shop)"), ("{name}", "{fields['name']}")),
         "More than the name is captured",
     ),
+    (labelling(("{item}", "{item.strip()}")), "Each item must become 'corner: tea'"),
+    (
+        labelling(
+            (" for item in batch", " if not item.startswith(name) else item for item in batch")
+        ),
+        "Each item must become 'corner: tea'",
+    ),
     (labelling(("{name}", "corner")), "Each item must become 'station: tea'"),
     (labelling(("in batches:", "in [next(batches)]:")), "'corner: tea', and none be left out"),
     (labelling(("return label", "return None")), "has to return a function: `return label`"),

@@ -123,6 +123,7 @@ test_16_1 = tried(
     (next_block, "✓ Whole lines, and the position"),
     (lambda data, position: list(next_block(data, position)), "✓ Whole lines"),
     (lambda data, position: data[position:], "It must return two things"),
+    (lambda data, at: (data[at : data.rfind(b"\n") + 1], data.rfind(b"\n") + 1), "does not count"),
     (lambda data, position: (data[position:], len(data)), "may be torn: leave it"),
     (lambda data, position: next_block(data, 0), "are on the receiver's disk already"),
     (by_text, "A position counts bytes, not characters"),
@@ -141,11 +142,22 @@ test_16_1 = tried(
     (line_by_line, "✓ Whole lines"),
 )
 
+
+def until_one_comes_again(frames: list[tuple[str | None, int | None]]) -> dict[str, int | None]:
+    found: dict[str, int | None] = {}
+    for name, position in reversed(frames):
+        if name in found:
+            break
+        found |= {name: position} if name is not None else {}
+    return found
+
+
 test_16_2 = tried(
     check_16_2,
     (positions, "✓ The log alone says where"),
     (dict, "A frame of plain lines has no name"),
     (highest, "The newest frame is the last one"),
+    (until_one_comes_again, "Each name has a last frame"),
     (lambda frames: positions(frames[::-1]), "The last frame of a name counts"),
     (lambda frames: None, "return an empty dict"),
     (not_none, "raised KeyError: None. An empty log has no names, and no `None` either"),

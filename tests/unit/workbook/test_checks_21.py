@@ -386,11 +386,15 @@ def book_of_each_task(context: Any, handles: list[list[str]]) -> None:
         changed(commit, edits)(context, [handle])
 
 
-def in_chunks(context: Any, handles: list[list[str]]) -> None:
+def in_chunks(context: Any, handles: list[list[str]], size: int = 100) -> None:
     lines = [line for handle in handles for line in handle]
-    for first in range(0, len(lines), 100):
+    for first in range(0, len(lines), size):
         edits = ("str(context.batch)", f"str(context.batch) + '.{first}'")
-        changed(commit, edits)(context, [lines[first : first + 100]])
+        changed(commit, edits)(context, [lines[first : first + size]])
+
+
+def in_thousands(context: Any, handles: list[list[str]]) -> None:
+    in_chunks(context, handles, 1_000)
 
 
 def without_empty_lines(context: Any, handles: list[list[str]]) -> None:
@@ -408,7 +412,10 @@ test_21_3 = tried(
     (sink_of(lambda context, handles: commit(context, sorted(handles))), "✓ Each batch once"),
     (sink_of(by_last), "the same batch again, after a crash"),
     (sink_of(book_of_each_task), "was booked in 2 steps: one BOOK for all"),
-    (changed_commit(("!= [memo]", "== ['-']")), "the next batch. Lines missing from the book: 1;"),
+    (
+        changed_commit(("!= [memo]", "== ['-']")),
+        "the next batch. Lines missing from the book: 1;",
+    ),
     (changed_commit(("!= [memo]", "!= memo")), "the same batch again, after a crash"),
     (
         changed_commit(("{context.query}", "{context.query.split('-')[0]}")),
@@ -422,7 +429,12 @@ test_21_3 = tried(
         changed_commit(("[line for", "[line.strip() for")),
         "Lines missing from the book: 1; too many: 1",
     ),
-    (sink_of(in_chunks), "was booked in 2 steps: one BOOK for all"),
+    (sink_of(in_chunks), "was booked in 16 steps: one BOOK for all"),
+    (sink_of(in_thousands), "was booked in 2 steps: one BOOK for all"),
+    (
+        changed_commit(("str(context.batch)", "str(hash(tuple(lines)))")),
+        "a batch of the same lines: the memo is the batch's number",
+    ),
     (sink_of(without_refusals), "let the ValueError end `commit`"),
     (
         sink_of(without_empty_lines),

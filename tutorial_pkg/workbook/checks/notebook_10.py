@@ -55,7 +55,8 @@ _UPSERTS: list[tuple[list[tuple[int, int]], dict[int, int], str]] = [
     ([(2, 15)], {1: 10, 2: 15}, _LOWER),
     ([(1, 11), (3, 30), (1, 12)], {1: 12, 2: 15, 3: 30}, _WITHIN),
     ([(2, 15), (3, 32), (3, 31), (4, 42), (4, 41), (3, 33)], {1: 12, 2: 15, 3: 33, 4: 41}, _WITHIN),
-    ([], {1: 12, 2: 15, 3: 33, 4: 41}, "Without rows nothing changes."),
+    ([(4, 0)], {1: 12, 2: 15, 3: 33, 4: 0}, "A price of 0 is a price, too."),
+    ([], {1: 12, 2: 15, 3: 33, 4: 0}, "Without rows nothing changes."),
 ]
 
 

@@ -95,7 +95,7 @@ class _Shop:
 @exercise("def labeller(shop)")
 def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
     """Does `answer(shop)` return a function for `mapInArrow` that leaves the shop at home?"""
-    names, items = ("corner", "station"), (["tea", "", "tea"], ["milk"])
+    names, items = ("corner", "station"), (["tea", "", "tea"], [" milk ", "corner shelf"])
     for name, function in [(name, answer(_Shop(name))) for name in names]:
         if not callable(function):
             raise Wrong("`labeller(shop)` has to return a function: `return label`.")

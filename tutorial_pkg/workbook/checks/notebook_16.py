@@ -22,6 +22,9 @@ _BLOCKS = [
         ("ä\nb\n".encode(), 0), ("ä\nb\n".encode(), 5), "A position counts bytes, not characters."
     ),
     Case((b"a\n\xc3", 0), (b"a\n", 2), "A file may end within a letter: work with bytes."),
+    Case(
+        (b"a\nbcd", 4), (b"", 4), "Behind `position` is no newline: one before it does not count."
+    ),
     Case((b"abc", 0), (b"", 0), "No line is whole yet: an empty block, and the same position."),
     Case((b"a\rb\nc", 0), (b"a\rb\n", 4), _NEWLINE),
     Case((b"a\nb\rc", 0), (b"a\n", 2), _NEWLINE),
@@ -63,6 +66,7 @@ _KNOWN = [
     ),
     Case(([("a", 0)],), {"a": 0}, "0 is a position, too: leave out only frames without a name."),
     Case(([("a", 9), ("a", 0)],), {"a": 0}, _NEWEST),
+    Case(([("b", 5), ("a", 3), ("a", 7)],), {"a": 7, "b": 5}, "Each name has a last frame."),
     Case(([("a", 9), ("a", 4), (None, None)],), {"a": 4}, _NEWEST),
 ]
 

@@ -11,6 +11,7 @@ Policy = Callable[..., float | None]
 _HIGHEST = "The *highest* event time counts, not that of the last arrival."
 _FRACTIONS = "Times have fractions: leave them as they are, without int() and round()."
 _BELOW = "Event times may be below zero, and so may the watermark."
+_ZERO = "0 is a time, too: compare with None."
 _NEWEST = f"No event has waited long: the newest event time minus the lag of {LAG}."
 _AS_LAG = [
     Case(([], 5), None, "Before the first arrival there is no event time: return None."),
@@ -19,6 +20,8 @@ _AS_LAG = [
     Case(([(1, 9.5), (2, 3)], 2.5), 9.5 - LAG, _FRACTIONS),
     Case(([(1, 1)], 2), 1 - LAG, _BELOW),
     Case(([(1, -3)], 2), -3 - LAG, _BELOW),
+    Case(([(1, LAG)], 2), 0, _ZERO),
+    Case(([(1, 0), (2, -3)], 2.5), -LAG, _ZERO),
 ]
 
 _AT = f"Event 9 came {DELAY} s ago: the watermark must be at it."
@@ -31,6 +34,7 @@ _LAG_AND_DELAY = [
     Case(([(1, 4), (6, 5)], 2 + DELAY), 4, _WAITED),
     Case(([(1, 4), (6, 20)], 2 + DELAY), 20 - LAG, _GREATER),
     Case(([(1, 9), (2, 3)], 2 + DELAY), 9, _OF_THOSE),
+    Case(([(1, 0)], 2 + DELAY), 0, _ZERO),
     Case(([(1, 4), (2, 9)], 2 + DELAY), 9, _OF_THOSE),
 ]
 
@@ -63,6 +67,7 @@ _WALL_CLOCK = [
     Case(([(22, 21.5)], 30), 30 - BEHIND, _NOT_BEHIND),
     Case(([(29, 27)], 30), 27 - LAG, "Where the data give more than the clock, they count."),
     Case(([(1, -3)], 2), -3 - LAG, _BELOW),
+    Case(([(1, LAG)], 3), 0, _ZERO),
     Case(([(28, 29), (29, 3)], 30), 29 - LAG, _HIGHEST),
     Case(([(30, 29)], 30), 29 - LAG, "What arrives at this very moment counts."),
     Case(([], 15.5), 15.5 - BEHIND, _FRACTIONS),

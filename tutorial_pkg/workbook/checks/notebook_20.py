@@ -108,7 +108,9 @@ def _look_at_statements(statements: list[str]) -> None:
     if not all(ticker in statements[0] for ticker in asked_for):
         if _BATCH["ticker"][0].as_py() in statements[0]:
             raise Wrong("Use `?` for each ticker, without pasting their text into the statement.")
-        raise Wrong("It read the whole table: ask only for the tickers of the batch.")
+        raise Wrong(
+            "It read the whole table, or some of it: ask only for the tickers of the batch."
+        )
 
 
 # ---- Exercise 2: when is an order unpaid? --------------------------------------------------------
