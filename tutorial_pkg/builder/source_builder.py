@@ -59,8 +59,8 @@ class SourceBuilder:
       topics, files. No log; only offsets.
     - `batch`: what ends: the same functions as `stream`, in tasks, without a log.
 
-    What follows `stream(...)`, each with a function of yours; given twice, the second replaces the
-    first. Only `.fill` is required:
+    What follows `stream(...)`, each with a function of yours. A second function replaces the first.
+    Only `.fill` is required:
 
     - `.fill`: `fill(state, buffer)` adds what is available now with `buffer.add(row)`, and returns
     - `.snapshot`: `snapshot(state)` says where the source stands, as JSON

@@ -237,8 +237,8 @@ def is_of_logs(offset: Mapping[str, Any]) -> bool:
 
 
 OTHER_SOURCE = (
-    "the checkpoint is that of another kind of source, so rows would be lost or come again: start "
-    "anew with a new checkpoint, or go on with the source as it was"
+    "the checkpoint was written by another kind of source, so rows would be lost or come again: "
+    "use a new checkpoint, or go back to the source that wrote this one"
 )
 _LOST = (
     "It was deleted, cut or exchanged, so lines would be lost: restore it, or start anew with a "

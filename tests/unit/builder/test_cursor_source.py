@@ -319,7 +319,7 @@ def test_a_checkpoint_of_another_kind_of_source_is_refused(
     others = [{"0": 5, "log": "1a2b3c4d"}] if without_log else [{"positions": {}, "batch": {}}]
     for other in [*others, {"all": "a"}]:
         for ask in (reader.latestOffset, reader.partitions):
-            with pytest.raises(ValueError, match="the checkpoint is that of another kind of sou"):
+            with pytest.raises(ValueError, match="the checkpoint was written by another kind"):
                 ask(other, other)
     reader.stop()
 

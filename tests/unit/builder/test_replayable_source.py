@@ -97,7 +97,7 @@ def test_a_checkpoint_of_another_kind_of_source_is_refused(other: Any) -> None:
     """All rows would come again."""
     ENDS.update(log=5)
     for ask in (reader().latestOffset, reader().partitions):
-        with pytest.raises(ValueError, match="the checkpoint is that of another kind of source"):
+        with pytest.raises(ValueError, match="the checkpoint was written by another kind"):
             ask(other, other)
     assert reader().latestOffset({"log": 3}, ALL) == {"log": 5}
 
