@@ -176,11 +176,9 @@ class SinkTrial(Trial):
         self._writers = writers
         self.running(lambda: self.plan.start(self.spark, writers))
 
-    def works(
-        self, count: int = BATCH, when: str = "while the query ran", writers: int = WRITERS
-    ) -> None:
+    def works(self, count: int = BATCH, when: str = "while the query ran") -> None:
         """See that the query runs, write a batch, and compare what is in the sink."""
-        self.run(writers)
+        self.run()
         self.add(count)
         self.arrive(when)
 
