@@ -136,6 +136,8 @@ def test_credentials_that_are_wrong_or_have_expired_say_so(
     with pytest.raises(PermissionError, match="are the credentials right, not expired") as told:
         store_at(bucket, s3.uri).read("_there")
     assert "expired" not in str(told.value).replace("not expired", "")
+    with pytest.raises(PermissionError, match="are the credentials right, not expired"):
+        store_at(bucket, s3.uri).listed()
     with pytest.raises(ConnectionError, match=r"SignatureDoesNotMatch|AccessDenied|403"):
         DeltaQuery(bucket, endpoint=s3.uri)
 
@@ -159,6 +161,14 @@ def test_credentials_that_expire_end_the_query_and_new_ones_go_on(
             bucket, run.offset, endpoint=endpoint, format="jsonl", notes=f"{bucket}-notes"
         )
         assert found + again.rows() == ["a", "b"]
+
+
+def test_an_address_with_the_number_of_an_error_is_waited_for(s3: S3Server) -> None:
+    with troubled(s3.uri, lambda *_: "full") as (endpoint, _):
+        store = store_at("s3://lake/404", endpoint, waitSeconds=1)
+        for work in (lambda: store.write("403", b""), store.listed):
+            with pytest.raises(ConnectionError, match="fails for 1 s .* status code: 507 Insuff"):
+                work()
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux")
@@ -188,8 +198,10 @@ def test_a_full_disk_of_the_server_ends_the_query_and_room_goes_on(
 def full_disk(server: S3Server) -> Iterator[None]:
     limits = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, limits[1]))
-    yield
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, limits)
+    try:
+        yield
+    finally:
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, limits)
 
 
 def ids_of(url: str, server: S3Server) -> list[int]:

@@ -191,13 +191,23 @@ class ObjectFile(io.RawIOBase):
 def _may_pass(error: Exception) -> bool:
     """The client tries again what it knows will pass; a broken connection in an answer is ours."""
     passing = type(error) is exceptions.GenericError and not _refuses(error)
-    return passing and "404" not in str(error).splitlines()[0]
+    return passing and _status(error) != 404
 
 
 def _refuses(error: Exception) -> bool:
-    """Amazon says of a token that has expired that the request is bad (400), not forbidden."""
+    """Amazon says of a token that has expired that the request is bad (400), not forbidden.
+
+    To a request for a list, the client's error is the same for every status.
+    """
     refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
-    return isinstance(error, refusals) or "ExpiredToken" in str(error)
+    refused = isinstance(error, refusals) or _status(error) in (401, 403)
+    return refused or "<Code>ExpiredToken</Code>" in str(error)
+
+
+def _status(error: Exception) -> int | None:
+    """Of the server's answer. The address stands before it, and may have any digits."""
+    found = re.search(r" status code: (\d{3})\b", str(error))
+    return int(found[1]) if found else None
 
 
 def told(error: Exception) -> str:
