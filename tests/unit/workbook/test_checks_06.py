@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
@@ -56,6 +56,20 @@ def unless_older_than_all(events: list, ports: tuple, delay: int) -> list:
     return marks
 
 
+def of_the_port_that_sends(events: list, ports: tuple, delay: int) -> list:
+    newest, marks = {}, []
+    for port, time in events:
+        newest[port] = max(time, newest.get(port, time))
+        marks.append(newest[port] - delay if len(newest) == len(ports) else None)
+    return marks
+
+
+def crosses_off(events: list, ports: list, delay: int) -> list:
+    marks = coalesced(events, ports, delay)
+    ports.clear()
+    return marks
+
+
 remembered: dict = {}
 last_ones = marks_with(("max(time, newest.get(port, time))", "time"))
 test_06_1 = tried(
@@ -77,6 +91,13 @@ test_06_1 = tried(
     (lambda *given: list(accumulate(last_ones(*given), later)), "keep the newest of each"),
     (marks_with(("len(newest) ==", "sum(map(bool, newest.values())) ==")), "is not silent"),
     (marks_with(("newest.get(port, time)", "newest.get(port, 0)")), "0 and -3 are times, too"),
+    (
+        lambda *given: [mark for mark, _ in groupby(coalesced(*given))],
+        "yours is [None]. Each event has a watermark",
+    ),
+    (lambda *given: [None, *coalesced(*given)[:-1]], "count an event before you look"),
+    (of_the_port_that_sends, "This follows the port that has just sent"),
+    (crosses_off, "or has changed its arguments"),
     (unless_older_than_all, "B's 25 is newer than B's 20, though A is further ahead: compare"),
     (by_port, "✓ The smallest watermark counts"),
     (Coalesced(), "✓ The smallest watermark counts"),

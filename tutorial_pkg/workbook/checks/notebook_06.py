@@ -16,22 +16,26 @@ PORTS = ["A", "B"]
 _ANY_TIME = "0 and -3 are times, too: a port that has sent 0 is not silent, and -3 is older than 0."
 _DELAY = "Subtract the `delay` that is handed over: events may be out of order within a port, too."
 _FASTEST = "This follows the fastest port, and B's events are late: take the minimum."
+_AFTER = "Here both ports have sent something: count an event before you look at the watermark."
+_SENDER = "This follows the port that has just sent: take the minimum of all ports."
 _COALESCED = [
     Case(
         ([("A", 70), ("A", 75)], PORTS, 5),
         [None, None],
         "Port B has said nothing yet and may be far behind: until then it is None.",
+        [([None], "Each event has a watermark, even one that changes nothing.")],
     ),
     Case(
         ([("A", 70), ("B", 10)], PORTS, 5),
         [None, 5],
         "It is the least of the ports' newest times, minus the delay.",
-        [([None, 10], _DELAY), ([None, 65], _FASTEST)],
+        [([None, 10], _DELAY), ([None, 65], _FASTEST), ([None, None], _AFTER)],
     ),
     Case(
         ([("A", 30), ("B", 40), ("B", 20), ("A", 50)], PORTS, 5),
         [None, 25, 25, 35],
         "B sends 20 after 40, which changes nothing: keep the newest of each port.",
+        [([None, 35, 35, 45], _SENDER)],
     ),
     Case(([("A", 70), ("B", 20), ("A", 90), ("B", 95)], PORTS, 5), [None, 15, 15, 85], _FASTEST),
     Case(

@@ -142,7 +142,8 @@ def compare(
     """
     for arguments, wanted, hint, symptoms in cases:
         call, given = call_of(answer, arguments), deepcopy(arguments)
-        for next_step in (hint,) if may_change else (hint, _AGAIN):
+        first, again = (hint, symptoms), (_AGAIN, ())
+        for next_step, known in (first,) if may_change else (first, again):
             try:
                 found = key(answer(*given))
             except Wrong as wrong:
@@ -150,7 +151,7 @@ def compare(
             except Exception as error:
                 raise Wrong(f"{call} raised {told(error)}. {next_step}") from None
             if found != wanted:
-                told_by = next((text for result, text in symptoms if result == found), next_step)
+                told_by = next((text for result, text in known if result == found), next_step)
                 raise Wrong(f"{call} must be {wanted!r}, yours is {found!r}. {told_by}")
 
 
