@@ -309,6 +309,19 @@ def test_a_writer_to_a_part_of_a_table_is_waited_for(
     assert sorted(row["n"] for row in stream.rows()) == [1, 2]
 
 
+def test_a_writer_to_the_root_of_a_partition_is_waited_for(url: str, database: Database) -> None:
+    """It takes a key before it locks the partition."""
+    database.execute("CREATE TABLE t (id serial, n int) PARTITION BY RANGE (n)")
+    database.execute("CREATE TABLE leaf PARTITION OF t FOR VALUES FROM (0) TO (9)")
+    stream = Stream(url, table="leaf", key="id", awaitWriters="true")
+    with psycopg.connect(url) as late:
+        late.execute("LOCK TABLE ONLY t IN ROW EXCLUSIVE MODE; SELECT nextval('t_id_seq')")
+        database.execute("INSERT INTO leaf (id, n) VALUES (nextval('t_id_seq'), 2)")
+        assert stream.rows() == []
+        late.execute("INSERT INTO t VALUES (1, 1)")
+    assert sorted(row["n"] for row in stream.rows()) == [1, 2]
+
+
 def test_a_writer_that_is_prepared_when_the_server_restarts_is_waited_for() -> None:
     """It has another number then. `4/17` is that of a session, which is gone."""
     still_there = inserted._still_there

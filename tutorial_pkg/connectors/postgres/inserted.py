@@ -148,14 +148,18 @@ def _still_there(writers: set[str], now: set[str]) -> set[str]:
 
 
 def _writers(database: Connection, options: OptionValues) -> set[str]:
-    """The transactions that write to the table, a partition of it, or what inherits from it."""
+    """The transactions that write to the table, a partition of it, or what inherits from it.
+
+    Who writes to the table of which it is a partition locks it only after a key was taken.
+    """
     text = """WITH RECURSIVE tables AS (SELECT %s::regclass::oid AS oid
             UNION SELECT inhrelid FROM pg_inherits JOIN tables ON inhparent = tables.oid)
         SELECT virtualtransaction FROM pg_locks WHERE granted
-        AND relation IN (SELECT oid FROM tables)
+        AND relation IN (SELECT oid FROM tables
+            UNION SELECT relid FROM pg_partition_ancestors(%s::regclass))
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
         AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid()"""
-    found = database.execute(text, [options.table.quoted])
+    found = database.execute(text, [options.table.quoted] * 2)
     return {transaction for (transaction,) in found}
 
 
