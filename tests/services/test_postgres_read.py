@@ -810,6 +810,26 @@ def test_a_publication_of_some_rows_or_columns_is_refused(
         Stream(url, slot=name)
 
 
+IDENTITIES = [
+    "CREATE TABLE t (id int PRIMARY KEY DEFERRABLE)",
+    "CREATE TABLE t (id int PRIMARY KEY); ALTER TABLE t REPLICA IDENTITY NOTHING",
+    "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL UNIQUE);"
+    "ALTER TABLE t REPLICA IDENTITY USING INDEX t_n_key; ALTER TABLE t DROP n",
+    "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id);"
+    "CREATE TABLE a PARTITION OF t DEFAULT; ALTER TABLE a REPLICA IDENTITY NOTHING",
+]
+
+
+@pytest.mark.parametrize("table", IDENTITIES)
+def test_a_table_that_nobody_could_update_any_more_is_not_published(
+    url: str, database: Database, table: str
+) -> None:
+    database.execute(table.encode())
+    with pytest.raises(FunctionError, match="of `t` would have the server refuse every UPDATE"):
+        Stream(url, slot=f"s_{url[-8:]}")
+    assert not database.execute("SELECT FROM pg_publication").rowcount
+
+
 def test_a_part_of_a_table_of_which_the_log_has_nothing_is_refused(
     url: str, database: Database
 ) -> None:

@@ -68,10 +68,25 @@ def _publish(database: Connection, options: OptionValues) -> None:
     """A publication says which tables' changes are decoded; it has the slot's name."""
     look = "SELECT FROM pg_publication WHERE pubname = %s"
     if not database.execute(look, [options.slot]).rowcount:
+        _check_identity(database, options)
         make = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
         name = sql.Identifier(options.slot)
         database.execute(make.format(name, options.table.sql))
     published(database, options)
+
+
+def _check_identity(database: Connection, options: OptionValues) -> None:
+    """Raises `ValueError` where the publication would have everybody's UPDATE refused."""
+    look = """SELECT FROM pg_class WHERE relkind = 'r' AND relreplident <> 'f'
+        AND (oid = %s::regclass OR oid IN (SELECT relid FROM pg_partition_tree(%s::regclass)))
+        AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indimmediate
+            AND CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident END)"""
+    if database.execute(look, [options.table.quoted] * 2).rowcount:
+        raise ValueError(
+            f"format `{FORMAT}`: a publication of `{options.table}` would have the server refuse "
+            "every UPDATE and DELETE: the table, or a partition, has no REPLICA IDENTITY, or its "
+            "primary key is DEFERRABLE. ALTER TABLE … REPLICA IDENTITY FULL"
+        )
 
 
 def _exists(database: Connection, options: OptionValues) -> bool:
