@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -41,7 +41,13 @@ def _phases(**seconds: float) -> dict[str, Any]:
 CASES = [  # how a batch differs from a healthy one
     Case(({},), [], "A healthy batch needs no alarm."),
     Case(({"late_rows": 3},), ["late"], "Rows were dropped: `late_rows`."),
-    Case((SLOWER,), ["behind"], "Fewer rows were processed per second than arrived."),
+    Case(({"late_rows": 1},), ["late"], "One dropped row is enough."),
+    Case(
+        (SLOWER,),
+        ["behind"],
+        "Fewer rows were processed per second than arrived, and the batch took 3 s.",
+        symptoms=[(["behind", "late"], "'late' is from an earlier call: begin with a new list.")],
+    ),
     Case(({"done_per_second": 80.0},), [], "A batch of a tenth of a second says little."),
     Case(
         ({"seconds": SLOWER["seconds"]},),
@@ -83,13 +89,16 @@ def _sorted(found: Any) -> list[str]:
 
 
 class _Shop:
-    """One thing that travels, and one that does not; nor does the shop itself."""
+    """One thing that travels, and others that do not; nor does the shop itself."""
 
     def __init__(self, name: str) -> None:
         self.name, self.lock = name, threading.Lock()
 
+    def label(self, batches: Any) -> Any:
+        return batches
+
     def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle a shop")
+        raise TypeError("cannot pickle a shop: only its name may travel")
 
 
 @exercise("def labeller(shop)")
@@ -113,10 +122,16 @@ def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
         if any([*columns] != ["item"] for columns in found):
             raise Wrong(f"A batch has one column, `item`, before and after; found {found}.")
         labels = [label for columns in found for label in columns["item"]]
-        if labels != [f"{name}: {item}" for each in items for item in each]:
+        if labels != _labels(name, items):
             wanted = f"Each item must become '{name}: tea', and none be left out or added"
-            raise Wrong(f"{wanted}; found {found}.")
+            hint = " That is the shop of a later call: keep the name inside `labeller`."
+            later = hint if labels == _labels(names[1], items) else ""
+            raise Wrong(f"{wanted}; yours makes {found} of {[*items]}.{later}")
     return "Only the name travels."
+
+
+def _labels(name: str, items: Iterable[list[str]]) -> list[str]:
+    return [f"{name}: {item}" for each in items for item in each]
 
 
 def _hint(error: Exception) -> str:
