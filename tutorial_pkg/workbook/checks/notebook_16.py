@@ -12,11 +12,12 @@ from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
 _NEWLINE = "Only a newline ends a line: splitlines cuts at more."
 _EMPTY = "An empty line is a line, too: send the bytes as they are."
 _TORN = "The rest after the last newline may be torn: leave it for the next block."
+_NOTHING = "No line is whole yet: an empty block, and the same position."
 _BLOCKS = [
     Case((b"a\nb\n", 0), (b"a\nb\n", 4), "Both lines are whole, so all four bytes are sent."),
     Case((b"a\nb\n", 2), (b"b\n", 4), "The first two bytes are on the receiver's disk already."),
     Case((b"a\nbcd", 0), (b"a\n", 2), _TORN),
-    Case((b"a\nbcd", 2), (b"", 2), _TORN),
+    Case((b"a\nbcd", 2), (b"", 2), _NOTHING),
     Case((b"a\n", 2), (b"", 2), "All of it is there: an empty block, and the same position."),
     Case(
         ("ä\nb\n".encode(), 0), ("ä\nb\n".encode(), 5), "A position counts bytes, not characters."
@@ -25,7 +26,7 @@ _BLOCKS = [
     Case(
         (b"a\nbcd", 4), (b"", 4), "Behind `position` is no newline: one before it does not count."
     ),
-    Case((b"abc", 0), (b"", 0), "No line is whole yet: an empty block, and the same position."),
+    Case((b"abc", 0), (b"", 0), _NOTHING),
     Case((b"a\rb\nc", 0), (b"a\rb\n", 4), _NEWLINE),
     Case((b"a\nb\rc", 0), (b"a\n", 2), _NEWLINE),
     Case((b"a\r\n\nb\n", 3), (b"\nb\n", 6), _EMPTY),
@@ -51,10 +52,7 @@ def _pair(found: Any) -> Any:
 
 # ---- Exercise 2: where to go on ------------------------------------------------------------------
 
-_NEWEST = (
-    "The newest frame is the last one. It need not have the highest position: after the "
-    "receiver had forgotten a name, its next file began at 0."
-)
+_NEWEST = "The newest frame is the last one, even if its position is lower: it is another file's."
 _KNOWN = [
     Case(([],), {}, "An empty log has no names, and no `None` either: return an empty dict."),
     Case(([("a", 5), ("b", 7)],), {"a": 5, "b": 7}, "Each name has a position of its own."),
