@@ -68,6 +68,7 @@ test_17_1 = tried(
     (changed(files_at, ("files.discard(file)", "None")), "removes those that it replaces"),
     (difference, "go through the commits in their order"),
     (changed(files_at, ("log[: version", "log[1 : version")), "Commit 0 may add files"),
+    (lambda log, version: difference(log, version) & difference(log, 6), "and by no later one"),
     (used_up, "must be set(), yours is {'a'}. An earlier call is remembered, or has changed"),
     (kept, "Begin with an empty set in each call"),
     (replaced, "Only the file that the commit names is removed"),
@@ -144,6 +145,20 @@ def tries_again(store: Any, name: str, content: bytes) -> bool:
         return publish(store, name, content)
 
 
+def three_times(store: Any, name: str, content: bytes) -> bool:
+    for _ in range(3):
+        with contextlib.suppress(Exception):
+            return publish(store, name, content)
+    return False
+
+
+def what_it_remembers(store: Any, name: str, content: bytes, own: dict = {}) -> bool:  # noqa: B006
+    with contextlib.suppress(AlreadyExistsError):
+        store.put(name, content, mode="create")
+        own[name] = content
+    return own.get(name) == content
+
+
 SAME = "bytes(store.get(name).bytes()) == content"
 test_17_2 = tried(
     check_17_2,
@@ -182,6 +197,8 @@ test_17_2 = tried(
         "It must stay, and you return False",
     ),
     (catches_all, "It returned False, and the store has None. The store could not be reached"),
-    (changed(publish, ("AlreadyExistsError", "Exception")), "✓ One driver wins"),
+    (changed(publish, ("AlreadyExistsError", "Exception")), "That error must come out: catch"),
+    (three_times, "It returned False, and the store had denied the right to write"),
+    (what_it_remembers, "not by what you remember"),
     (tries_again, "✓ One driver wins"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from obstore.exceptions import AlreadyExistsError, GenericError
+from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDeniedError
 from obstore.store import MemoryStore
 
 from tutorial_pkg.workbook.checks.verdict import Case, Wrong, compare, exercise
@@ -24,12 +24,14 @@ _LOG = [
 _FILES = [
     Case((_LOG, 0), set(), "Version 0 is the first commit, and it has no file."),
     Case(
-        (_LOG, 1),
-        {"a"},
-        "Version 1 is made by the commits 0 and 1.",
-        symptoms=[(set(), "The commit of the version itself counts, too: log[: version + 1].")],
+        (_LOG, 2),
+        {"a", "b"},
+        "Version 2 is made by the commits 0, 1 and 2, and by no later one.",
+        symptoms=[
+            ({"a"}, "The commit of the version itself counts, too: log[: version + 1]."),
+            ({"b"}, "An append adds a file, and the files before it stay."),
+        ],
     ),
-    Case((_LOG, 2), {"a", "b"}, "An append adds a file, and the files before it stay."),
     Case((_LOG, 3), {"c"}, "Compacting adds one file, and removes those that it replaces."),
     Case(
         (_LOG, 4),
@@ -70,14 +72,23 @@ _DOWN = (
 class Busy:
     """A store in which something happens right before a put, or to its answer."""
 
-    def __init__(self, before: bytes | None = None, lost: bool = False, down: str = "") -> None:
+    def __init__(
+        self,
+        before: bytes | None = None,
+        lost: bool = False,
+        down: str = "",
+        denied: bool = False,
+    ) -> None:
         self._store, self._before, self._lost, self._down = MemoryStore(), before, lost, down
+        self._denied = denied
 
     def put(self, name: str, content: Any, **how: Any) -> Any:
         self._reach("put")
         if self._before is not None:
             self._store.put(name, self._before)
             self._before = None
+        if self._denied:
+            raise PermissionDeniedError("no right to write")
         if self._lost:  # it was done, nobody heard of it, and the client asks again
             self._lost = False
             self._store.put(name, content, **how)
@@ -120,6 +131,7 @@ def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     unseen = Busy(down="get")
     unseen.put(NAME, OURS)
     _must_not_say_false(answer, unseen)
+    _must_raise(answer, Busy(before=THEIRS[0], denied=True))
     return "One driver wins, and each knows whether it was the one, also after a crash."
 
 
@@ -131,6 +143,8 @@ def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bytes, h
         raise Wrong(f"It raised AlreadyExistsError: catch it. {hint}") from None
     there = _content(store)
     if found is not (wanted == OURS) or there != wanted:
+        if found and there == wanted:
+            hint += " Go by what the store has, not by what you remember."
         raise Wrong(f"It returned {found!r}, and the store has {there!r}. {hint}")
 
 
@@ -142,6 +156,17 @@ def _must_not_say_false(answer: Callable[[Any, str, bytes], Any], store: Busy) -
         raise
     except Exception:
         return
+
+
+def _must_raise(answer: Callable[[Any, str, bytes], Any], store: Busy) -> None:
+    try:
+        found = answer(store, NAME, OURS)
+    except Exception:
+        return
+    raise Wrong(
+        f"It returned {found!r}, and the store had denied the right to write. That error must "
+        "come out: catch AlreadyExistsError alone."
+    )
 
 
 def _content(store: Busy) -> bytes | None:
