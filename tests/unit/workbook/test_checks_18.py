@@ -71,6 +71,7 @@ test_18_1 = tried(
         ),
         "0 is a time, too",
     ),
+    (delaying(("*waited", "now - DELAY")), "the clock is no event time: 3 minus the lag of 2"),
     (used_up, "yours is 1. An earlier call is remembered, or has changed its arguments"),
     (one_by_one, "✓ No event waits longer"),
     (lambda seen, now: one_by_one(tuple(seen), now), "✓ No event waits longer"),
