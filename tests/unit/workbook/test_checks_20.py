@@ -43,6 +43,12 @@ def one_by_one(batch: Any, connection: Any) -> dict[str, str]:
     return dict(row for rows in answers for row in rows)
 
 
+def one_or_another(batch: Any, connection: Any) -> dict[str, str]:
+    tickers = batch["ticker"].to_pylist()
+    where = " OR ".join("ticker = ?" for _ in tickers)
+    return dict(connection.execute(f"{SELECT} WHERE {where}", tickers))
+
+
 def pasted(batch: Any, connection: Any) -> dict[str, str]:
     keys = ", ".join(f"'{ticker}'" for ticker in batch["ticker"].to_pylist())
     return dict(connection.execute(f"{SELECT} WHERE ticker IN ({keys})"))
@@ -126,6 +132,14 @@ test_20_1 = tried(
     (looking_up(("batch = batch.app", "connection.close(); batch = batch.app")), "Leave the conn"),
     (with_columns_of_trades, "The next batch may have other columns"),
     (first_column, "look up the column `ticker`"),
+    (
+        looking_up(("asked(", "one_or_another(")),
+        "For a batch without rows it raised OperationalError: incomplete input.",
+    ),
+    (
+        looking_up(("[sector_of.get(ticker) for ticker in tickers]", "list(sector_of.values())")),
+        "Not every ticker has a row in the table: go by the ticker.",
+    ),
     (rows_only, "A batch without rows needs the same two columns"),
     (looking_up(("in sector_of for", "in sector_of or None for")), "does not have GONE"),
     (by_dict, "A column of the batch has another type now"),
