@@ -198,10 +198,13 @@ def check_02_2(answer: DataFrame) -> str:
     if b"ShuffledRDD" in lineage:
         raise Wrong("An RDD's repartition() moves rows, too: coalesce() moves none.")
     if partitions != 2:
-        raise Wrong(f"It makes a file for each partition: {partitions}. Two are wanted.")
+        raise Wrong(f"It makes a file for each partition: {partitions}. One call makes two.")
     of_an_rdd = b"CoalescedRDD" in lineage and "ExistingRDD" in plan
     if not of_an_rdd and ("Coalesce" not in plan or "splits=8" not in plan):
-        raise Wrong("Its two partitions are not those of `wide` put together: begin with wide.")
+        raise Wrong(
+            "Its two partitions are not those of `wide` put together: begin with wide, and make "
+            "one call."
+        )
     if answer.count() != 8000:
         raise Wrong(f"It has {answer.count()} rows: all 8000 of `wide` must be there.")
     different = answer.distinct().count()
