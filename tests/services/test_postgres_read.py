@@ -155,7 +155,7 @@ def test_a_table_that_is_made_again_when_a_task_begins_to_read(
 def test_a_column_that_was_altered_is_not_read_as_another_value(
     url: str, database: Database
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, day date, yes boolean)")
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, day date, yes boolean, n bigint)")
     stream = Stream(url, key="id")
     database.execute("ALTER TABLE t ALTER yes TYPE int USING 1; INSERT INTO t VALUES (1, NULL, 7)")
     with pytest.raises(FunctionError, match=r"column `yes` BOOLEAN.* start it again"):
@@ -164,6 +164,10 @@ def test_a_column_that_was_altered_is_not_read_as_another_value(
     database.execute("ALTER TABLE t ALTER day TYPE timestamp; UPDATE t SET day = now()")
     with pytest.raises(FunctionError, match=r"column `day` DATE.* start it again"):
         stream.rows()
+    for kind, value in (("oid", "4294967295"), ("money", "5.55")):
+        database.execute(f"ALTER TABLE t ALTER n TYPE {kind} USING {value}".encode())
+        with pytest.raises(FunctionError, match=f"column `n` is a {kind}, which is read as STRING"):
+            stream.rows()
 
 
 TYPED = """CREATE TYPE mood AS ENUM ('fine');

@@ -22,6 +22,8 @@ from tutorial_pkg.core.worker import cores
 
 FIRST_DAY, END_DAY = -719_162, 2_932_897  # 0001-01-01 and 10000-01-01, from 1970 on
 FITTING = r"^-?[0-9]{1,20}(\.[0-9]+)?$"  # in DECIMAL(38,18); Arrow overlooks larger ones
+# What the client takes for numbers: cents, and those that do not fit as negative ones.
+NO_NUMBERS = {b"money", b"_money", b"oid", b"_oid"}
 SAMPLED_PAGES = 2000  # of 8 kB: some ten milliseconds, and enough to cut a table into fair parts
 
 # ---- Rows ----------------------------------------------------------------------------------------
@@ -104,6 +106,12 @@ def _check(batch: pa.RecordBatch, schema: StructType) -> None:
         )
     for field in schema:
         array = batch.column(field.name)
+        postgres = (batch.schema.field(field.name).metadata or {}).get(b"POSTGRESQL:type")
+        if postgres in NO_NUMBERS:
+            raise ValueError(
+                f"column `{field.name}` is a {postgres.decode()}, which is read as STRING; if the "
+                "table was altered since this query was started, start it again"
+            )
         kind = field.dataType
         if isinstance(kind, ArrayType):
             array, kind = array.flatten(), kind.elementType
