@@ -219,6 +219,10 @@ test_09_2 = tried(
     (Restore(), "✓ Each sensor goes on where it was"),
     (restoring(("known.get(sensor, 0)", "known[sensor]")), "and a new sensor is in none"),
     (
+        restoring(("known.get(sensor, 0)", "min(known.values()) if sensor in known else 0")),
+        "sensor b must go on at 5, yours at 2: that is another sensor's number",
+    ),
+    (
         restoring(
             (GO_ON, "{sensor: min(s.get(sensor, 0) for s in snapshots) for sensor in feeds.next}")
         ),

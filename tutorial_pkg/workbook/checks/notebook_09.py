@@ -207,7 +207,7 @@ def _change(restore: Restore, feeds: type, before: int, after: int) -> None:
     snapshots: list[dict[str, int]] = []
     for index in range(before):
         state = _start(feeds, index, before)
-        for _ in range(index + 2):
+        for _ in range(3 * index + 2):
             state.fill(Buffer())
         snapshots.append(dict(state.next))
     del snapshots[0]["a"]  # as if sensor a were new
@@ -243,6 +243,8 @@ def _compare(found: list[Any], wanted: dict[str, int]) -> None:
             )
             if number in (wanted[sensor] - 1, wanted[sensor] + 1):
                 hint = "a snapshot has the *next* number, not the last one."
+            elif wanted[sensor] and number and number in wanted.values():
+                hint = "that is another sensor's number; each goes on at its own."
             raise Wrong(
                 f"sensor {sensor} must go on at {wanted[sensor]}, yours at {number!r}: {hint}"
             )
