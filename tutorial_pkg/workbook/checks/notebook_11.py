@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import zip_longest
 from typing import Any, Self
 from unittest import mock
 
@@ -218,8 +217,8 @@ def _send_all(answer: Any, rows: list[str]) -> None:
     received = bytearray()
     with _Server(lambda connection: _read_to_end(connection, received)) as server:
         state = answer(context_of(port=server.port))
-        for row in rows:
-            state.receive(Row(line=row))
+        for number, row in enumerate(rows):
+            state.receive(Row(number=number, line=row))
             if server.clients > 1:
                 raise Wrong(
                     "It opens a connection for each row, which is slow, and the order of rows is "
@@ -235,27 +234,41 @@ def _send_all(answer: Any, rows: list[str]) -> None:
             time.sleep(0.01)
         state.close()
         closed = not rows or server.ended.wait(PATIENCE)
-    _compare_text(received.decode(errors="replace"), rows)
+    _compare_lines(bytes(received), rows)
     if not closed or _connections(state):
         raise Wrong("All rows arrived, but the connection stays open: `close` closes the socket.")
 
 
+PART = 7  # bytes
 _send = socket.socket.send
 
 
 def _send_a_part(connection: socket.socket, data: bytes, *flags: int) -> int:
-    return _send(connection, data[:7], *flags)
+    return _send(connection, data[:PART], *flags)
 
 
-def _compare_text(text: str, rows: list[str]) -> None:
-    lines, wanted = text.split("\n"), [*rows, ""]
-    if lines == rows:
+def _compare_lines(received: bytes, rows: list[str]) -> None:
+    each = [f"{row}\n".encode() for row in rows]
+    wanted, lines = b"".join(each), received.decode(errors="replace").split("\n")
+    if received == wanted:
+        return
+    if received == wanted[:-1]:
         raise Wrong("The last line has no newline: each row is a line, and a line ends with one.")
-    for number, (line, row) in enumerate(zip_longest(lines, wanted), 1):
+    if received == b"".join(line[:PART] for line in each):
+        raise Wrong("`send` may send only a part of what it is given: use `sendall`.")
+    if wanted.startswith(received):
+        arrived = f"only {len(lines) - 1}" if received else "none"
+        raise Wrong(
+            f"Of {len(rows)} lines {arrived} arrived: let `receive` send its row, and flush what "
+            "is kept, such as in a file made by `makefile`, before `close` ends."
+        )
+    if received.startswith(wanted):
+        more = received.removeprefix(wanted)
+        raise Wrong(f"After the lines of all {len(rows)} rows came {more[:40]!r}: send no more.")
+    for number, (line, row) in enumerate(zip(lines, rows, strict=False), 1):
         if line != row:
+            shown = line if len(line) < 40 else f"{line[:39]}…"
             raise Wrong(
-                f"{len(rows)} rows were given, {text.count(chr(10))} lines arrived. Line {number} "
-                f"must be {row!r}, yours is {repr(line)[:40]}: send each row as it is, in order, "
-                "encoded, with one newline after it, and by `sendall`, not `send`. "
-                "Flush what is kept, such as in a file made by `makefile`, before `close` ends."
+                f"Line {number} of {len(rows)} must be {row!r}, yours is {shown!r}: send each "
+                "row's `line` as it is, in order, encoded, with one newline after it."
             )
