@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import zlib
 from contextlib import suppress
 from dataclasses import replace
@@ -96,6 +97,11 @@ class PositionFromTheFirstStart(Mended):
         return [Slice(first, end["next"])]
 
 
+class FromNowOn(Mended):
+    def initialOffset(self):
+        return self.latestOffset(None, None)
+
+
 class InTwoParts(Mended):
     def partitions(self, start, end):
         middle = (start["next"] + end["next"]) // 2
@@ -116,12 +122,24 @@ test_any_slice = tried(
     (PositionInSelf, "[10, 11, 12] are from position 0 on and before 3, yours are []"),
     (PositionFromTheFirstStart, "yours are []. Positions are not numbers, and `self`"),
     (changed(Mended, (NUMBERS, "range(part.start, part.end)")), "yours are [0, 1, 2]"),
-    (changed(Mended, (IN_FOLDER, f"sorted(set({IN_FOLDER}))")), "yours are [13]. Positions"),
+    (changed(Mended, (IN_FOLDER, f"sorted(set({IN_FOLDER}))")), "yours are [13]. Keep the order"),
     (
         changed(Mended, (NUMBERS, "numbers_in(self.path)[part.start :] if number < part.end")),
         "yours are []. Positions are not numbers",
     ),
-    (changed(Mended, (NUMBERS, f"dict.fromkeys({NUMBERS})")), "yours are [10, 11, 12, 13]"),
+    (
+        changed(Mended, (NUMBERS, f"dict.fromkeys({NUMBERS})")),
+        "yours are [10, 11, 12, 13]. Keep the order",
+    ),
+    (
+        changed(Mended, (NUMBERS, f"sorted({NUMBERS})")),
+        "yours are [10, 13]. Keep the order of `numbers_in`",
+    ),
+    (
+        changed(Mended, (IN_FOLDER, f"sorted({IN_FOLDER})")),
+        "yours are [10, 10, 11]. Keep the order",
+    ),
+    (FromNowOn, "5 numbers are there, and `initialOffset` says {'next': 5}"),
     (changed(Mended, ("part.end]", "part.end + 1]")), "yours are [10, 11, 12, 13]"),
     more=(NumberReader, report(KEPT)),
 )
@@ -269,6 +287,13 @@ class ReplacesByKeywords(OneFile):
         os.replace(src=draft, dst=self.path / f"{messages[0].query}-{batchId}.txt")  # noqa: PTH105
 
 
+class Copies(OneFile):
+    def commit(self, messages, batchId):
+        draft = self.path / f".draft-{messages[0].query}"
+        draft.write_text("".join(f"{value}\n" for message in messages for value in message.values))
+        shutil.copyfile(draft, self.path / f"{messages[0].query}-{batchId}.txt")
+
+
 class OnlyIfItIsNotThere(OneFile):
     def commit(self, messages, batchId):
         if not (self.path / f"{messages[0].query}-{batchId}.txt").exists():
@@ -289,6 +314,7 @@ test_a_batch_is_shown_by_one_rename = tried(
         sink((".draft-{messages[0].query}", "{batchId}.txt"), ("draft.replace", "str")),
         "writes where",
     ),
+    (Copies, "write a draft, and move it there with `replace`. A copy grows"),
     (sink((".draft-{messages[0].query}", "{batchId}.draft.txt")), "a draft must not match *.txt"),
     (sink(("def commit", "def committed")), "`commit` shows nothing"),
     (AFileForEachMessage, "`commit` shows 2 files one by one"),

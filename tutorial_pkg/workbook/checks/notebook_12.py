@@ -79,14 +79,28 @@ def _reads_any_slice(reader: type) -> None:
     """One object is asked for slices in any order, of numbers that are not their positions."""
     with _folder_of_numbers() as folder:
         made = reader(str(folder))
+        if (first := made.initialOffset()) != {"next": 0}:
+            raise Wrong(
+                f"{len(_NUMBERS)} numbers are there, and `initialOffset` says {first}: a new query "
+                "begins with what was there before it. Leave that method as it is."
+            )
         for start, end in ((0, 3), (3, 5), (0, 3), (1, 2), (0, 5)):
             found: list[Any] = rows_between(made, {"next": start}, {"next": end})
             if found != _NUMBERS[start:end]:
                 raise Wrong(
                     f"{_NUMBERS} are there: {_NUMBERS[start:end]} are from position {start} on and "
-                    f"before {end}, yours are {found}. Positions are not numbers, and `self` must "
-                    "not keep one: Spark may ask for a slice again."
+                    f"before {end}, yours are {found}. {_slice_hint(found, start, end)}"
                 )
+
+
+def _slice_hint(found: list[Any], start: int, end: int) -> str:
+    for numbers in (_NUMBERS, [*dict.fromkeys(_NUMBERS)]):
+        for cut in (numbers[start:end], sorted(numbers)[start:end], sorted(numbers[start:end])):
+            if found in (cut, [*dict.fromkeys(cut)]):
+                return "Keep the order of `numbers_in`, and equal numbers, too."
+    return (
+        "Positions are not numbers, and `self` must not keep one: Spark may ask for a slice again."
+    )
 
 
 @contextmanager
@@ -180,7 +194,10 @@ def _look_at_renames(folder: Path, before: dict[str, str], renamed: list[Renamed
     if not shown and texts(folder, READERS_SEE) == before:
         return  # an earlier batch is taken for this one, as will be told
     if not shown:
-        raise Wrong("`commit` writes where readers look: write a draft, then rename it.")
+        raise Wrong(
+            "`commit` writes where readers look: write a draft, and move it there with `replace`. "
+            "A copy grows where they look."
+        )
     if len(shown) > 1:
         raise Wrong(f"`commit` shows {len(shown)} files one by one: make one file for the batch.")
     draft = shown[0]
