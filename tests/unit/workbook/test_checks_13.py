@@ -66,6 +66,12 @@ def read_by_the_first_size(context: Any, split: str, start: int, end: int) -> An
         yield from one_page_read(context, split, first, end)
 
 
+def read_whole_pages(context: Any, split: str, start: int, end: int) -> Any:
+    while (page := page_at(context, start))["next"] <= end and page["readings"]:
+        yield from ((one["id"], one["degrees"]) for one in page["readings"])
+        start = page["next"]
+
+
 def latest_to_a_short_page(context: Any, split: str, start: int) -> int:
     while True:
         page = page_at(context, start)
@@ -152,6 +158,10 @@ test_13_1 = tried(
     ((latest, changed(read, ('if reading["id"] < end', "if True"))), "read beyond `end`"),
     ((latest, read_from_the_hundred), "read what was before `start`"),
     ((latest, read_by_hundreds), "must give 250 rows"),
+    (
+        (latest, read_whole_pages),
+        "read(…, 0, 250) must give 250 rows, yours ended before 210. A page may go beyond `end`",
+    ),
     ((latest, read_by_the_first_size), "(140, -49.75) is wrong, or not in its place"),
     ((latest_to_a_short_page, read), "reported the end of one page, 70"),
     (
@@ -183,14 +193,15 @@ def test_13_1_a_walk_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = check_13_1((walks, read))
     for page in pages:
         page["readings"].clear()
-    assert "It does not come back" in verdict.message
+    assert "`latest` does not come back" in verdict.message
 
 
-def test_13_1_a_read_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It asks until the service is gone, if nothing came since `latest` was called."""
+@pytest.mark.parametrize("condition", ["start <= end", "start != end"])
+def test_13_1_a_read_without_end(monkeypatch: pytest.MonkeyPatch, condition: str) -> None:
+    """It asks until the service is gone: `end` is where all ends, or a page goes beyond it."""
     monkeypatch.setattr(checks, "PATIENCE", 0.5)
-    verdict = check_13_1((latest, changed(read, ("start < end", "start <= end"))))
-    assert "It does not come back: `latest` ends" in verdict.message
+    verdict = check_13_1((latest, changed(read, ("start < end", condition))))
+    assert "`read` does not come back: it ends when it has reached `end` or" in verdict.message
 
 
 # ---- Exercise 2 ----------------------------------------------------------------------------------

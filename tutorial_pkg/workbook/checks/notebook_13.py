@@ -91,8 +91,10 @@ def _in_time(call: Callable[..., Any], *arguments: Any) -> Any:
         raise error
     if not results:
         raise Wrong(
-            "It does not come back: `latest` ends at the page whose `next` is its `from`, and "
-            "`read` when it has reached `end`, even if nothing came after that."
+            "`read` does not come back: it ends when it has reached `end` or passed it. A page may "
+            "go beyond `end`, or nothing may follow it."
+            if call is _rows
+            else "`latest` does not come back: it ends at the page whose `next` is its `from`."
         )
     return results[0]
 
@@ -152,6 +154,11 @@ def _compare_rows(found: list[Any], start: int, end: int) -> None:
         raise Wrong(f"{called} read beyond `end`: what came meanwhile belongs to the next batch.")
     if any(number < start for number, _ in rows):
         raise Wrong(f"{called} read what was before `start`: the first page begins there.")
+    if rows and rows == wanted[: len(rows)]:
+        raise Wrong(
+            f"{called} must give {len(wanted)} rows, yours ended before {start + len(rows)}. A "
+            f"page may go beyond `end`: take its rows before that. {_SHORT}"
+        )
     differ = (row for row, right in zip(rows, wanted, strict=False) if row != right)
     first = "".join(f" {row} is wrong, or not in its place." for row in islice(differ, 1))
     raise Wrong(
