@@ -75,32 +75,37 @@ class PostgresDataSource(Format):
     `spark_batches` alone, and let a role that takes over from another one read and write it: a
     batch that is repeated, and whose row there is gone or cannot be read, is written again.
     `mode=upsert` replaces rows with the same `key`, `mode=merge` computes the new row from both. A
-    batch may have each key at most once, and no null in it, unless the unique index is made with
-    NULLS NOT DISTINCT; otherwise it is refused. Columns are found by name; structs and maps become
-    JSON, and so do lists for a column of JSON, with DECIMAL, BINARY and times in it as texts; the
-    database converts, and refuses what does not fit. As with any INSERT it rounds to a column's
-    scale or precision (a large LONG in a `double precision`), and cuts what its type has no room
-    for: the time for a `date`, the zone for a `timestamp`, blanks for a `varchar`. A TIMESTAMP
-    comes in the zone of Spark's session (`spark.sql.session.timeZone`): without its zone it is the
-    time on a clock there. What has no zone is taken for UTC in a `timestamptz`. Values come to it
-    as text, which also makes the number 20250101 a `date`, 5 an `interval` of seconds, and of
-    BINARY hexadecimal digits in a `text`: cast them first, if that is not meant. A text for `money`
-    is read as the server's `lc_monetary` says. The table's triggers and rules do their work; where
-    they leave out rows, Spark's log has a warning. The role must be allowed to create tables in the
-    target's schema. A re-created table takes the batches that follow. One that was restored from a
-    backup, or is on a standby that was behind and took over, lacks batches that Spark does not
-    repeat: `spark_batches` has the last one.
+    column that the DataFrame lacks keeps its value in a row that is there, and has its DEFAULT in a
+    new one (and in `excluded`). A batch may have each key at most once, and no null in it, unless
+    the unique index is made with NULLS NOT DISTINCT; otherwise it is refused. Columns are found by
+    name; structs and maps become JSON, and so do lists for a column of JSON, with DECIMAL, BINARY
+    and times in it as texts; the database converts, and refuses what does not fit. As with any
+    INSERT it rounds to a column's scale or precision (a large LONG in a `double precision`), and
+    cuts what its type has no room for: the time for a `date`, the zone for a `timestamp`, blanks
+    for a `varchar`, the end of a text for a `name` or `"char"`. A TIMESTAMP comes in the zone of
+    Spark's session (`spark.sql.session.timeZone`): without its zone it is the time on a clock
+    there. What has no zone is taken for UTC in a `timestamptz`. Values come to it as text, which
+    also makes the number 20250101 a `date`, 5 an `interval` of seconds, and of BINARY hexadecimal
+    digits in a `text`: cast them first, if that is not meant. A text for `money` is read as the
+    server's `lc_monetary` says. The table's triggers and rules do their work; where they leave out
+    rows, Spark's log has a warning. The role must be allowed to create tables in the target's
+    schema. A re-created table takes the batches that follow. One that was restored from a backup,
+    or is on a standby that was behind and took over, lacks batches that Spark does not repeat:
+    `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace the existing ones. Spark has no `update` for sinks in Python.
 
-    Batch write: `mode("append")` or `mode("overwrite")`, in one transaction. As after any TRUNCATE,
+    Batch write: `mode("append")` or `mode("overwrite")`, in one transaction. If the connection
+    breaks during its commit, the job fails although its rows may be there. As after any TRUNCATE,
     whoever reads in a transaction of REPEATABLE READ that began before finds the table empty.
 
     Parallelism: batch: a task for each range. Streams: one task. Writing: one for each partition.
     Replay: any batch; of changes, any that Spark has not committed.
     Guarantee: reading: exactly once, for inserted rows on the conditions above. Writing a stream:
-    exactly once, in all three modes; readers see a batch whole or not at all.
+    exactly once, in all three modes; readers see a batch whole or not at all. But a crash of the
+    server empties a table, or partition, that is UNLOGGED, and a foreign one may get a batch twice
+    if its server's answer is lost; neither is noticed.
 
     Options:
     {options}
@@ -108,15 +113,16 @@ class PostgresDataSource(Format):
     `${env:NAME}` in `url` and `password` is an environment variable of the process that connects:
     the driver, and each worker.
 
-    Settings: `client_encoding`, `TimeZone`, `timezone_abbreviations`, `DateStyle` (ISO, YMD:
-    03/04/2025 is refused), `IntervalStyle`, `bytea_output`, `extra_float_digits`, `array_nulls`,
-    `synchronous_commit`, the default isolation and all timeouts are set in each connection,
-    whatever the server, the database, the role, the environment or `options` in the address say: no
-    statement times out, and one that needs a lock waits for as long as `waitSeconds` says.
-    `search_path` is left as it is: a `table` without a schema is the first of that name in it, so
-    name the schema where it may change. Where the address leads to several servers (several hosts,
-    a load balancer, an endpoint for readers), the driver may ask one, and a task another one that
-    is behind: rows that this one does not have yet are **never read**.
+    Settings: `client_encoding`, `TimeZone` (UTC: so a `timestamp` with DEFAULT now(), or a view
+    with `::date`, may differ from what others get), `timezone_abbreviations`, `DateStyle` (ISO,
+    YMD: 03/04/2025 is refused), `IntervalStyle`, `bytea_output`, `extra_float_digits`,
+    `array_nulls`, `synchronous_commit`, the default isolation and all timeouts are set in each
+    connection, whatever the server, the database, the role, the environment or `options` in the
+    address say: no statement times out, and one that needs a lock waits for as long as
+    `waitSeconds` says. `search_path` is left as it is: a `table` without a schema is the first of
+    that name in it, so name the schema where it may change. Where the address leads to several
+    servers (several hosts, a load balancer, an endpoint for readers), the driver may ask one, and a
+    task another one that is behind: rows that this one does not have yet are **never read**.
     `target_session_attrs=primary` refuses standbys. A pooler must give each connection a session of
     its own (PgBouncer: `pool_mode=session`): else the next statement may find the server's settings
     instead of these, and they may round numbers in changes, turn nulls in arrays into texts, and
