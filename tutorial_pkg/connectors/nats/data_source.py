@@ -84,13 +84,16 @@ class NatsDataSource(Format):
         over another one's subjects does not know the ids of what it has copied until its server is
         restarted: a repeated batch is there twice.
 
+    A server acknowledges messages before they are on its disk, which it syncs every two minutes
+    unless its `sync_interval` is `always`: a power failure may take rows of batches that are done,
+    as any restart does if the stream has the storage `memory`.
     Only a stream's own acknowledgement counts. A service that listens to the subject hears the
     message, too, and its answer is ignored. Where two streams take a subject, one on a leaf node
     and one on its hub, the first to acknowledge is enough: the other may not have the message.
     Subjects of the server (`$JS.`, `$SYS.`) are refused. A stream with the retention `interest`
     acknowledges what no consumer wants, and does not keep it.
     Headers that tell a stream what to do are obeyed if it allows them: `Nats-Rollup` deletes what
-    it has, `Nats-TTL` this message after a while.
+    it has, `Nats-TTL` this message after a while, `Nats-Schedule` older ones of its subject.
 
     Columns: data STRING or BINARY; if they are there, subject STRING, headers MAP<STRING, STRING>,
     in which `Nats-Msg-Id` takes the place of the id. A null in `data` is a message without bytes,

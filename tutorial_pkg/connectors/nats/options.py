@@ -48,7 +48,12 @@ READ = (
     *CONNECTION,
     Option("mode", choice(STREAM, QUEUE), STREAM, "how to read"),
     Option("stream", not_empty, REQUIRED, "the name of the JetStream stream"),
-    Option("subject", not_empty, None, "only messages of this one subject; `*` and `>` as in NATS"),
+    Option(
+        "subject",
+        not_empty,
+        None,
+        "only messages of this one subject; `*` and `>` as in NATS; no rows if the stream has none",
+    ),
 )
 READ_STREAM = (
     *READ,
