@@ -41,6 +41,8 @@ class KafkaDataSource(Format):
 
     Options:
     {options}
+    Records of aborted and open transactions are read, too, unless `kafka.isolation.level` is
+    `read_committed`.
     `maxOffsetsPerTrigger` counts offsets, as Spark's own does: with transaction markers, or in a
     compacted topic, a batch may have fewer rows.
 
@@ -53,9 +55,10 @@ class KafkaDataSource(Format):
 
     Parallelism: a producer in each task.
     Guarantee: at least once, as Spark's own. A batch is done when all brokers in sync have its
-        records, unless `kafka.acks` says less. Records may come again after a failure: number them,
-        so that readers can drop what they already have. `kafka.enable.idempotence` true keeps the
-        order of a partition when the client tries again, and costs half a second a task.
+        records, unless `kafka.acks` says less; with 0, some may be lost without an error. They may
+        come again after a failure: number them, so that readers can drop what they already have.
+        `kafka.enable.idempotence` true keeps the order of a partition when the client tries again,
+        and costs half a second a task.
 
     Columns: value STRING or BINARY; if they are there, key STRING or BINARY, topic STRING,
     partition INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Where the partition is null,

@@ -93,7 +93,8 @@ READ = (
         "startingOffsets",
         starting,
         None,
-        "where a new query begins: by default `latest`, and `earliest` in `spark.read`",
+        "where a new query begins: by default `latest`, and `earliest` in `spark.read`; "
+        "partitions that do not exist are ignored",
     ),
     Option("endingOffsets", ending, None, "in `spark.read` only: where it ends; `latest`"),
     Option("includeHeaders", boolean, False, "add the column `headers`"),
