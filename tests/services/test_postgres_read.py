@@ -611,6 +611,22 @@ def test_a_slot_waits_for_who_is_writing_with_a_bound(
             Stream(url, slot=f"s_{url[-8:]}", snapshot=snapshot, waitSeconds=1)
 
 
+def test_a_slot_that_is_still_being_made(url: str, database: Database) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int)")
+    name = f"s_{url[-8:]}"
+    with psycopg.connect(url) as writer, psycopg.connect(url, autocommit=True) as maker:
+        writer.execute("INSERT INTO other VALUES (1)")
+        make = f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')"
+        maker.pgconn.send_query(make.encode())
+        look = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND plugin = 'pgoutput'"
+        wait_until(lambda: database.execute(look, [name]).rowcount, 30, "the slot")
+        with pytest.raises(FunctionError, match=r"ValueError: .* is still being made"):
+            Stream(url, slot=name)
+        writer.rollback()
+        while maker.pgconn.get_result():  # else nobody could drop the slot
+            pass
+
+
 def wait_for(database: Database, count: int) -> None:
     end = time.monotonic() + 30
     while database.execute("SELECT FROM t").rowcount < count:

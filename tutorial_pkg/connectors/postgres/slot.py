@@ -224,6 +224,7 @@ def confirmed(database: Connection, options: OptionValues, start: int | None = N
             WHEN slot_type = 'physical' THEN 'is a physical one, without changes of tables'
             WHEN database <> current_database() THEN 'is of database ' || quote_ident(database)
             WHEN plugin <> %s THEN 'decodes by ' || quote_ident(plugin)
+            WHEN confirmed_flush_lsn IS NULL THEN 'is still being made (start again later)'
             WHEN to_jsonb(pg_replication_slots) ->> 'two_phase' = 'true'
                 THEN 'has transactions before their COMMIT PREPARED (it is `two_phase`)' END
         FROM pg_replication_slots WHERE slot_name = %s"""
