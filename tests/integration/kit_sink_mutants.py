@@ -12,6 +12,7 @@ import time
 import unicodedata
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -456,6 +457,19 @@ class dies_in_commit(Files):
                 self.publish(self.name_of(messages, batchId), self.rows_of(messages))
 
 
+class renames(Files):
+    breaks = "dies_in_commit"
+
+    class stream_writer(Writer):
+        """Publishes one file after the other, so quickly that nobody sees it."""
+
+        def commit(self, messages: Sequence[Any], batchId: int) -> None:
+            self.connect()
+            name = self.name_of(messages, batchId)
+            for part, message in enumerate(messages):
+                message.file.replace(self.path / f"{name}-{part}.rows")
+
+
 class errors_told(Files):
     class stream_writer(Writer):
         """Does what it can."""
@@ -480,6 +494,23 @@ class skips_rows(Files):
                     found.append(tuple(map(self.kept, row)))
                 except OSError:
                     continue
+            return found
+
+
+class pool(Files):
+    breaks = "errors_told"
+
+    class stream_writer(Writer):
+        """Has threads for its rows, and does not ask how it went."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            found: Rows = []
+
+            def take(row: Row) -> None:
+                found.append(tuple(map(self.kept, row)))
+
+            with ThreadPoolExecutor(2) as threads:
+                threads.map(take, iterator)
             return found
 
 
@@ -579,6 +610,16 @@ class batch_write(Files):
 
         def commit(self, messages: Sequence[Any]) -> None:
             """Nothing is left to do."""
+
+
+class one_table(Files):
+    breaks = "batch_write"
+
+    class table(Table):
+        """A batch without a number has no name of its own."""
+
+        def commit(self, messages: Sequence[Any]) -> None:
+            self.stream.publish("table", self.stream.rows_of(messages))
 
 
 HELD: list[Any] = []

@@ -244,11 +244,11 @@ class local_day(Numbers):
                 yield *values, date.fromtimestamp(values[0] * 86_400)
 
     class table(Table):
-        """Has a day of its own."""
+        """Does the same."""
 
         def read(self, partition: InputPartition | None) -> Iterator[Any]:
             for values in super().read(partition):
-                yield *values, date(1970, 1, 1)
+                yield *values, date.fromtimestamp(values[0] * 86_400)
 
 
 class same_rows_again(Numbers):
@@ -560,6 +560,34 @@ class beyond(Numbers):
             yield from map(row, map(int, lines[partition.start : partition.end]))
 
 
+class leftover(Numbers):
+    breaks = "limit"
+
+    class stream_reader(Reader):
+        """Has fetched all there is; what a limit cuts waits in the reader, behind the offset."""
+
+        def __init__(self, options: dict[str, str]) -> None:
+            super().__init__(options)
+            self.waiting: list[int] = []
+            self.at: int | None = None
+
+        def initialOffset(self) -> dict[str, Any]:
+            return {"next": 0, "part": 0}
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            before = start["next"] if self.at is None else self.at
+            self.at = max(before, self.count() if self.until is None else self.until)
+            self.waiting += range(before, self.at)
+            return {"next": self.at, "part": start["part"] + 1} if self.waiting else start
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            if self.at is None:
+                return [Lines(start["next"], end["next"])]
+            size = self.rows or len(self.waiting)
+            taken, self.waiting = self.waiting[:size], self.waiting[size:]
+            return [Lines(taken[0], taken[-1] + 1)] if taken else []
+
+
 class available_now(Numbers):
     class stream_reader(Reader):
         """Asks for one page of a thousand rows."""
@@ -595,6 +623,17 @@ class batch_read(Numbers):
 
         def read(self, partition: InputPartition | None) -> Iterator[Any]:
             yield from map(row, numbers_in(self.path)[:1000])
+
+
+class table_values(Numbers):
+    breaks = "batch_read"
+
+    class table(Table):
+        """Has room for ten letters."""
+
+        def read(self, partition: InputPartition | None) -> Iterator[Any]:
+            for number, at, text in super().read(partition):
+                yield number, at, text[:10]
 
 
 class other_parallelism(Numbers):
@@ -651,6 +690,20 @@ class nothing_planned(Numbers):
                 return super().partitions(start, end)
             except OSError:
                 return []
+
+
+class nothing_there(Numbers):
+    breaks = "errors_told"
+
+    class stream_reader(Reader):
+        """Thinks that where it cannot look there is nothing."""
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            self.connect()
+            try:
+                return super().latestOffset(start, limit)
+            except OSError:
+                return self.initialOffset()
 
 
 class unknown_option(Numbers):

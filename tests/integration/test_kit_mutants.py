@@ -58,6 +58,8 @@ ALSO = {
         "batch_read",
     },
     "at_rest": {"any_zone", "available_now", "limited_available_now", "idle"},  # is never done
+    "values": {"batch_read"},
+    "whole_batches": {"dies_in_commit"},
     "nothing_open": {"steady"},  # there is one more open file after each batch
     "two_queries": {"from_the_first_row"},
     "server_away": {"server_restarted"},
@@ -181,6 +183,7 @@ TAKES_LONG = {
     kit_source_mutants.at_rest,
     kit_source_mutants.errors_told,
     kit_source_mutants.rows_again,
+    kit_source_mutants.nothing_there,
     kit_source_mutants.nothing_planned,
     kit_source_mutants.idle,
     kit_source_mutants.killed,
@@ -193,8 +196,10 @@ TAKES_LONG = {
     kit_source_mutants.nothing_open,
     kit_source_mutants.two_queries,
     kit_sink_mutants.dies_in_commit,
+    kit_sink_mutants.renames,
     kit_sink_mutants.errors_told,
     kit_sink_mutants.skips_rows,
+    kit_sink_mutants.pool,
     kit_sink_mutants.killed,
     kit_sink_mutants.attempts,
     kit_sink_mutants.no_rubbish,

@@ -167,7 +167,7 @@ def test_an_address_with_the_number_of_an_error_is_waited_for(s3: S3Server) -> N
     with troubled(s3.uri, lambda *_: "full") as (endpoint, _):
         store = store_at("s3://lake/404", endpoint, waitSeconds=1)
         for work in (lambda: store.write("403", b""), store.listed):
-            with pytest.raises(ConnectionError, match="fails for 1 s .* status code: 507 Insuff"):
+            with pytest.raises(ConnectionError, match=r"fails for 1 s .* status code: 507 Insuff"):
                 work()
 
 

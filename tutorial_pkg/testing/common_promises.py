@@ -82,9 +82,20 @@ def _size_after(trial: Trial, batches: int) -> dict[int, Size]:
     return trial.processes.sizes()
 
 
-def must_survive(trial: Trial, method: str, how: How, most: int) -> None:
-    """Let a method of the connector end before some of its lines, and compare each time."""
-    with trial.trapped(method) as trap:
+def must_survive(
+    trial: Trial,
+    method: str,
+    how: How,
+    most: int,
+    look: Callable[[str], object] | None = None,
+) -> None:
+    """Let a method of the connector end before some of its lines, and compare each time.
+
+    When an error has ended the query, as it should, the next one comes in the repeated batch.
+    Before the query is run again, there may be something to `look` at.
+    """
+    turns = 2 if how == "dies" else 1  # between two turns of a loop something is half done
+    with trial.trapped(method, turns) as trap:
         _work(trial, f"before anything happened to `{method}`")
         if not trap.lines():
             raise NotTried(f"`{method}` runs no line of Python but libraries'")
@@ -95,7 +106,12 @@ def must_survive(trial: Trial, method: str, how: How, most: int) -> None:
             trial.more()
             trial.endure()
             told = "a crash" if how == "dies" else "an error"
-            trial.recover(f"after {told} in `{method}`, before {trap.sprung()}")
+            when = f"after {told} in `{method}`, before {trap.sprung()}"
+            if look:
+                look(when)
+            if how == "dies" or trial.runs():
+                trial.recover(when)
+        trial.recover(when)
 
 
 # ---- Servers -------------------------------------------------------------------------------------

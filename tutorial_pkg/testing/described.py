@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 
 LIMIT = 10  # rows a batch, under the options that `StreamSource.limit` names
 _BUILDER = "tutorial_pkg.builder"
@@ -36,6 +36,7 @@ class _Described:
     """What follows for both from their descriptions."""
 
     format: str | type[DataSource]
+    options: Mapping[str, object]
     server: Server | None
 
     @property
@@ -54,8 +55,16 @@ class _Described:
         """Whether its server can be paused."""
         return self.server is not None and self.server.processes is not None
 
-    def _overrides(self, method: str) -> bool:
-        return self.python and getattr(self.format, method) is not getattr(DataSource, method)
+    def _chosen(self, role: str) -> Any:
+        """What the options choose of a builder's `Format`; of all else, the format itself."""
+        if self.built and hasattr(self.format, role):
+            made: Any = self.format(CaseInsensitiveDict(as_options(self.options)))  # type: ignore
+            return getattr(made, role)()
+        return self.format
+
+    def _overrides(self, role: str, method: str) -> bool:
+        plain = getattr(DataSource, method)
+        return self.python and getattr(self._chosen(role), method) is not plain
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,7 @@ class StreamSource(_Described):
     @property
     def logged(self) -> bool:
         """Whether its class says that its rows come by way of a log, which a query must fill."""
-        return bool(getattr(self.format, "reads_log", False))
+        return bool(getattr(self._chosen("source"), "reads_log", False))
 
     @property
     def from_start(self) -> bool:
@@ -132,7 +141,7 @@ class StreamSource(_Described):
     @property
     def batch(self) -> bool:
         """Whether `spark.read` knows it, too."""
-        return self._overrides("reader")
+        return self._overrides("source", "reader")
 
 
 @dataclass(frozen=True)
@@ -183,7 +192,7 @@ class StreamSink(_Described):
     @property
     def batch(self) -> bool:
         """Whether `df.write` knows it, too."""
-        return self._overrides("writer")
+        return self._overrides("sink", "writer")
 
 
 # Each trial has a folder of its own, so what is examined is described anew for each.

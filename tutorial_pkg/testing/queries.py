@@ -59,9 +59,13 @@ class Ledger:
             found.setdefault(int(name[:6]), []).append(self._known[name])
         return found
 
+    def seen(self) -> list[Seen]:
+        """The rows of a table in which a batch's last attempt replaces earlier ones."""
+        return [row for tries in self.attempts().values() for row in tries[-1]]
+
     def rows(self) -> list[int]:
-        """The numbers in a table in which a batch's last attempt replaces earlier ones."""
-        return [number for tries in self.attempts().values() for number, _ in tries[-1]]
+        """Their numbers."""
+        return [number for number, _ in self.seen()]
 
 
 @dataclass

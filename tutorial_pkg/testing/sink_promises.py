@@ -45,8 +45,8 @@ LINE_ENDS = "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i"  # to `splitlines`, 
 NO_NUMBERS = ("007", "1.50", "1e3", "NA", "TRUE")  # nor anything else but text
 # How many rows Spark hands over at once: some tasks get several record batches.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 101)
-CRASHES = 6  # lines of `commit` before which its process ends
-ERRORS = 5  # and before which an error is raised
+CRASHES = 8  # lines of `commit` before which its process ends
+ERRORS = 12  # and before which an error is raised
 BESIDE = 30  # batches, at most, beside another query
 
 
@@ -360,12 +360,12 @@ def complete_mode(trial: SinkTrial) -> None:
         refused = trial.refused(query)
     if not refused:
         trial.written = [row for rows in batches for row in rows]
-    trial.compare("after the output mode `complete`")
+    trial.settle("after the output mode `complete`")
     if trial.sink.batch:
         with contextlib.suppress(PySparkException):  # it is refused
             other.plan.batch(trial.spark, other.feed.folder, "overwrite")
             trial.written = [row for rows in batches for row in rows]
-        trial.compare("after df.write in the mode `overwrite`")
+        trial.settle("after df.write in the mode `overwrite`")
 
 
 @promise(
@@ -374,13 +374,14 @@ def complete_mode(trial: SinkTrial) -> None:
     needs="batch",
 )
 def batch_write(trial: SinkTrial) -> None:
-    """A batch of 1,013 rows is written without a stream, in the mode `append`."""
+    """Batches of 1,013 rows and of 37 are written without a stream, in the mode `append`."""
     trial.stop()
-    other = trial.aside("batch")
-    with trial.blamed("df.write"):
-        trial.written += other.add("batch", MANY)
-        other.plan.batch(trial.spark, other.feed.folder)
-    trial.compare("after df.write")
+    for count in (MANY, BATCH):
+        other = trial.aside(f"batch of {count}")
+        with trial.blamed("df.write"):
+            trial.written += other.add(f"{count} of", count)
+            other.plan.batch(trial.spark, other.feed.folder)
+        trial.settle("after df.write")
 
 
 @promise(
@@ -391,7 +392,8 @@ def batch_write(trial: SinkTrial) -> None:
 )
 def dies_in_commit(trial: SinkTrial) -> None:
     """Its process ends before one line of `commit` after the other; the batch is repeated."""
-    must_survive(trial, "commit", "dies", CRASHES)
+    claimed = trial.sink.once and "whole_batches" not in trial.sink.not_claimed
+    must_survive(trial, "commit", "dies", CRASHES, trial.check_whole if claimed else None)
 
 
 @promise(

@@ -23,7 +23,7 @@ from tutorial_pkg.testing.driver import Drivers
 from tutorial_pkg.testing.processes import context_of
 from tutorial_pkg.testing.promise import Broken, Mistake, check_once
 from tutorial_pkg.testing.queries import PART, WRITERS, SinkQuery, keys_of_parts
-from tutorial_pkg.testing.trial import Trial
+from tutorial_pkg.testing.trial import QUIET, Trial
 from tutorial_pkg.testing.values import comparable
 
 # Rows. Odd numbers: what loses a last buffer, or what does not fit one, is to be seen.
@@ -216,7 +216,7 @@ class SinkTrial(Trial):
         return without_repeats(rows, self.written) if self.sink.at_least_once else rows
 
     def more(self) -> None:
-        self.add()
+        self.add(evenly=True)  # a task without rows would run few lines
 
     def more_unread(self) -> None:
         self.add()
@@ -227,6 +227,17 @@ class SinkTrial(Trial):
     def arrive(self, when: str) -> None:
         self.read_all(self.done)
         self.compare(when)
+
+    def settle(self, when: str) -> None:
+        """The same where no query runs; a reader may see the rows a moment later."""
+        self.wait(lambda: Counter(self.read()) == Counter(self.written), QUIET)
+        self.compare(when)
+
+    def check_whole(self, when: str) -> None:
+        """Raise `Broken` if a reader sees a part of the last batch."""
+        seen = len(set(self.read()) & set(self.written[-BATCH:]))
+        if 0 < seen < BATCH:
+            raise Broken(f"{when}: a reader saw {seen} of the {BATCH} rows of a batch")
 
     def compare(self, when: str) -> None:
         """Raise `Broken` unless a reader sees what was written, each row once."""

@@ -48,7 +48,8 @@ BURSTS = (5_003, 20_011)  # rows
 MOST_GROWTH = 6.0  # times the cost, for four times the rows; were it quadratic, it would be 16
 WORTH_A_LOOK = 2.0  # seconds on a processor; what costs less does not matter
 PAGES = 3_079  # rows: several pages of most services
-ERRORS = 4  # lines of `read` that fail
+ERRORS = 6  # lines of `read` that fail
+LOOKS = 4  # and of `latestOffset`
 # Spark hands on a task's rows in bundles; with small ones a task can be ended in its middle.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 5)
 BUNDLES = 2_003  # more than the pipe between two processes holds
@@ -413,7 +414,7 @@ def linear(trial: SourceTrial) -> None:
     trial.works()
     small, large = (trial.processor_seconds(partial(_burst, trial, rows)) for rows in BURSTS)
     if large > max(MOST_GROWTH * small, WORTH_A_LOOK):
-        times = BURSTS[1] // BURSTS[0]
+        times = round(BURSTS[1] / BURSTS[0])
         raise Broken(f"{times} times the rows took {large / small:.0f} times the processor's time")
 
 
@@ -432,14 +433,22 @@ def _burst(trial: SourceTrial, rows: int) -> None:
     "ends. What one `fill` adds, or a page has, is not cut: make it smaller.",
 )
 def limit(trial: SourceTrial) -> None:
-    """Rows for several batches of 10 are fed at once, to three splits where there are some."""
+    """Rows for several batches of 10 are fed at once, to three splits where there are some.
+
+    The first batch fails, and a new reader goes on.
+    """
     trial.run(trial.source.limit)
     first = len(trial.ledger.attempts())
+    if trial.source.restarts:
+        trial.plan.fails.touch()
     if trial.source.feed_split:
         for split in (1, 2, 3):
             trial.give(range(trial.fed, trial.fed + LIMIT + 1), split)
     else:
         trial.feed(3 * LIMIT + 3)
+    if trial.source.restarts:
+        trial.failed()
+        trial.run(trial.source.limit)
     trial.arrive(f"under {trial.source.limit}")
     sizes = [len(tries[-1]) for tries in list(trial.ledger.attempts().values())[first:]]
     if max(sizes) > LIMIT:
@@ -487,7 +496,8 @@ def limited_available_now(trial: SourceTrial) -> None:
 
 @promise(
     "spark.read gives the rows that spark.readStream gives.",
-    "The reader of batches goes to the last page, and takes the rows of every split once.",
+    "The reader of batches goes to the last page, takes the rows of every split once, and makes "
+    "the same values of them.",
     needs="number feed batch",
 )
 def batch_read(trial: SourceTrial) -> None:
@@ -496,6 +506,8 @@ def batch_read(trial: SourceTrial) -> None:
     with trial.blamed("spark.read"):
         rows = trial.plan.batch(trial.spark)
     check_once(trial.ledger.rows(), [number for number, _ in rows], "with spark.read")
+    if other := (Counter(rows) - Counter(trial.ledger.seen())).total():
+        raise Broken(f"of {len(rows)} rows {other} had other values with spark.read")
 
 
 @promise(
@@ -522,10 +534,11 @@ def other_parallelism(trial: SourceTrial) -> None:
 )
 def errors_told(trial: SourceTrial) -> None:
     """An `OSError` is raised inside `read`, before one line after the other, and behind a row that
-    it has given; then inside `partitions`. All rows must come, once."""
+    it has given; then inside `partitions`, and `latestOffset`. All rows must come, once."""
     must_survive(trial, "read", "raises", ERRORS)
-    with contextlib.suppress(NotTried):  # of a simple reader, whose `partitions` is Spark's
-        must_survive(trial, "partitions", "raises", ERRORS)
+    for method, most in (("partitions", ERRORS), ("latestOffset", LOOKS)):
+        with contextlib.suppress(NotTried):  # of a simple reader, where they are Spark's
+            must_survive(trial, method, "raises", most)
 
 
 @promise(

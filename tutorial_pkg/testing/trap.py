@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,12 +35,14 @@ class ToldToRaise(OSError):
 class Trap:
     """Counts the lines that `method` runs, and ends it once before the one that `lay` names.
 
-    A line counts when it runs for the first time in a call, in code outside libraries. Those who
-    set the trap, and those who walk into it, are different processes: `folder` is theirs.
+    A line counts when it runs for the first time in a call, or for the first few `times`: in code
+    outside libraries, also in threads that the call starts. Those who set the trap, and those who
+    walk into it, are different processes: `folder` is theirs.
     """
 
     method: str
     folder: Path
+    times: int = 1
 
     def into(self, source: type[DataSource]) -> type[DataSource]:
         """The same source or sink, with a trap in it."""
@@ -76,13 +80,15 @@ class Trap:
     def watching(self, home: str = "") -> Iterator[_Walk]:
         """Counts the lines of the block; the one after the last is the method's end."""
         walk = _Walk(self, home)
-        before = sys.gettrace()
+        before, in_threads = sys.gettrace(), threading.gettrace()
+        threading.settrace(walk.enter)
         sys.settrace(walk.enter)
         try:
             yield walk
         finally:
             sys.settrace(before)
-            walk.note()
+            threading.settrace(in_threads)
+            walk.end()
         walk.reach("its end", 0)
 
     # ---- Who sets it ---------------------------------------------------------------------------
@@ -108,14 +114,14 @@ class _Walk:
 
     def __init__(self, trap: Trap, home: str) -> None:
         self._trap, self._home = trap, home
-        self._lines: set[tuple[str, int]] = set()
+        self._runs, self._lines, self._over = Counter[tuple[str, int]](), 0, False
         self.has_given = False  # a row, since the last line
 
     def enter(self, frame: FrameType, event: str, _: Any) -> Any:
         return self._step if _is_ours(frame.f_code.co_filename, self._home) else None
 
     def _step(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
+        if event == "line" and not self._over:
             self.reach(frame.f_code.co_filename, frame.f_lineno)
         return self._step
 
@@ -123,9 +129,10 @@ class _Walk:
         if self.has_given:
             self.has_given = False
             self._end_if_set(BEHIND_A_ROW, file, line)
-        if (file, line) not in self._lines:
-            self._end_if_set(len(self._lines), file, line)
-            self._lines.add((file, line))
+        if self._runs[file, line] < self._trap.times:
+            self._runs[file, line] += 1
+            self._lines += 1
+            self._end_if_set(self._lines - 1, file, line)
 
     def _end_if_set(self, number: int, file: str, line: int) -> None:
         for how in ("dies", "raises"):
@@ -141,8 +148,10 @@ class _Walk:
             os._exit(9)
         raise ToldToRaise(f"told to fail before line {line} of {file}")
 
-    def note(self) -> None:
-        (self._trap.folder / f"lines.{len(self._lines)}").touch()
+    def end(self) -> None:
+        """A thread may go on, unwatched."""
+        self._over = True
+        (self._trap.folder / f"lines.{self._lines}").touch()
 
 
 def _is_ours(file: str, home: str) -> bool:

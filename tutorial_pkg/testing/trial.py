@@ -122,6 +122,10 @@ class Trial:
             if self.query is not None:
                 self.read_all(self.done)
 
+    def runs(self) -> bool:
+        """Whether the query runs, or has ended well."""
+        return self.query is not None and not self.query.exception()
+
     def recover(self, when: str) -> None:
         """See that the query runs, after it may have failed, and compare."""
         self.endure()
@@ -306,13 +310,13 @@ class Trial:
             del environment["TZ"]
 
     @contextlib.contextmanager
-    def trapped(self, method: str) -> Iterator[Trap]:
+    def trapped(self, method: str, times: int = 1) -> Iterator[Trap]:
         """Within it this method of the connector has a trap in it."""
         self.stop()
         whole = cast(type[DataSource], self.plan.format)
         folder = self.folder / f"trap-{method}"
         folder.mkdir(exist_ok=True)
-        trap = Trap(method, folder)
+        trap = Trap(method, folder, times)
         self.plan.format = trap.into(whole)
         try:
             yield trap

@@ -11,6 +11,8 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,6 +26,7 @@ from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource
 
 from tutorial_pkg import SinkBuilder, SourceBuilder
+from tutorial_pkg.builder import Format
 from tutorial_pkg.processes.query_process import wait_for_end
 from tutorial_pkg.testing import (
     SINK_PROMISES,
@@ -524,7 +527,7 @@ def test_one_task_alone_has_all() -> None:
 
 
 class Writer:
-    """Its commit has four lines that run, the loop's once however often."""
+    """Its commit has four lines that run; the loop's two count as often as is said."""
 
     def commit(self, messages: list[int], batchId: int) -> None:
         self.done: list[int] = []
@@ -534,14 +537,14 @@ class Writer:
 
 
 def test_a_method_ends_before_each_of_its_lines(tmp_path: Path) -> None:
-    trap, expected = Trap("commit", tmp_path), [None, [], [], [1, 2]]
-    trap.over(Writer()).commit([1, 2], 3)
-    assert trap.lines() == 4 and not trap.sprung()
+    trap, expected = Trap("commit", tmp_path, 2), [None, [], [], [1], [1], [1, 2, 3]]
+    trap.over(Writer()).commit([1, 2, 3], 3)
+    assert trap.lines() == 6 and not trap.sprung()
     for line, done in enumerate(expected):
         writer = trap.over(Writer())
         trap.lay(line, "raises")
         with pytest.raises(ToldToRaise):
-            writer.commit([1, 2], 3)
+            writer.commit([1, 2, 3], 3)
         assert getattr(writer, "done", None) == done
         assert trap.sprung().startswith("test_kit.py:")
     writer.commit([1, 2], 3)  # once is enough
@@ -565,6 +568,27 @@ def test_a_method_ends_behind_a_row(tmp_path: Path) -> None:
     trap.lay(BEHIND_A_ROW, "raises")
     assert list(trap.over(Reader()).read(0)) == [] and not trap.sprung()
     assert list(trap.over(Reader()).read(2)) == [1, 1, 2] and trap.sprung()
+
+
+def test_a_method_ends_in_a_thread_that_it_starts(tmp_path: Path) -> None:
+    class Threaded:
+        def commit(self, messages: list[int], batchId: int) -> None:
+            with ThreadPoolExecutor(1) as pool:
+                self.answers = [pool.submit(doubled, message) for message in messages]
+
+    def doubled(message: int) -> int:
+        return 2 * message
+
+    trap, tracing, errors = Trap("commit", tmp_path), threading.gettrace(), []
+    trap.over(Threaded()).commit([1], 0)
+    for line in range(trap.lines()):
+        trap.lay(line, "raises")
+        writer = trap.over(Threaded())
+        with suppress(ToldToRaise):
+            writer.commit([1], 0)
+            errors.append(writer.answers[0].exception())
+    assert [type(error) for error in errors] == [ToldToRaise]
+    assert threading.gettrace() is tracing
 
 
 def test_a_process_can_die_behind_the_last_line(tmp_path: Path) -> None:
@@ -674,3 +698,24 @@ def test_a_built_sink_is_tried_with_df_write_only_if_it_is_made_for_that() -> No
     builder = SinkBuilder.stream("lines", list).receive(list.append)
     assert not StreamSink(builder.build(), list).batch
     assert StreamSink(builder.also_batch().build(), list).batch
+
+
+def test_a_format_is_what_its_options_choose() -> None:
+    logged = SourceBuilder.stream("s", "value LONG", lambda context: 0).fill(print).build()
+    table = SourceBuilder.batch("b", "value LONG", lambda context: 0).fill(print).build()
+    written = SinkBuilder.stream("w", list).receive(list.append).build()
+
+    class Orders(Format):
+        format = "orders"
+
+        def source(self) -> type[DataSource]:
+            return table if self.options["AS"] == "table" else logged
+
+        def sink(self) -> type[DataSource]:
+            return written
+
+    assert StreamSource(Orders, {"as": "table"}).batch
+    chosen = StreamSource(Orders, {"as": "stream"})
+    assert chosen.logged and chosen.batch == StreamSource(logged).batch
+    assert not StreamSink(Orders, list).batch
+    assert chosen.built and chosen.python
