@@ -398,3 +398,12 @@ def test_a_record_that_the_client_has_no_room_for_is_not_waited_for(
         return
     with pytest.raises(RuntimeError, match="topic `a`: a record is larger than the client"):
         sender.send(rows)
+
+
+def test_no_partition_has_a_number_below_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client takes -1 for any partition."""
+    monkeypatch.setattr(Brokers, "client", lambda *_, **__: Full(9))
+    sender = Sender(SinkContext("query", 0, 0, Options("kafka_py", WRITE).parse(SERVERS)))
+    rows = pa.table({"topic": ["a"] * 2, "value": ["1", "2"], "partition": [None, -1]})
+    with pytest.raises(ValueError, match="column `partition` cannot hold -1"):
+        sender.send(rows.to_batches()[0])

@@ -7,6 +7,7 @@ from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaException, Producer
 from pyspark.sql.types import (
     ArrayType,
@@ -146,6 +147,9 @@ def _bytes(column: pa.Array) -> list[bytes | None]:
 
 
 def _numbers(column: pa.Array) -> list[int]:
+    """Only a null lets the key choose, as with Java's client."""
+    if pc.any(pc.less(column, 0)).as_py():
+        raise ValueError(f"column `partition` cannot hold {pc.min(column)}: give 0 or more or null")
     return list(column.fill_null(ANY_PARTITION).to_pylist())
 
 
