@@ -242,6 +242,19 @@ as_many_pages_as_there_were = changed(
 )
 
 
+def last_kept_by_latest() -> Any:
+    newest = [0]
+
+    def keeping(context: Any, book: str, start: int) -> int:
+        newest.append(last_of(context, book))
+        return newest[-1] + 1
+
+    def reading(*asked: Any) -> Any:
+        return changed(read, ("last_of(context, book)", str(newest[-1])))(*asked)
+
+    return source_of(keeping, reading)
+
+
 def nothing_after_an_error(*asked: Any) -> Any:
     try:
         return list(changed(read, ("patiently(", "(lambda work: work())("))(*asked))
@@ -288,7 +301,12 @@ test_21_2 = tried(
         source_of(latest, read, splits=lambda context: {"orders": 1}),
         "split is the book that the option names, shop, not orders",
     ),
-    (source_of(latest, pages_one_by_one), "while others book: of the entries 1 to 120"),
+    (source_of(latest, pages_one_by_one), "such as 1. Entries move to later pages meanwhile"),
+    (
+        changed_read(("while start not in found:", "while len(found) < end - start:")),
+        "KeyError: 1. Entries move to later pages meanwhile",
+    ),
+    (last_kept_by_latest(), "the book shop: it raised FunctionError"),
     (
         source_of(changed(latest, (" + 1", "")), read),
         "`latest` is the next unread number, one more than LAST",
@@ -330,7 +348,7 @@ test_21_2 = tried(
         changed_read(
             ('number, _, text = line.partition(" ")', "number, text = line.split(None, 1)")
         ),
-        "A row is",
+        "{'number': 1, 'text': ' order 0 '}, yours is {'number': 1, 'text': 'order 0 '}",
     ),
     (source_of(changed(latest, ("(context, book)", '(context, "orders")')), read), "did not come"),
     (
@@ -414,7 +432,7 @@ test_21_3 = tried(
     (sink_of(book_of_each_task), "was booked in 2 steps: one BOOK for all"),
     (
         changed_commit(("!= [memo]", "== ['-']")),
-        "the next batch. Lines missing from the book: 1;",
+        "the next batch: compare the memo with its number. Lines missing from the book: 1,",
     ),
     (changed_commit(("!= [memo]", "!= memo")), "the same batch again, after a crash"),
     (
@@ -423,11 +441,11 @@ test_21_3 = tried(
     ),
     (
         changed_commit(("[line for", "{line for"), ("in handle]", "in handle}")),
-        "one BOOK for all handles, in archive, each line as it is. Lines missing from the",
+        "and equal ones, too. Lines missing from the book: 1500, such as 'nuts'; too many: 0.",
     ),
     (
         changed_commit(("[line for", "[line.strip() for")),
-        "Lines missing from the book: 1; too many: 1",
+        "missing from the book: 1, such as ' bolts '; too many: 1, such as 'bolts'.",
     ),
     (sink_of(in_chunks), "was booked in 16 steps: one BOOK for all"),
     (sink_of(in_thousands), "was booked in 2 steps: one BOOK for all"),
@@ -438,7 +456,7 @@ test_21_3 = tried(
     (sink_of(without_refusals), "let the ValueError end `commit`"),
     (
         sink_of(without_empty_lines),
-        "each line as it is. Lines missing from the book: 1; too many: 0",
+        "equal ones, too. Lines missing from the book: 1, such as ''; too many: 0.",
     ),
     (sink_of(commit, name="mine"), "It must be named 'copies', yours is 'mine'"),
     (sink_of(commit), "✓ Each batch once and whole"),
@@ -447,6 +465,7 @@ test_21_3 = tried(
         changed_commit(('ask(context.options.address, f"MEMO {book}") != [memo]', "True")),
         "again, after",
     ),
+    (changed_commit(("!= [memo]", "== [str(context.batch - 1)]")), "No BOOK came for batch 0"),
     (changed_commit(("{context.query}", "me")), "after another query: book as"),
     (changed_commit(("    if lines:\n        ", "    ")), "A BOOK without lines was refused"),
     (changed_commit(("patiently(book_once)", "book_once()")), "✓ Each batch once and whole"),
