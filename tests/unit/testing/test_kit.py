@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -41,6 +41,7 @@ from tutorial_pkg.testing import (
     queries,
 )
 from tutorial_pkg.testing import processes as processes_module
+from tutorial_pkg.testing.common_promises import must_survive
 from tutorial_pkg.testing.examination import IMPATIENT, Examination, chosen
 from tutorial_pkg.testing.processes import DAEMON, SparkProcesses, open_paths
 from tutorial_pkg.testing.promise import (
@@ -589,6 +590,19 @@ def test_a_method_ends_in_a_thread_that_it_starts(tmp_path: Path) -> None:
             errors.append(writer.answers[0].exception())
     assert [type(error) for error in errors] == [ToldToRaise]
     assert threading.gettrace() is tracing
+
+
+@pytest.mark.parametrize(("told", "again"), [("ToldToRaise", True), ("LookupError", False)])
+def test_an_error_of_the_kit_may_end_a_query_late(tmp_path: Path, told: str, again: bool) -> None:
+    """It came in a thread, and the query hears of it when the kit waits for rows already."""
+    trap = Mock(lines=lambda: 1, sprung=lambda: "a.py:1")
+    trial = Mock(trapped=lambda *_: nullcontext(trap))
+    trial.query.exception.return_value = RuntimeError(
+        f"Traceback (most recent call last):\na.{told}: told to fail"
+    )
+    trial.recover.side_effect = [Broken("the query failed"), None, None]
+    with nullcontext() if again else pytest.raises(Broken):
+        must_survive(trial, "commit", "raises", 1)
 
 
 def test_a_process_can_die_behind_the_last_line(tmp_path: Path) -> None:
