@@ -106,7 +106,6 @@ def started_by_python(folder: Path, environment: dict[str, str], *settings: str)
     return run(folder, environment, sys.executable, *words, *settings)
 
 
-@pytest.mark.soak  # the README's job below has workers that have no package either
 def test_the_package_ships_itself(folder: Path, environment: dict[str, str]) -> None:
     assert started_by_python(folder, environment) == ["imported from the zip", *RAN]
 
@@ -178,6 +177,7 @@ def job(
     running.close()
 
 
+@pytest.mark.soak
 def test_the_readmes_job_counts_shows_its_metrics_and_stops_with_its_batch_done(
     job: tuple[Job, int], folder: Path
 ) -> None:

@@ -156,6 +156,7 @@ def windows(spark: SparkSession, directory: Path, heartbeat: float | None) -> St
     return counts.writeStream.format("memory").queryName(source.name()).start()
 
 
+@pytest.mark.soak
 def test_with_heartbeats_a_mute_sensor_holds_no_window_open(
     spark: SparkSession, tmp_path: Path
 ) -> None:

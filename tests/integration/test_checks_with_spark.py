@@ -63,6 +63,7 @@ def test_02_2(
     look(check_02_2(answer(wide(spark))), expected)
 
 
+@pytest.mark.soak
 def test_02_1_a_count_in_the_class_does_not_survive_a_real_job(
     spark: SparkSession,
 ) -> None:

@@ -275,6 +275,7 @@ def test_a_process_that_a_task_has_forked_is_found_and_ended(spark: SparkSession
         assert wait_for_end([psutil.Process(int(left))], 10) == []
 
 
+@pytest.mark.soak
 def test_a_sink_that_says_it_repeats(spark: SparkSession) -> None:
     """It may; a row that is missing is broken all the same."""
 
@@ -289,6 +290,7 @@ def test_a_sink_that_says_it_repeats(spark: SparkSession) -> None:
     assert examine_sink(describe(loses), spark, only=only).broken == ["every_row_once"]
 
 
+@pytest.mark.soak
 def test_a_source_that_begins_with_what_comes_may_say_so(spark: SparkSession) -> None:
     def describe(folder: Path) -> StreamSource:
         source = fed_by_files(kit_source_mutants.from_the_first_row)(folder)

@@ -31,6 +31,7 @@ def write(file: Path, first: int, count: int) -> list[str]:
     return lines
 
 
+@pytest.mark.soak
 def test_tls_and_who_sent_what(spark, tmp_path, free_ports, certificates, capsys) -> None:
     port = free_ports(1)
     options = {

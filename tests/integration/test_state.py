@@ -55,6 +55,7 @@ def last_totals(spark: SparkSession, table: str) -> dict[str, tuple[int, int]]:
 # ---- Rolling -------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("rocksdb")
 def test_rolling_totals_also_after_a_restart_and_state_bounded_by_keys(
     spark: SparkSession, tmp_path: Path
@@ -82,6 +83,7 @@ def test_rolling_totals_also_after_a_restart_and_state_bounded_by_keys(
 # ---- Sliding -------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("rocksdb")
 def test_sliding_windows_by_frames(spark: SparkSession, tmp_path: Path) -> None:
     rows = told(3000)

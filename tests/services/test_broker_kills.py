@@ -14,13 +14,13 @@ from typing import Any
 
 import nats
 import psutil
+import pytest
 
 from tests.faults.log_account import items_in
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.services.broker_driver import IN, OUT
 from tests.services.kafka_topics import Topics
 from tests.services.nats_streams import Streams
-from tests.soak import few_or_many
 from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.processes.services import start_kafka, start_nats
 
@@ -120,8 +120,11 @@ def numbers(count: int) -> Counter[str]:
     return Counter(map(str, range(count)))
 
 
-@few_or_many("kills", 1, 8)
-def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, kills: int) -> None:
+KILLS = 8
+
+
+@pytest.mark.soak
+def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     chance = random.Random(20261122)
     with ExitStack() as cleanup:
         pipelines = Pipelines(tmp_path, cleanup)
@@ -129,7 +132,7 @@ def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, kills:
         writer.start()
         cleanup.callback(writer.stop)
         spare = pipelines.driver(0)
-        for number in range(1, kills + 1):
+        for number in range(1, KILLS + 1):
             driver = spare
             driver.go()
             wait_for(pipelines, driver, writer.sent)
@@ -142,7 +145,7 @@ def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, kills:
         spare.go()
         wait_for(pipelines, spare, writer.sent)
         found = pipelines.found()
-    assert writer.sent > kills * PORTION
+    assert writer.sent > KILLS * PORTION
     doubled = found.pop("topic")  # at least once
     assert doubled.keys() == numbers(writer.sent).keys()
     assert found == dict.fromkeys(found, numbers(writer.sent))

@@ -51,7 +51,10 @@ def once(rows: DataFrame, name: str, folder: Path, **options: object) -> None:
     writer.option("checkpointLocation", str(folder)).start().awaitTermination()
 
 
-@pytest.mark.parametrize("form", ["parquet", "avro", "csv", "jsonl"])
+@pytest.mark.parametrize(
+    "form",
+    ["parquet", *(pytest.param(each, marks=pytest.mark.soak) for each in ("avro", "csv", "jsonl"))],
+)
 def test_files_are_what_spark_itself_reads(
     spark: SparkSession, written: DataFrame, tmp_path: Path, form: str
 ) -> None:
@@ -90,6 +93,7 @@ def run_python(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.soak
 def test_from_lines_in_a_bucket_to_objects_and_back(
     spark: SparkSession, place: dict[str, str], tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -39,11 +38,6 @@ def store_at(url: str, endpoint: str, **given: object) -> Store:
     return Store(options_of(url, WRITE, endpoint=endpoint, **given), url)
 
 
-def kinds_of_the_soak(*kinds: str) -> list[Any]:
-    """A minute and a half of waiting for one try after another."""
-    return [pytest.param(kind, marks=pytest.mark.soak) for kind in kinds]
-
-
 def chance(kind: str, share: float = 0.3) -> Callable[[str, str], str | None]:
     """Trouble with some requests; never twice in a row, so that it passes."""
     numbers, last = random.Random(28), [None]
@@ -56,7 +50,8 @@ def chance(kind: str, share: float = 0.3) -> Callable[[str, str], str | None]:
     return trouble
 
 
-@pytest.mark.parametrize("kind", ["lost", *kinds_of_the_soak("503", "slow", "cut")])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["lost", "503", "slow", "cut"])
 def test_trouble_on_the_way_loses_nothing_and_doubles_nothing(
     s3: S3Server, bucket: str, kind: str
 ) -> None:
@@ -75,7 +70,8 @@ def test_trouble_on_the_way_loses_nothing_and_doubles_nothing(
     assert Counter(row["value"] for row in got) == wanted
 
 
-@pytest.mark.parametrize("kind", ["lost", *kinds_of_the_soak("503", "slow")])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["lost", "503", "slow"])
 def test_delta_commits_once_whatever_happens_on_the_way(
     s3: S3Server, bucket: str, kind: str
 ) -> None:
