@@ -286,7 +286,7 @@ def every_split(trial: SourceTrial) -> None:
     trial.arrive("with a full split, an empty one, and one with a row")
     trial.give(range(trial.fed, trial.fed + PORTION), 4)
     trial.arrive("with a split that appeared later")
-    if trial.source.restarts and trial.source.waiting:
+    if trial.source.restarts and trial.waiting:
         trial.stop()
         for split in (5, 2):
             trial.give(range(trial.fed, trial.fed + PORTION), split)
@@ -486,7 +486,7 @@ def limited_available_now(trial: SourceTrial) -> None:
         raise NotTried("before Spark 4.2 a source in Python does not learn of this trigger")
     trial.feed_unread(3 * LIMIT + 3)
     unread = trial.fed
-    more = partial(trial.feed, LIMIT) if trial.source.waiting else None
+    more = partial(trial.feed, LIMIT) if trial.waiting else None
     trial.drain(lambda: trial.plan.start(trial.spark, trial.source.limit, drain=True), more)
     rows = [number for number in trial.ledger.rows() if number < unread]
     check_once(range(unread), rows, "after availableNow with a limit")

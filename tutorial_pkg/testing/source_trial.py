@@ -39,6 +39,10 @@ class SourceTrial(Trial):
         self.ledger = Ledger(self.plan.ledger)
         self._more: Mapping[str, object] = {}
 
+    @property
+    def waiting(self) -> bool:
+        return self.source.waiting
+
     def run(self, more: Mapping[str, object] | None = None) -> None:
         """See that the query runs, with `more` options and no others from an earlier promise."""
         if self._more != (more or {}):
@@ -100,7 +104,7 @@ class SourceTrial(Trial):
     def feed_unread(self, count: int = PORTION) -> None:
         """Leave rows that no batch has finished, and no running query."""
         self.begun()
-        if self.source.waiting and not self.source.logged:
+        if self.waiting and not self.source.logged:
             self.stop()
             self.feed(count)
         else:
@@ -117,7 +121,7 @@ class SourceTrial(Trial):
         self.feed()
 
     def more_unread(self) -> None:
-        if self.source.waiting:
+        if self.waiting:
             self.feed()
 
     def done(self) -> bool:

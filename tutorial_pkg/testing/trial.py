@@ -75,6 +75,11 @@ class Trial:
 
     # ---- What a source and a sink have each in its way -----------------------------------------
 
+    @property
+    def waiting(self) -> bool:
+        """Whether rows can come while no query runs, and wait for one."""
+        return True
+
     def run(self) -> None:
         """See that the query runs."""
         raise NotImplementedError
