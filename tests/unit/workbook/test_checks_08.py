@@ -103,6 +103,13 @@ def unless_as_large(folder: Path, batch_id: int, lines: Any) -> None:
         write_batch(folder, batch_id, text)
 
 
+def renames_all_drafts(folder: Path, batch_id: int, lines: Any) -> None:
+    with (folder / f"{batch_id}.draft").open("w") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    for draft in folder.glob("*.draft"):
+        draft.replace(folder / f"batch-{draft.stem}.csv")
+
+
 class Writes:
     def __init__(self, folder: Path, batch_id: int, lines: Any) -> None:
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as draft:
@@ -160,6 +167,7 @@ test_08_1 = tried(
     (unless_as_large, "leaves the first one there"),
     (unless_empty, "an empty file, or none, also when it comes again: yours is 'e\\n"),
     (tidies_up, "Batch 1 came again, and batch-10.csv is gone: batch-1* matches that, too"),
+    (renames_all_drafts, "Batch 10 came, and batch-1.csv changed"),
     (writing(('"w"', '"x"')), "came again raised FileExistsError"),
     (writing(("with draft", "list(lines)\n    with draft")), "became ''. Lines can be read only"),
 )  # fmt: skip

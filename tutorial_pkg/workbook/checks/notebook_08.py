@@ -114,6 +114,8 @@ def _interrupted(answer: Answer, folder: Path) -> None:
         raise Wrong(
             "A batch that broke off and came again is not whole: write its file from the start."
         )
+    if _visible(folder)["batch-1.csv"] != before["batch-1.csv"]:
+        raise Wrong("Batch 10 came, and batch-1.csv changed: rename the draft of this batch only.")
     answer(folder, 1, iter([]))
     text = _visible(folder).get("batch-1.csv", "")
     if text:
