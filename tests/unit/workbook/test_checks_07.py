@@ -94,6 +94,13 @@ test_07_1 = tried(
     (lambda checkpoint: {}["next"], "raised KeyError"),
     (by_difference, "✓ Begun and not committed"),
     (always_the_only_one, "must be None, yours is (0, None, "),
+    (
+        lambda checkpoint: (
+            (found := repeated(checkpoint))
+            and (None if [*(checkpoint / "commits").glob(f"*{found[0]}*")] else found)
+        ),
+        "only a hidden .2.tmp",
+    ),
     (in_the_second_line, "An offset is the last line of a note, as a dict: json.loads"),
     (from_the_number, "must be (2, {'next': 20, 'batch': 1}, {'next': 30, 'batch': 2}), yours is"),
 )
@@ -184,5 +191,6 @@ test_07_2 = tried(
         "All old ports are gone, and their logs still hold lines",
     ),
     (goes_by_how_many, "11000 is gone"),
+    (lambda saved, ports: saved and restore(saved, ports), "Nothing is saved, so 11000 is new"),
     (without_what_is_at_0, "11000 is gone and at 0"),
 )

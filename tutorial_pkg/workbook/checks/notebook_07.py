@@ -17,8 +17,9 @@ _COMMITTED = (
     "hidden file such as .2.crc: take only names made of digits.)"
 )
 _BEGUN = (
-    "offsets/2 has no commits/2: the answer is (2, offset of batch 1, offset of 2). An offset is "
-    "the last line of a note, as a dict: json.loads makes it."
+    "offsets/2 has no commits/2, only a hidden .2.tmp that was never finished: the answer is (2, "
+    "offset of batch 1, offset of 2). An offset is the last line of a note, as a dict: json.loads "
+    "makes it."
 )
 _PURGED = (
     "Spark deletes old notes, here of batches 0 to 4 in `offsets` and 0 to 3 in `commits`: compare "
@@ -69,6 +70,8 @@ def _write_checkpoint(folder: Path, first: int, batches: int, commits: int) -> N
             head = ["v1", '{"batchWatermarkMs":0}'] if kind == "offsets" else ["v1"]
             (folder / kind / str(batch)).write_text("\n".join([*head, last]))
             (folder / kind / f".{batch}.crc").write_bytes(b"crc\0")
+    if commits < batches:  # the query died while it wrote the note
+        (folder / "commits" / f".{commits}.tmp").touch()
 
 
 # ---- Exercise 2: restored with other ports -------------------------------------------------------
@@ -96,6 +99,7 @@ _PORTS = [
         {**_SAVED, "12000": 0},
         "All old ports are gone, and their logs still hold lines that nobody has read.",
     ),
+    Case(({}, [11000]), {"11000": 0}, "Nothing is saved, so 11000 is new, and starts at 0."),
     Case(
         ({"11000": 0, "11001": 880}, [11001]),
         {"11000": 0, "11001": 880},
