@@ -100,6 +100,7 @@ test_06_1 = tried(
     (crosses_off, "or has changed its arguments"),
     (unless_older_than_all, "B's 25 is newer than B's 20, though A is further ahead: compare"),
     (by_port, "✓ The smallest watermark counts"),
+    (lambda *given: coalesced(*given) or None, "not None"),
     (Coalesced(), "✓ The smallest watermark counts"),
     (lambda *given: [mark or None for mark in coalesced(*given)], "must be [None, 0], yours is"),
     (marks_with(("newest.values())", "newest[one] for one in ports[:2])")), "is [None, None, 55]"),

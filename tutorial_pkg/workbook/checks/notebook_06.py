@@ -57,6 +57,7 @@ _COALESCED = [
         [None, None, 45],
         "All three `ports` have sent something.",
     ),
+    Case(([], PORTS, 5), [], "Without an event the list is empty."),
 ]
 
 
