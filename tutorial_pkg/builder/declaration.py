@@ -14,11 +14,13 @@ from tutorial_pkg.core.options import Option, Options, OptionValues, choice, int
 
 Parse = Callable[[str], Any]
 State = TypeVar("State")  # what `create` returns, and all other functions take
-# What is easily given as a parser: what makes one, and Python's `bool`, to which "false" is true.
+# What is easily given as a parser: what makes one, Python's `bool`, to which "false" is true, and
+# what takes a text apart into letters.
 MISTAKEN: dict[Any, str] = {
     integer: "`integer(0)`",
     choice: '`choice("a", "b")`',
     bool: "`boolean`",
+    **dict.fromkeys((list, tuple, set, frozenset), "`names`"),
 }
 
 
@@ -173,7 +175,9 @@ class InstancesDeclaration(Declaration, Generic[State]):
 
         `create` must give each a share of its own by `context.index` and `context.count`. Where it
         does not look at them, each instance gives all rows, so a query with `parallelism=2` has
-        every row twice.
+        every row twice. And it must return a new state each time: what the functions keep elsewhere
+        (in a module, or in the object whose methods they are) is one for all instances, which would
+        give only the last one's share.
         """
         if not isinstance(count, int) or not 1 <= count <= self._MOST_INSTANCES:
             raise ValueError(

@@ -348,14 +348,19 @@ class SinkBuilder(Declaration, Generic[State]):
         return self._set("receive", function, "state", "row")
 
     def receive_batch(self, function: Callable[[State, pa.RecordBatch], object]) -> Self:
-        """`receive_batch(state, batch)` takes a `pyarrow.RecordBatch`: much faster than rows."""
+        """`receive_batch(state, batch)` takes a `pyarrow.RecordBatch`: much faster than rows.
+
+        `batch.to_pandas()` turns whole numbers into floats where a null is among them, and large
+        ones change. Say `batch.to_pandas(types_mapper=pandas.ArrowDtype)`, or `batch.to_pylist()`.
+        """
         return self._set("receive_batch", function, "state", "batch")
 
     def flush(self, function: Callable[[State], Any]) -> Self:
         """`flush(state)` puts the task's rows where a crash does not reach them.
 
         It is called once, after the last row. What it returns is the handle that `commit` gets:
-        anything that can be pickled.
+        anything that can be pickled. Without a `return` that is None, so a `commit` that looks for
+        what was prepared by its handle should raise an error for None.
         """
         return self._set("flush", function, "state")
 

@@ -254,6 +254,8 @@ class SourceBuilder:
 
         It relies on ids that become visible in their order. With several writers, a smaller id may
         be committed after a larger one, and would be missed; the format `postgres` waits for it.
+        So would rows that get a time, say a second, that an earlier batch has read already: where
+        rows share times, `latest` must not return more than the current one.
 
         Positions are of what was there when they were noted. Where the table was restored from a
         backup or made again, or the options name another one, ids are given a second time, and new

@@ -132,6 +132,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         neither is. So add some thousand rows at most, and wait for new ones for a second at most.
         If a thread of yours receives them, have `fill` raise the error that ended it. Otherwise the
         source merely looks idle.
+
+        Add only what is complete: of a file that is being written, `for line in file` gives half a
+        line, and the other half later. Keep what has no line end yet, or use `file_lines`.
         """
         return self._set("fill", function, "state", "buffer")
 
@@ -158,6 +161,7 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def acknowledge(self, function: Callable[[State, list[Any]], object]) -> Self:
         """`acknowledge(state, tokens)`: the rows that were added with these tokens are on disk.
 
+        Rows added without a token are never confirmed, and the other side may send them again.
         It runs between two calls of `fill`, in the same thread. When it raises, it is called
         again with the same tokens and newer ones, for half a minute; then the query ends with that
         error. A crash may come between the write to disk and the call, so the other side may send

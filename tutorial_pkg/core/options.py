@@ -51,7 +51,7 @@ class Option:
     `parse` turns the text that Spark hands over into a value and raises `ValueError` when it
     cannot; `takes` is how the error and the documentation describe what it accepts: `allowed`, or
     else what the parser says. A name that ends in `.*` is a family: its value is a dictionary of
-    all options that begin so, by what follows the dot.
+    all options that begin so, by what follows the dot: in small letters, as Spark hands it over.
     """
 
     name: str
@@ -121,6 +121,8 @@ def not_empty(text: str) -> str:
 @accepts("names with commas between them")
 def names(text: str) -> tuple[str, ...]:
     """A parser for `a, b`: each name once."""
+    if re.match(r"[\[({]['\"]", text):  # a list or the like, of which Spark has made a text
+        raise ValueError
     found = tuple(not_empty(name).strip() for name in text.split(","))
     if len(set(found)) < len(found):
         raise ValueError

@@ -162,6 +162,10 @@ def test_what_is_missing_is_named(make: Callable[[], Any], text: str) -> None:
             lambda: stream(fill=nothing).option("all", bool, False, "also old ones"),
             "option all: say what it takes: `boolean`",
         ),
+        (
+            lambda: stream(fill=nothing).option("tables", tuple, (), "which ones"),
+            "option tables: say what it takes: `names`",
+        ),
         *(
             (lambda default=default: stream().option("o", default[0], default[1], "it"), text)
             for default, text in (

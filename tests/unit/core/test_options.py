@@ -16,6 +16,7 @@ from tutorial_pkg.core.options import (
     documented,
     integer,
     local_directory,
+    names,
     not_empty,
 )
 
@@ -72,6 +73,13 @@ def test_every_parser_refuses_what_it_does_not_allow(name, text, allowed):
     with pytest.raises(ValueError) as error:
         OPTIONS.parse({"path": "log", name: text})
     assert str(error.value) == f"format `demo`: option `{name}` must be {allowed}, got {text!r}"
+
+
+def test_a_list_that_spark_has_made_a_text_of_is_no_name():
+    for given in (["a", "b"], ("a",), {"a"}):
+        with pytest.raises(ValueError):
+            names(str(given))
+    assert names("[a], (b)") == ("[a]", "(b)")
 
 
 def test_a_parser_that_answers_none_has_refused():
