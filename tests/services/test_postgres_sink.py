@@ -142,6 +142,21 @@ def test_rows_that_a_crash_of_the_server_took_are_noticed(url: str, database: Da
     assert rows(database, "SELECT * FROM t") == [(1,)]
 
 
+def test_rows_that_were_staged_before_a_column_was_altered_are_staged_again(
+    url: str, database: Database
+) -> None:
+    """A `timestamp` is another moment in each zone, and only a task knows the right one."""
+    database.execute("CREATE TABLE t (at timestamp, price money)")
+    given = {"at": pa.array([0], pa.timestamp("us", "Europe/Berlin")), "price": [1]}
+    staged = stage(options(url), given)
+    database.execute("ALTER TABLE t ALTER at TYPE timestamptz")
+    with pytest.raises(RuntimeError, match=r"columns \['at'\] of `t` were altered after rows"):
+        publish(BatchContext(QUERY, 0, options(url)), [staged])
+    assert rows(database, "SELECT * FROM t") == []
+    write(options(url), 0, given)
+    assert rows(database, "SELECT extract(epoch FROM at)::int FROM t") == [(0,)]
+
+
 def test_a_repeated_batch_is_known_however_its_table_is_called(
     url: str, database: Database
 ) -> None:

@@ -290,6 +290,26 @@ def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -
             )
 
 
+def _check_types(connection: Connection, target: Table, stages: list[Staged]) -> None:
+    """The server would turn what was staged for a column's old type into the new one.
+
+    To be called behind the INSERT, whose lock keeps the types as they are.
+    """
+    look = """SELECT DISTINCT attname::text FROM pg_attribute AS staged
+        JOIN pg_attribute AS target USING (attname)
+        WHERE staged.attrelid = ANY (%s::text[]::regclass[]) AND staged.attnum > 0
+        AND target.attrelid = %s::regclass AND target.atttypid <> staged.atttypid
+        AND target.atttypid <> ALL (%s) ORDER BY 1"""
+    staged = [target.beside(stage.table).quoted for stage in stages]
+    found = connection.execute(look, [staged, target.quoted, [*AS_NUMBERS]]).fetchall()
+    if found:
+        raise RuntimeError(
+            f"columns {[name for (name,) in found]} of `{target}` were altered after rows were "
+            "staged, and before they were published: nothing of this batch was written. Start the "
+            "query again; the batch is repeated"
+        )
+
+
 def _check_nulls(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
     """To most unique indexes no null equals another: each batch would add one more row."""
     nulls = sorted(set().union(*(stage.nulls for stage in stages)))
@@ -326,6 +346,7 @@ def _insert(connection: Connection, options: OptionValues, stages: list[Staged])
             f"a batch has several rows with the same key ({', '.join(options.key)}), and nothing "
             "says which of them comes last; leave one for each: aggregate, or dropDuplicates"
         ) from None
+    _check_types(connection, options.table, stages)
     rows = sum(stage.rows for stage in stages)
     if taken != rows and options.mode != "merge":  # whose SET may have a WHERE
         text = "table `%s` has taken %d of %d rows; see its triggers and rules"
