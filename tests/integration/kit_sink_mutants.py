@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -219,6 +220,16 @@ class floats(Files):
             return [tuple(int(float(v)) if type(v) is int else v for v in row) for row in rows]
 
 
+class float_decimals(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Writes JSON, whose numbers are floats to most."""
+
+        def kept(self, value: Any) -> Any:
+            return Decimal(str(float(value))) if isinstance(value, Decimal) else super().kept(value)
+
+
 class swapped(Files):
     breaks = "every_row_once"
 
@@ -319,6 +330,16 @@ class torn_lines(Files):
             ]
 
 
+class no_line_end(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Changing):
+        """Takes the line end off that a line has when it is read."""
+
+        def changed(self, text: str | None) -> str | None:
+            return text and text.rstrip("\n")
+
+
 class no_blanks(Files):
     breaks = "awkward_text"
 
@@ -349,6 +370,16 @@ class nulls(Files):
 
         def changed(self, text: str | None) -> str:
             return str(text)
+
+
+class word_for_null(Files):
+    breaks = "nulls"
+
+    class stream_writer(Changing):
+        """Has a word for a null, and a text may be that word."""
+
+        def changed(self, text: str | None) -> str | None:
+            return None if text == r"\N" else text
 
 
 class no_nan(Files):

@@ -41,6 +41,7 @@ TYPES = [
     "LONG",
     "DOUBLE",
     "DECIMAL(12,3)",
+    "DECIMAL(38,18)",
     "STRING",
     "BINARY",
     "DATE",
@@ -130,7 +131,7 @@ def read_from_files(sink: type[DataSource]) -> Callable[[Path], StreamSink]:
                     rows += pickle.loads(file.read_bytes())
             return rows
 
-        types = {kind.split("(")[0].lower(): kind for kind in TYPES}
+        types = {re.sub(r"\W", "_", kind.lower()): kind for kind in TYPES}
         server, close = pretended(folder)
         return StreamSink(sink, read, {"path": folder}, types=types, server=server, close=close)
 

@@ -40,7 +40,14 @@ from tutorial_pkg.testing.trial import FAR_ZONES, KILLS
 
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
 # Blanks at both ends, letters that have another form, and more than two bytes can count.
-MORE_TEXTS = ("  blanks  ", "\ttabs\t", "e\u0301 \uff21 \u0130 STRASSE Straße", "x" * 70_001)
+MORE_TEXTS = (
+    "  blanks  ",
+    "\ttabs\t",
+    "a line\r\n",
+    "\n",
+    "e\u0301 \uff21 \u0130 STRASSE Straße",
+    "x" * 70_001,
+)
 LINE_ENDS = "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i"  # to `splitlines`, and no one else
 NO_NUMBERS = ("007", "1.50", "1e3", "NA", "TRUE")  # nor anything else but text
 # How many rows Spark hands over at once: some tasks get several record batches.
@@ -149,7 +156,7 @@ def awkward_text(trial: SinkTrial) -> None:
 def nulls(trial: SinkTrial) -> None:
     """A null is written between texts that look like one; with `types` of DOUBLE, a NaN, too."""
     trial.run()
-    trial.write(["None", None, "null", WITH_NAN])
+    trial.write(["None", None, "null", "NULL", "\\N", WITH_NAN])
     trial.arrive("with a null")
 
 

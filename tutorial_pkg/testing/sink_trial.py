@@ -33,13 +33,15 @@ WITH_NAN = "no number"
 
 Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
 
-# Of each type a value for each number: extreme ones among them, and none that a float can hold.
+# Of each type a value for each number: extreme ones among them. Those of LONG and DECIMAL(38,18)
+# have more digits than a float can hold.
 SAMPLES: dict[str, Callable[[int], object]] = {
     "BOOLEAN": lambda number: number % 3 == 0,
     "INT": lambda number: (-1) ** number * (2**31 - 1 - number),
     "LONG": lambda number: (-1) ** number * (2**63 - 1 - number),
     "DOUBLE": lambda number: {5: 5e-324, 6: 1.7976931348623157e308}.get(number % 50, number / 7),
     "DECIMAL(12,3)": lambda number: Decimal(999_999_999_999 - number).scaleb(-3),
+    "DECIMAL(38,18)": lambda number: Decimal(f"{10**38 - 1 - number}e-18"),
     "STRING": lambda number: f"{number} é 😀",
     "BINARY": lambda number: bytes([0, number % 256, 255]) if number % 5 else b"",
     "DATE": lambda number: date(1969, 12, 1) + timedelta(number),
