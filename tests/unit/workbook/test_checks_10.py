@@ -173,6 +173,11 @@ def in_steps(
     return commit
 
 
+def nothing_to_do(context: Any, handles: list[str]) -> None:
+    if handles:
+        in_steps()(context, handles)
+
+
 def swallows(context: Any, handles: list[str]) -> None:
     try:
         in_steps()(context, handles)
@@ -316,6 +321,7 @@ ALL_ROWS = "INSERT INTO orders SELECT item, euros FROM staged WHERE batch = 0"
         (notes_afterwards, "The note failed, but the rows are in `orders`"),
         (in_steps(show=SHOW.replace("SELECT", "SELECT DISTINCT")), "with the items 1, 3 and 3"),
         (swallows, "it was swallowed: let it pass"),
+        (nothing_to_do, "Batch 5 has no handles"),
         (lambda context, handles: context.nothing, "raised AttributeError"),
     ],
 )

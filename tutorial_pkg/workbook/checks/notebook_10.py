@@ -99,7 +99,7 @@ def _prices(connection: Any) -> dict[int, int]:
 _TABLES = """
 CREATE TABLE orders (item BIGINT, euros BIGINT CHECK (euros > 0));
 CREATE TABLE staged (handle TEXT, query TEXT, batch BIGINT, item BIGINT, euros BIGINT);
-CREATE TABLE done (query TEXT, batch BIGINT CHECK (batch < 4), PRIMARY KEY (query, batch));
+CREATE TABLE done (query TEXT, batch BIGINT CHECK (batch <> 4), PRIMARY KEY (query, batch));
 """
 
 
@@ -114,6 +114,7 @@ def check_10_2(answer: Answer, uri: str) -> str:
         trial.leaves_other_queries_alone()
         trial.clears_earlier_batches()
         trial.is_all_or_nothing()
+        trial.clears_without_handles()
     return "Published once, and nothing left behind."
 
 
@@ -223,6 +224,14 @@ class _Trial:
         self._is_refused(4, "h")
         if 7 in self._items():
             raise Wrong("The note failed, but the rows are in `orders`: use one transaction.")
+
+    def clears_without_handles(self) -> None:
+        """The rows of batches 3 and 4, which were refused, are staged."""
+        self._commit(5)
+        if self._staged("mine"):
+            raise Wrong(
+                "Batch 5 has no handles, and rows of earlier batches are left: clear them, too."
+            )
 
     def _is_refused(self, batch: int, handle: str) -> None:
         try:

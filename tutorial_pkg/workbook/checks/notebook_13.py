@@ -194,6 +194,7 @@ def check_13_2(answer: Callable[..., Any]) -> str:
     _gives_up(answer, _BUSY, [1, 2, 4, 8])
     _gives_up(answer, (429, {"Retry-After": "3600"}), [])
     _gives_up(answer, (429, {"Retry-After": "0"}), [1] * 30)
+    _compare_waits(answer, [_BUSY, _BUSY, _OK], [1, 2])  # whatever it did in another call
     return "It waits as long as it is told, and not for ever."
 
 
