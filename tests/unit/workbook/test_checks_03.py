@@ -49,6 +49,10 @@ test_03_1 = tried(
      "count bytes, do not decode"),
     (lambda data: data.find(b"\n", data.find(b"\n") + 1) + 1 or data.find(b"\n") + 1,
      "It must be after the *last* newline"),
+    (lambda data: len(data.rstrip(b"\n")) + 1 if data[-2:] == b"\n\n" else data.rfind(b"\n") + 1,
+     "Empty lines at the end"),
+    (lambda data: data.rfind(b"\n") + 1 if data[data.rfind(b"\n") + 1:].strip() else len(data),
+     "Blanks may be the first half"),
     (lambda data: np.int64(data.rfind(b"\n") + 1), "a whole number, an int"),
 )  # fmt: skip
 

@@ -41,6 +41,8 @@ _ENDS = [
     Case((b"",), 0, _NONE),
     Case((b"one\n",), 4, _LAST),
     Case((b"a\n\nb\nc",), 5, _LAST),
+    Case((b"a\n\n\n",), 4, "Empty lines at the end are whole lines, too."),
+    Case((b"a\n \t",), 2, "Blanks may be the first half of a line: hold them back, too."),
     Case((b"\ntw",), 1, "0 is a place, too: an empty line ends there."),
     Case((b"a\rb\nc",), 4, "Only b'\\n' ends a line, and splitlines() cuts at b'\\r', too."),
     Case((b"a\r\nb\nc\rd",), 5, "b'\\r' is a byte like any other: it counts, and ends no line."),
