@@ -78,7 +78,15 @@ ALSO = {
     # All that end a sink's batch half-way.
     "never_taken_back": {"dies_in_commit", "errors_told"},
     "repeated_batch": {"dies_in_commit", "errors_told", "new_query"},
-    "failed_batch": {"dies_in_commit", "errors_told", "no_rubbish", "server_away", "steady"},
+    "failed_batch": {  # what others have staged, and what a batch that broke off has left, too
+        "dies_in_commit",
+        "errors_told",
+        "no_rubbish",
+        "server_away",
+        "server_restarted",
+        "steady",
+        "two_queries",
+    },
     "dies_in_commit": {"errors_told"},
     "killed": {"dies_in_commit", "errors_told"},
     "new_query": {"two_queries"},
