@@ -235,6 +235,18 @@ class EmptiesFirst(OneFile):
         super().commit(messages, batchId)
 
 
+class TakesBack(OneFile):
+    def abort(self, messages, batchId):
+        if queries := {message.query for message in messages if message}:
+            (self.path / f"{queries.pop()}-{batchId}.txt").unlink(missing_ok=True)
+
+
+class ClearsDrafts(OneFile):
+    def abort(self, messages, batchId):
+        for draft in self.path.glob(".draft-*"):
+            draft.unlink()
+
+
 class RenamesAnOpenDraft(OneFile):
     def commit(self, messages, batchId):
         draft = self.path / f".draft-{messages[0].query}"
@@ -335,6 +347,8 @@ test_a_batch_is_shown_by_one_rename = tried(
     ),
     (DeletesFirst, "readers lost its rows until the rename"),
     (EmptiesFirst, "readers lost its rows until the rename"),
+    (TakesBack, "`abort` took back rows that readers had seen"),
+    (ClearsDrafts, "✓ 1 promises were tried"),
     (RenamesAnOpenDraft, "after its rename: close, then rename"),
     (AppendsToADraft, "of its 3 rows readers see 6"),
     (

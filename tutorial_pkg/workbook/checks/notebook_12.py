@@ -164,8 +164,15 @@ def _outlives_an_accident(made: Any, folder: Path, batch: int, done: bool) -> No
         mock.patch.object(os, "rename", breaking(os.rename)),
         mock.patch.object(os, "replace", breaking(os.replace)),
     ):
-        copied(made).commit(written(made, _PARTS, batch=batch), batch)
+        messages = written(made, _PARTS, batch=batch)
+        copied(made).commit(messages, batch)
     seen = texts(folder, READERS_SEE)
+    copied(made).abort(messages, batch)  # what Spark does when `commit` raises
+    if texts(folder, READERS_SEE) != seen:
+        raise Wrong(
+            "`commit` failed after its rename, and `abort` took back rows that readers had seen: "
+            "the batch comes again, so leave its file there."
+        )
     with renames(folder, READERS_SEE) as renamed:
         copied(made).commit(written(made, _IN_ONE_TASK, attempt=1, batch=batch), batch)
     if not all(seen.items() <= each.visible.items() for each in renamed):
