@@ -84,6 +84,7 @@ ALSO = {
         "no_rubbish",
         "server_away",
         "server_restarted",
+        "server_slow",
         "steady",
         "two_queries",
     },
