@@ -35,7 +35,7 @@ PHASES = {  # in the order in which they come, each with its colour
 PANELS = 4
 
 
-def dashboard(metrics: QueryMetrics, until: Callable[[], Any], seconds: float = 100) -> None:
+def dashboard(metrics: QueryMetrics, until: Callable[[], Any], seconds: float = 300) -> None:
     """Draw the queries that run, until `until()` is true.
 
     For each query: rows a second that came and that were dealt with, the seconds of each batch by
