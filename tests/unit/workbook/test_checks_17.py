@@ -138,6 +138,15 @@ def takes_an_error_for_a_loss(store: Any, name: str, content: bytes) -> bool:
     return True
 
 
+def takes_an_error_for_a_win(store: Any, name: str, content: bytes) -> bool:
+    try:
+        store.put(name, content, mode="create")
+    except AlreadyExistsError:
+        with contextlib.suppress(GenericError):
+            return bytes(store.get(name).bytes()) == content
+    return True
+
+
 def tries_again(store: Any, name: str, content: bytes) -> bool:
     try:
         return publish(store, name, content)
@@ -195,6 +204,10 @@ test_17_2 = tried(
     (
         changed(publish, (SAME, "bytes(store.get(name).bytes()).strip() == content.strip()")),
         "It must stay, and you return False",
+    ),
+    (
+        takes_an_error_for_a_win,
+        "It returned True, and the store has b'theirs'. The store could not be reached",
     ),
     (catches_all, "It returned False, and the store has None. The store could not be reached"),
     (changed(publish, ("AlreadyExistsError", "Exception")), "That error must come out: catch"),

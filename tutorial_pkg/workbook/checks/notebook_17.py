@@ -127,10 +127,11 @@ def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
     hint = "What is there has exactly your content, so it counts: compare, and return True. "
     _try(answer, again, OURS, f"{hint}A crash came before Spark noted that the batch is done.")
     _try(answer, Busy(lost=True), OURS, f"{hint}The answer to your put was lost on the way.")
-    _must_not_say_false(answer, Busy(down="put"))
-    unseen = Busy(down="get")
-    unseen.put(NAME, OURS)
-    _must_not_say_false(answer, unseen)
+    _must_not_guess(answer, Busy(down="put"), OURS)
+    for there in (OURS, THEIRS[0]):
+        unseen = Busy(down="get")
+        unseen.put(NAME, there)
+        _must_not_guess(answer, unseen, there)
     _must_raise(answer, Busy(before=THEIRS[0], denied=True))
     return "One driver wins, and each knows whether it was the one, also after a crash."
 
@@ -148,10 +149,10 @@ def _try(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bytes, h
         raise Wrong(f"It returned {found!r}, and the store has {there!r}. {hint}")
 
 
-def _must_not_say_false(answer: Callable[[Any, str, bytes], Any], store: Busy) -> None:
-    """An error may leave the answer; if it tries again, its manifest is written."""
+def _must_not_guess(answer: Callable[[Any, str, bytes], Any], store: Busy, wanted: bytes) -> None:
+    """The store's error may leave the answer; if it tries again, it has to find out who has won."""
     try:
-        _try(answer, store, OURS, _DOWN)
+        _try(answer, store, wanted, _DOWN)
     except Wrong:
         raise
     except Exception:
