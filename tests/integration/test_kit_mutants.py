@@ -50,6 +50,7 @@ TYPES = [
 # What follows from a mistake, and may be broken, too: it is not tried.
 ALSO = {
     "every_row_once": {  # one that loses the rest of a large batch, wherever there are large ones
+        "values",
         "same_rows_again",
         "half_read",
         "every_split",
