@@ -145,16 +145,18 @@ def test_rows_that_a_crash_of_the_server_took_are_noticed(url: str, database: Da
 def test_rows_that_were_staged_before_a_column_was_altered_are_staged_again(
     url: str, database: Database
 ) -> None:
-    """A `timestamp` is another moment in each zone, and only a task knows the right one."""
-    database.execute("CREATE TABLE t (at timestamp, price money)")
-    given = {"at": pa.array([0], pa.timestamp("us", "Europe/Berlin")), "price": [1]}
+    """A `timestamp` is another moment in each zone, and only a task knows the right one; what was
+    rounded for a scale has lost digits that another scale keeps."""
+    database.execute("CREATE TABLE t (at timestamp, price money, n numeric(4,1))")
+    given = {"at": pa.array([0], pa.timestamp("us", "Europe/Berlin")), "price": [1], "n": ["1.25"]}
     staged = stage(options(url), given)
-    database.execute("ALTER TABLE t ALTER at TYPE timestamptz")
-    with pytest.raises(RuntimeError, match=r"columns \['at'\] of `t` were altered after rows"):
+    database.execute("ALTER TABLE t ALTER at TYPE timestamptz, ALTER n TYPE numeric(5,2)")
+    with pytest.raises(RuntimeError, match=r"columns \['at', 'n'\] of `t` were altered after rows"):
         publish(BatchContext(QUERY, 0, options(url)), [staged])
     assert rows(database, "SELECT * FROM t") == []
     write(options(url), 0, given)
-    assert rows(database, "SELECT extract(epoch FROM at)::int FROM t") == [(0,)]
+    text = "SELECT extract(epoch FROM at)::int, n FROM t"
+    assert rows(database, text) == [(0, Decimal("1.25"))]
 
 
 def test_a_repeated_batch_is_known_however_its_table_is_called(

@@ -32,10 +32,10 @@ class PostgresDataSource(Format):
     INSERT itself: rows that a partition brings along when it is attached, or that logical
     replication copies from another server, may be missing. The key needs an index. Rows without a
     key are never read, nor are those whose keys were read before: so start with a new checkpoint
-    after `TRUNCATE … RESTART IDENTITY`, for another `key` or another server, and when the server
-    has lost rows and gives their numbers again. It may have lost some when it was restored from a
-    backup, when a standby that was behind took over, and when it crashed, if the table is UNLOGGED
-    or its writers have `synchronous_commit=off`.
+    after `TRUNCATE … RESTART IDENTITY`, for another `key` (or when another column has taken over
+    its name) or another server, and when the server has lost rows and gives their numbers again. It
+    may have lost some when it was restored from a backup, when a standby that was behind took over,
+    and when it crashed, if the table is UNLOGGED or its writers have `synchronous_commit=off`.
 
     Stream of changes (`table`, `slot`): every insert, update and delete, in the order of commits,
     through logical decoding; with `snapshot`, first the existing rows, exactly those that the

@@ -291,15 +291,16 @@ def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -
 
 
 def _check_types(connection: Connection, target: Table, stages: list[Staged]) -> None:
-    """The server would turn what was staged for a column's old type into the new one.
+    """The server would turn what was staged for a column's old type, or scale, into the new one.
 
     To be called behind the INSERT, whose lock keeps the types as they are.
     """
     look = """SELECT DISTINCT attname::text FROM pg_attribute AS staged
         JOIN pg_attribute AS target USING (attname)
         WHERE staged.attrelid = ANY (%s::text[]::regclass[]) AND staged.attnum > 0
-        AND target.attrelid = %s::regclass AND target.atttypid <> staged.atttypid
-        AND target.atttypid <> ALL (%s) ORDER BY 1"""
+        AND target.attrelid = %s::regclass AND target.atttypid <> ALL (%s)
+        AND (target.atttypid, target.atttypmod) <> (staged.atttypid, staged.atttypmod)
+        ORDER BY 1"""
     staged = [target.beside(stage.table).quoted for stage in stages]
     found = connection.execute(look, [staged, target.quoted, [*AS_NUMBERS]]).fetchall()
     if found:
