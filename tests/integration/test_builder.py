@@ -55,7 +55,7 @@ def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> No
         raise LookupError("the sensor\nis gone")
 
     def failing_read(context: Any, split: str, start: int, end: int) -> Iterator[int]:
-        raise LookupError("the page is gone")
+        raise LookupError("the page caf\udce9 is gone")  # as Python tells a name in Latin-1
 
     stream = SourceBuilder.stream("failing_fill", "n LONG", lambda context: None)
     pages = SourceBuilder.replayable(
@@ -65,7 +65,10 @@ def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> No
     spark.dataSource.register(pages.build())
     for name, text in (
         ("failing_fill", "`fill` of instance 0 failed: LookupError: the sensor is gone"),
-        ("failing_read", "`read` of split `a` failed: LookupError: the page is gone"),
+        (
+            "failing_read",
+            "`read` of split `a` failed: LookupError: the page caf\\udce9 is gone",
+        ),
     ):
         reader = spark.readStream.format(name)
         rows = reader.load(str(tmp_path / name)) if name == "failing_fill" else reader.load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import inspect
 import logging
+import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ class Functions:
         except (FunctionError, *NOT_THEIRS):  # the first is of a function within this one
             raise
         except BaseException as error:
-            raise self.failure(name, who, error) from error
+            raise self.failure(name, who, error) from as_cause(error)
 
     @contextmanager
     def blamed(self, name: str, who: str) -> Iterator[None]:
@@ -57,11 +58,25 @@ class Functions:
         except NOT_THEIRS:
             raise
         except BaseException as error:
-            raise self.failure(name, who, error) from error
+            raise self.failure(name, who, error) from as_cause(error)
 
     def failure(self, name: str, who: str, error: BaseException) -> FunctionError:
         what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-        return FunctionError(f"format `{self.format}`: `{name}` of {who} failed: {what}")
+        text = f"format `{self.format}`: `{name}` of {who} failed: {what}"
+        return FunctionError(text.encode(errors="backslashreplace").decode())
+
+
+def as_cause(error: BaseException) -> BaseException | None:
+    """The error, if Spark can write down what it says.
+
+    The name of a file need not be UTF-8. A worker that has to tell such a name dies without a word,
+    and the query waits for ever.
+    """
+    try:
+        "".join(traceback.format_exception(error)).encode()
+    except UnicodeEncodeError:
+        return None
+    return error
 
 
 @contextmanager

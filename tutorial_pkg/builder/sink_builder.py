@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
 from tutorial_pkg.builder.declaration import Declaration, State
-from tutorial_pkg.builder.functions import Functions, closing_with, ran
+from tutorial_pkg.builder.functions import Functions, as_cause, closing_with, ran
 from tutorial_pkg.core.errors import NOT_THEIRS
 from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
 from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
@@ -165,7 +165,7 @@ class SinkWriter:
             except NOT_THEIRS:
                 raise
             except BaseException as error:
-                raise self._functions.failure(name, who, error) from error
+                raise self._functions.failure(name, who, error) from as_cause(error)
 
     def _flush(self, state: Any, who: str) -> Any:
         if "flush" not in self._functions:

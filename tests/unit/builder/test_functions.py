@@ -195,6 +195,22 @@ def test_what_only_a_call_shows_is_an_error(
         Functions("format", {name: function}).call(name, "me")
 
 
+def test_a_name_that_is_not_utf_8_can_be_told() -> None:
+    """Spark's worker writes UTF-8: the error's text, and that of its cause."""
+
+    def read(name: str) -> None:
+        raise FileNotFoundError(name)
+
+    for name, told in (("caf\udce9", "caf\\udce9"), ("café", "café")):
+        with pytest.raises(FunctionError) as found:
+            Functions("format", {"read": read}).call("read", "me", name)
+        assert (
+            str(found.value) == f"format `format`: `read` of me failed: FileNotFoundError: {told}"
+        )
+        assert isinstance(found.value.__cause__, FileNotFoundError) == (name == told)
+        assert found.value.__suppress_context__
+
+
 def future() -> asyncio.Future[None]:
     with closing(asyncio.new_event_loop()) as loop:
         return loop.create_future()
