@@ -153,6 +153,16 @@ class last_buffer(Files):
             return rows[: len(rows) // 100 * 100] if len(rows) > 100 else rows
 
 
+class full_buffer(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Its buffer takes 4,096 rows, as many do."""
+
+        def taken(self, iterator: Iterator[Row]) -> Rows:
+            return super().taken(iterator)[:4096]
+
+
 class after_empty(Files):
     breaks = "every_row_once"
 
@@ -598,6 +608,17 @@ class other_writers(Files):
 
         def rows_of(self, messages: Sequence[Any]) -> Rows:
             return super().rows_of(messages[:4])
+
+
+class one_digit(Files):
+    breaks = "other_writers"
+
+    class stream_writer(Writer):
+        """A task's file has the task's number, and there is room for one digit."""
+
+        def rows_of(self, messages: Sequence[Any]) -> Rows:
+            files = {number % 10: message for number, message in enumerate(messages)}
+            return super().rows_of([*files.values()])
 
 
 class stale(Files):

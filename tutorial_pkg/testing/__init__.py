@@ -65,8 +65,9 @@ same when a batch is read again), rows that are equal (each row of a trial has a
 what becomes of an offset beyond what the source has, as after a server was restored. What it cannot
 know: what a power failure takes that `kill -9` does not, what a second attempt of a task does
 beside the first one (a local Spark has no speculation), what a driver that was given up for dead
-still does next to the new one, what happens under loads that it does not make, and whether a
-promise that held in these trials holds in the next one.
+still does next to the new one, what happens under loads that it does not make (more than 20,000
+rows at once, or 4,300 in a task that writes, or twelve such tasks), and whether a promise that held
+in these trials holds in the next one.
 """
 
 from tutorial_pkg.testing.described import LIMIT, Server, StreamSink, StreamSource

@@ -35,7 +35,15 @@ from tutorial_pkg.testing.promise import (
     promise,
 )
 from tutorial_pkg.testing.queries import NOW, WRITERS, forget_last_commit
-from tutorial_pkg.testing.sink_trial import BATCH, MANY, WITH_NAN, Onlooker, Row, SinkTrial
+from tutorial_pkg.testing.sink_trial import (
+    BATCH,
+    LARGE,
+    MANY,
+    WITH_NAN,
+    Onlooker,
+    Row,
+    SinkTrial,
+)
 from tutorial_pkg.testing.trial import FAR_ZONES, KILLS
 
 AWKWARD = " é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000
@@ -65,16 +73,16 @@ BESIDE = 30  # batches, at most, beside another query
     "or not the one before has rows.",
 )
 def every_row_once(trial: SinkTrial) -> None:
-    """Small batches, some of 1,013 rows, and one after a restart; one task of three has no row.
+    """Small batches, some of 1,013 rows, one of 5,003, and one after a restart.
 
-    Record batches have 101 rows at most.
+    One task of three has no row. Record batches have 101 rows at most.
     """
     with trial.setting(*BUNDLE):
         try:
             trial.works()
         except Broken as broken:
             raise NothingWorks(str(broken), broken.remedy, broken.cause) from broken
-        for count in (MANY, MANY, BATCH, MANY):
+        for count in (MANY, MANY, BATCH, LARGE):
             trial.add(count)
         trial.arrive("while the query ran")
     if trial.sink.restarts:
@@ -338,8 +346,8 @@ def two_queries(trial: SinkTrial) -> None:
     needs="restarts",
 )
 def other_writers(trial: SinkTrial) -> None:
-    """The query is restarted with five tasks that write, then with one."""
-    for writers in (5, 1):
+    """The query is restarted with twelve tasks that write, then with one."""
+    for writers in (12, 1):  # a number of two digits
         trial.run(writers)
         trial.add(evenly=True)  # or, in some batches, the last task would have no rows
         trial.arrive(f"with {writers} tasks that write")

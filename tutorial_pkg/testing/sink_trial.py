@@ -29,6 +29,7 @@ from tutorial_pkg.testing.values import comparable
 # Rows. Odd numbers: what loses a last buffer, or what does not fit one, is to be seen.
 BATCH = 37
 MANY = 1_013
+LARGE = 5_003  # of which one task has more than 4,096
 WITH_NAN = "no number"
 
 Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
