@@ -118,6 +118,15 @@ def backwards(frames: list) -> dict:
     return found
 
 
+def without_blanks(data: bytes, position: int) -> tuple[bytes, int]:
+    block, end = next_block(data, position)
+    return block.strip(b" \t"), end
+
+
+def of_a_piece(data: bytes, position: int) -> tuple[bytes, int]:
+    return next_block(data[: position + 65_536], position)
+
+
 test_16_1 = tried(
     check_16_1,
     (next_block, "✓ Whole lines, and the position"),
@@ -139,6 +148,8 @@ test_16_1 = tried(
     (without_empty_lines, "An empty line is a line, too"),
     (with_newlines_of_unix, "Send the bytes as they are"),
     (not_from_byte_0, "A file may begin with an empty line"),
+    (without_blanks, "Blanks belong to a line"),
+    (of_a_piece, "A line may be long"),
     (by_partition, "✓ Whole lines"),
     (line_by_line, "✓ Whole lines"),
 )

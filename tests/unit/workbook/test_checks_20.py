@@ -30,6 +30,13 @@ def with_sector(batch: Any, connection: Any) -> Any:
     return batch.append_column("known", pa.array(known, pa.bool_()))
 
 
+def in_any_letters(batch: Any, connection: Any) -> dict[str, str]:
+    keys = batch["ticker"].unique().to_pylist()
+    alike = " OR ".join(["ticker LIKE ?"] * len(keys)) or "false"
+    found = connection.execute(f"{SELECT} WHERE {alike}", keys)
+    return {ticker.upper(): sector for ticker, sector in found}
+
+
 looking_up = partial(changed, with_sector)
 
 
@@ -123,6 +130,7 @@ test_20_1 = tried(
     (asking(SELECT), "It read the whole table"),
     (asking(f"{SELECT} WHERE ticker IS NOT NULL"), "It read the whole table"),
     (looking_up((".get(ticker)", "[ticker]")), "raised KeyError: 'GONE'. Use `.get`"),
+    (looking_up(("asked(", "in_any_letters(")), "`gone` is another ticker than `GONE`"),
     (only_known, "rows in their order (5 came out)"),
     (looking_up(("asked(", "pasted(")), "Use one `?` for each ticker"),
     (looking_up(("asked(", "quoted(")), "without pasting their text"),

@@ -13,6 +13,7 @@ _NEWLINE = "Only a newline ends a line: splitlines cuts at more."
 _EMPTY = "An empty line is a line, too: send the bytes as they are."
 _TORN = "The rest after the last newline may be torn: leave it for the next block."
 _NOTHING = "No line is whole yet: an empty block, and the same position."
+_LONG = b"x" * 100_000 + b"\n"
 _BLOCKS = [
     Case((b"a\nb\n", 0), (b"a\nb\n", 4), "Both lines are whole, so all four bytes are sent."),
     Case((b"a\nb\n", 2), (b"b\n", 4), "The first two bytes are on the receiver's disk already."),
@@ -34,6 +35,14 @@ _BLOCKS = [
     Case((b"\nb", 0), (b"\n", 1), "A file may begin with an empty line, whose newline is at 0."),
     Case((b"a\r\n", 0), (b"a\r\n", 3), "Send the bytes as they are: a position counts them all."),
     Case((b"\xe4\nb", 0), (b"\xe4\n", 2), "A file need not be UTF-8: send its bytes as they are."),
+    Case(
+        (b" \ta\nb \n", 0),
+        (b" \ta\nb \n", 7),
+        "Blanks belong to a line: send its bytes as they are.",
+    ),
+    Case(
+        (_LONG, 0), (_LONG, len(_LONG)), "A line may be long: it is sent whole, or nothing follows."
+    ),
 ]
 
 

@@ -32,6 +32,7 @@ def check_20_1(answer: Answer) -> str:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE companies (ticker TEXT PRIMARY KEY, sector TEXT)")
         rows = [("TREE", "wood"), ("SALT", "food"), ("O'NE", "quotes"), ("LAMP", None)]
+        rows.append(("gone", "in small letters"))  # another ticker than GONE
         connection.executemany("INSERT INTO companies VALUES (?, ?)", rows)
         connection.commit()
         connection.set_trace_callback(statements.append)
@@ -97,7 +98,8 @@ def _compare(found: pa.RecordBatch) -> None:
         )
     wanted = ["food", "wood", None, "food", "quotes", None]
     if found["sector"].to_pylist() != wanted:
-        raise Wrong(f"The sectors must be {wanted}, yours are {found['sector'].to_pylist()}.")
+        hint = " `gone` is another ticker than `GONE`." if found["sector"][2].is_valid else ""
+        raise Wrong(f"The sectors must be {wanted}, yours are {found['sector'].to_pylist()}.{hint}")
     if found["known"].to_pylist() != _KNOWN:
         raise Wrong(
             f"`known` must be {_KNOWN}, yours is {found['known'].to_pylist()}: the table has LAMP, "
