@@ -379,9 +379,9 @@ def _leaves(offset: Any, at: str = "") -> Any:
     "without news cheap. `fill` may wait for what comes, for a second at most.",
 )
 def idle(trial: SourceTrial) -> None:
-    """All is read; then the use of a core is measured, until it was low for a second of five."""
+    """All is read; then the use of a core is measured, until it was low for a second of twenty."""
     trial.works()
-    for _ in range(5):
+    for _ in range(20):  # others may want the processor, too
         used, had = _used_and_had(trial)
         if used <= MOST_IDLE * had:
             return
