@@ -25,6 +25,7 @@ class Buffer:
         self._tokens: list[Any] = []
         self._wrong: Exception | None = None
         self.closed = False
+        self.keeps_place = False
 
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; or the value, if there is one column.
@@ -85,6 +86,14 @@ class Buffer:
         """
         self.closed = True
 
+    def keep_place(self) -> None:
+        """Have the snapshot written down, even if this `fill` adds no row.
+
+        For a place that nobody could find again after a restart: where a source begins, say, that
+        has just appeared and has no rows yet.
+        """
+        self.keeps_place = True
+
     def check_returned(self, returned: Any) -> None:
         """Rows that a `fill` returns, and has not added, would be nowhere. Raises `TypeError`."""
         are_rows = isinstance(returned, pa.RecordBatch) or hasattr(returned, "columns")
@@ -104,6 +113,11 @@ class Buffer:
         self._pack()
         tokens, self._tokens = self._tokens, []
         return self.packed(), tokens
+
+    def place(self) -> list[pa.RecordBatch]:
+        """A record batch without rows, if the place is to be kept since the last time."""
+        kept, self.keeps_place = self.keeps_place, False
+        return [pa.RecordBatch.from_pylist([], self._packer.arrow_schema)] if kept else []
 
     def packed(self) -> list[pa.RecordBatch]:
         """Those of the rows that are in record batches already, since the last time."""

@@ -148,11 +148,14 @@ class PageInstance(Walk):
         calls = _calls(replace(parts.functions, retries=NONE), context.options, schema)
         super().__init__(calls, RowPacker(schema), pause, partial(_falls_to, context))
         self._ends = pause == math.inf
+        self._kept = set[str]()  # whose positions are in a snapshot
 
     def fill(self, buffer: Buffer) -> None:
         page = self.next_page()
         for batch in page.batches if page else ():
             buffer.add_batch(batch)
+        if self.positions.keys() != self._kept:
+            buffer.keep_place()
         if page is None and self._ends:
             buffer.close()
 
@@ -160,6 +163,7 @@ class PageInstance(Walk):
         """Before the first page, too: the first positions may be others after a restart."""
         if not self.positions:
             self.look()
+        self._kept = set(self.positions)
         return self.positions
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:

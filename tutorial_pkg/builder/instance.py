@@ -166,9 +166,12 @@ class Instance(threading.Thread):
         with self._blamed("fill"):
             self._buffer.check_returned(returned)
             batches, tokens = self._buffer.take()
+            place = self._buffer.place()
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
-        rows = batches or self._heartbeat_if_due()
+            if place and "snapshot" not in self._plan.functions:
+                raise ValueError("`keep_place` was called, but there is no `snapshot`")
+        rows = batches or self._heartbeat_if_due() or place
         if rows and not self._append(rows, self._head(behind_rows=bool(batches))):
             return False  # they are not in the log, so their tokens must never be acknowledged
         self._expect(tokens)

@@ -69,7 +69,8 @@ class BuiltStreamReader(LogReader):
 
     def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
         wanted = RowPacker(self._schema).arrow_schema
-        batches = [batch for _, payload in found for batch in batches_of(payload)]
+        all_of_them = [batch for _, payload in found for batch in batches_of(payload)]
+        batches = [each for each in all_of_them if each.num_rows] or all_of_them[:1]
         for batch in batches:
             if not batch.schema.equals(wanted):
                 raise ValueError(_schema_text(self._parts, batch.schema, wanted))
@@ -141,9 +142,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def snapshot(self, function: Callable[[State], Any]) -> Self:
         """`snapshot(state)` returns where the source stands: anything that JSON can hold.
 
-        It is called after `create` and `restore`, and after each `fill` that added rows. It must
-        not be ahead of them: what `fill` has taken and keeps for later is in no log, so after a
-        restart it must be taken again.
+        It is called after `create` and `restore`, and after each `fill` that added rows or said
+        `buffer.keep_place()`. It must not be ahead of them: what `fill` has taken and keeps for
+        later is in no log, so after a restart it must be taken again.
         """
         return self._set("snapshot", function, "state")
 

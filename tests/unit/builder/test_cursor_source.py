@@ -21,6 +21,7 @@ from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.builder.pages import Walk
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import SplitCalls
+from tutorial_pkg.processes.query_process import wait_until
 
 
 class Service:
@@ -305,6 +306,29 @@ def test_what_comes_before_the_first_row_was_read_is_not_missed(
         reader.stop()
         assert found == wanted
         numbers += range(len(numbers), len(numbers) + 3)
+
+
+def test_a_split_that_joins_later_keeps_the_place_where_it_begins(tmp_path: Path) -> None:
+    """The query is stopped before there was a row in it."""
+    numbers: dict[str, list[int]] = {"a": [0]}
+    looks = list[int]()
+
+    def splits(context: SplitContext) -> dict[str, int]:
+        looks.append(len(numbers))
+        return {split: len(each) for split, each in numbers.items()}
+
+    builder = cursor(lambda _, split, at: (numbers[split][at:], len(numbers[split])))
+    source = builder.splits(splits).build()
+    with running(source, tmp_path, pollSeconds=0) as run:
+        assert run.rows() == []
+        offset = run.offset
+        for split, first in {"b": [1, 2], "c": [3]}.items():
+            numbers[split] = first
+            wait_until(lambda: run.latest() and looks[-4:] == [len(numbers)] * 4, 60, "looks")
+    for added, each in enumerate(numbers.values(), 10):
+        each.append(added)
+    with running(source, tmp_path, offset, pollSeconds=0) as run:
+        assert sorted(run.rows_until(lambda rows: len(rows) == 3)) == [10, 11, 12]
 
 
 @pytest.mark.parametrize("without_log", [False, True])

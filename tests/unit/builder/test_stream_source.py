@@ -448,6 +448,10 @@ def adds_a_token(state: Any, buffer: Buffer) -> None:
     buffer.add(1, token="t")
 
 
+def keeps_its_place(state: Any, buffer: Buffer) -> None:
+    buffer.keep_place()
+
+
 def returns_rows(state: Any, buffer: Buffer) -> list[int]:
     return [1, 2]
 
@@ -473,6 +477,7 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"fill": interrupts}, "KeyboardInterrupt: of its own"),
     ({"fill": adds_text}, "`fill` of instance 0 failed: ValueError: column `number` BIGINT cannot"),
     ({"fill": adds_a_token}, "ValueError: a row was added with a token, but there is no `acknow"),
+    ({"fill": keeps_its_place}, "ValueError: `keep_place` was called, but there is no `snapshot`"),
     ({"fill": returns_rows}, "`fill` of instance 0 failed: TypeError: it returned a list, and"),
     ({"fill": returns_a_table}, "`fill` of instance 0 failed: TypeError: it returned a Table, a"),
     ({"snapshot": fails}, "`snapshot` of instance 0 failed: LookupError: no such thing"),
