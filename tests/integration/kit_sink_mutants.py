@@ -6,6 +6,7 @@ Spark's workers import this module for each query, so it imports no more than it
 from __future__ import annotations
 
 import hashlib
+import math
 import pickle
 import subprocess
 import time
@@ -230,6 +231,36 @@ class floats(Files):
             return [tuple(int(float(v)) if type(v) is int else v for v in row) for row in rows]
 
 
+class no_sign(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Writes what follows the sign."""
+
+        def kept(self, value: Any) -> Any:
+            return abs(value) if isinstance(value, float) else super().kept(value)
+
+
+class no_least(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Takes the least number of all for a sign of its own."""
+
+        def kept(self, value: Any) -> Any:
+            return None if value == -(2**63) else super().kept(value)
+
+
+class short_bytes(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Has room for 255 bytes."""
+
+        def kept(self, value: Any) -> Any:
+            return value[:255] if isinstance(value, bytes) else super().kept(value)
+
+
 class float_decimals(Files):
     breaks = "every_row_once"
 
@@ -400,6 +431,16 @@ class no_nan(Files):
 
         def kept(self, value: Any) -> Any:
             return super().kept(value) if value == value else None
+
+
+class no_infinity(Files):
+    breaks = "nulls"
+
+    class stream_writer(Writer):
+        """Writes JSON, which has no word for it."""
+
+        def kept(self, value: Any) -> Any:
+            return None if value in (math.inf, -math.inf) else super().kept(value)
 
 
 class empty_text(Files):

@@ -147,6 +147,17 @@ class every_row_once(Numbers):
             return super().read(Lines(partition.start, end))
 
 
+class one_row(Numbers):
+    breaks = "every_row_once"
+
+    class stream_reader(Reader):
+        """Takes a list of one row for a row, which has no length."""
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+            start = end if end["next"] - start["next"] == 1 else start
+            return super().partitions(start, end)
+
+
 class remainder(Numbers):
     breaks = "every_row_once"
 

@@ -53,6 +53,7 @@ ALSO = {
         "values",
         "same_rows_again",
         "half_read",
+        "unfinished_row",
         "every_split",
         "two_queries",
         "linear",

@@ -160,8 +160,8 @@ class StreamSink(_Described):
     columns: SQL expressions over the columns, for a sink that wants other ones; all if empty.
     types: more columns, each with its type, as in `{"at": "TIMESTAMP"}`: of BOOLEAN, INT, LONG,
         DOUBLE, DECIMAL(12,3), DECIMAL(38,18) (more digits than a float holds), STRING, BINARY,
-        DATE, TIMESTAMP. A DOUBLE is NaN once: a sink that refuses it names `nulls` in
-        `not_claimed`.
+        DATE, TIMESTAMP. A DOUBLE is NaN or infinite now and then: a sink that refuses that
+        names `nulls` in `not_claimed`.
     at_least_once: whether the sink allows a row to be there more than once after a batch was
         repeated; then it is examined for missing rows, but not for repeated ones.
     restarts: whether a query that was stopped can go on; if not, each promise gets a new one.

@@ -37,9 +37,9 @@ from tutorial_pkg.testing.promise import (
 from tutorial_pkg.testing.queries import NOW, WRITERS, forget_last_commit
 from tutorial_pkg.testing.sink_trial import (
     BATCH,
+    BEYOND,
     LARGE,
     MANY,
-    WITH_NAN,
     Onlooker,
     Row,
     SinkTrial,
@@ -162,9 +162,10 @@ def awkward_text(trial: SinkTrial) -> None:
     "`None` is no text: `str(None)` makes it one. Write it so that it cannot be taken for a word.",
 )
 def nulls(trial: SinkTrial) -> None:
-    """A null is written between texts that look like one; with `types` of DOUBLE, a NaN, too."""
+    """A null is written between texts that look like one; with `types` of DOUBLE, NaN and both
+    infinities, too."""
     trial.run()
-    trial.write(["None", None, "null", "NULL", "\\N", WITH_NAN])
+    trial.write(["None", None, "null", "NULL", "\\N", *BEYOND])
     trial.arrive("with a null")
 
 

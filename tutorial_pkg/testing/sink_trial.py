@@ -30,7 +30,8 @@ from tutorial_pkg.testing.values import comparable
 BATCH = 37
 MANY = 1_013
 LARGE = 5_003  # of which one task has more than 4,096
-WITH_NAN = "no number"
+# With these values of the first column each DOUBLE is one that not every format can hold.
+BEYOND = {"no number": math.nan, "infinite": math.inf, "less than all": -math.inf}
 
 Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
 
@@ -38,18 +39,26 @@ Row = Any  # the text of the column `value`, or with `types` a tuple with the ot
 # have more digits than a float can hold.
 SAMPLES: dict[str, Callable[[int], object]] = {
     "BOOLEAN": lambda number: number % 3 == 0,
-    "INT": lambda number: (-1) ** number * (2**31 - 1 - number),
-    "LONG": lambda number: (-1) ** number * (2**63 - 1 - number),
-    "DOUBLE": lambda number: {5: 5e-324, 6: 1.7976931348623157e308}.get(number % 50, number / 7),
-    "DECIMAL(12,3)": lambda number: Decimal(999_999_999_999 - number).scaleb(-3),
-    "DECIMAL(38,18)": lambda number: Decimal(f"{10**38 - 1 - number}e-18"),
+    "INT": lambda number: -(2**31) if number % 50 == 5 else _sign(number) * (2**31 - 1 - number),
+    "LONG": lambda number: -(2**63) if number % 50 == 5 else _sign(number) * (2**63 - 1 - number),
+    "DOUBLE": lambda number: (
+        _sign(number // 2) * {5: 5e-324, 6: 1.7976931348623157e308}.get(number % 50, number / 7)
+    ),
+    "DECIMAL(12,3)": lambda number: _sign(number) * Decimal(999_999_999_999 - number).scaleb(-3),
+    "DECIMAL(38,18)": lambda number: Decimal(f"{_sign(number) * (10**38 - 1 - number)}e-18"),
     "STRING": lambda number: f"{number} é 😀",
-    "BINARY": lambda number: bytes([0, number % 256, 255]) if number % 5 else b"",
+    "BINARY": lambda number: (
+        bytes([0, number % 256, 255]) * {0: 0, 6: 1_000, 5: 0}.get(number % 10, 1)
+    ),
     "DATE": lambda number: date(1969, 12, 1) + timedelta(number),
     "TIMESTAMP": lambda number: (
         datetime(1969, 12, 1, 1, 2, 3, 4005, UTC) + timedelta(27_000 * (number % 2), number)
     ),
 }
+
+
+def _sign(number: int) -> int:
+    return -1 if number % 2 else 1
 
 
 class Feed:
@@ -150,15 +159,16 @@ class SinkTrial(Trial):
     def row(self, value: str | None) -> Row:
         """What is written: the value, or with `types` a tuple, in which there are some nulls.
 
-        With the value `WITH_NAN` each DOUBLE is NaN. No zero is negative: to Spark's `groupBy` it
-        is 0.0.
+        Those of `BEYOND` come with doubles of their own. No zero is negative: to Spark's `groupBy`
+        it is 0.0.
         """
         if not self.sink.types:
             return value
         number = crc32((value or "").encode()) % 9_973  # so equal values make equal rows
         samples: list[object] = [SAMPLES[kind](number) for kind in self.sink.types.values()]
-        if value == WITH_NAN:
-            samples = [math.nan if isinstance(sample, float) else sample for sample in samples]
+        if value in BEYOND:
+            beyond = BEYOND[value]
+            samples = [beyond if isinstance(sample, float) else sample for sample in samples]
         return value, *(None if number % 11 == at else sample for at, sample in enumerate(samples))
 
     def known(self, row: Row) -> Row:

@@ -69,12 +69,13 @@ AS_OFTEN = (
     "the last one given.",
 )
 def every_row_once(trial: SourceTrial) -> None:
-    """A small portion of rows, 1,013 at once, and another small one are fed to a running query."""
+    """A small portion of rows, 1,013 at once, another small one, and one row by itself are fed to
+    a running query."""
     try:
         trial.works()
     except Broken as broken:
         raise NothingWorks(str(broken), broken.remedy, broken.cause) from broken
-    for count in (MANY, PORTION):
+    for count in (MANY, PORTION, 1):
         trial.works(count)
 
 
