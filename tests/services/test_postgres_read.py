@@ -107,6 +107,15 @@ def test_a_query_a_view_and_texts_as_keys(url: str, database: Database) -> None:
     assert [len(rows_of(reader.read(part))) for part in reader.partitions()] == [24, 26]
 
 
+def test_a_query_is_one_statement(url: str, database: Database) -> None:
+    """Others behind it would run when the query is planned."""
+    database.execute("CREATE TABLE t (n int)")
+    query = "SELECT 1) AS source; DROP TABLE t; --"
+    with pytest.raises(ValueError, match="cannot insert multiple commands"):
+        PostgresDataSource({"url": url, "query": query}).schema()
+    assert database.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
 def test_a_query_with_a_limit_is_the_same_for_all_tasks(url: str, database: Database) -> None:
     """The server begins to read a large table where the last one stopped, unless it is told."""
     database.execute(

@@ -87,6 +87,15 @@ def test_without_servers(batch: bool) -> None:
         read()
 
 
+@pytest.mark.parametrize("text", ["2 min", "0"])  # to the client 0 is for ever
+def test_a_time_that_is_none_is_named(text: str) -> None:
+    options = {"kafka.bootstrap.servers": "a:1", "topic": "t", "kafka.delivery.timeout.ms": text}
+    sink = KafkaDataSource(options)
+    wanted = f"`kafka.delivery.timeout.ms` must be 1 or more milliseconds, got '{text}'"
+    with pytest.raises(Exception, match=re.escape(wanted)):
+        sink.streamWriter(StructType().add("value", "string"), False)
+
+
 @pytest.mark.parametrize("name", ["orders-0@x", "a-b.c-17@y=", "x-1-2@"])
 def test_a_partition_is_its_text(name: str) -> None:
     assert str(Partition.parse(name)) == name

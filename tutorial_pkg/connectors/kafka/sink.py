@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from tutorial_pkg.builder import OptionValues, SinkBuilder, SinkContext, TargetContext
+from tutorial_pkg.builder import OptionValues, SinkBuilder, SinkContext, TargetContext, integer
 from tutorial_pkg.connectors.kafka.client import Brokers
 from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE, check_hidden
 from tutorial_pkg.core.columns import check_columns, places
@@ -59,7 +59,13 @@ def _brokers(options: OptionValues) -> Brokers:
     """Wait a little longer for them than the client tries, so that its error comes first."""
     name = "delivery.timeout.ms"
     given = options["kafka.*"].get(name)
-    millis = int(given.reveal()) if given else DELIVERY_MS
+    text = given.reveal() if given else str(DELIVERY_MS)
+    try:
+        millis = integer(1)(text)
+    except ValueError:
+        raise ValueError(
+            f"format `{FORMAT}`: option `kafka.{name}` must be 1 or more milliseconds, got {text!r}"
+        ) from None
     return Brokers(options, millis / 1000 + 2, f"kafka.{name}")
 
 

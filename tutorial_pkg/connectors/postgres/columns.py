@@ -54,8 +54,9 @@ def schema_of(connection: Connection, source: sql.Composable) -> StructType:
 
     Any value may be null, for the table may be altered. Raises `ValueError` for wrong SQL.
     """
+    text = sql.SQL("SELECT * FROM {} AS source LIMIT 0").format(source)
     try:
-        cursor = connection.execute(sql.SQL("SELECT * FROM {} AS source LIMIT 0").format(source))
+        cursor = connection.execute(text, binary=True)  # else it might be several statements
     except psycopg.ProgrammingError as error:
         raise ValueError(f"format `{FORMAT}`: {' '.join(str(error).split())}") from None
     schema = StructType()
