@@ -658,14 +658,16 @@ def test_nobody_there_is_told_after_a_bounded_wait(tmp_path: Path) -> None:
         assert text in run.failure()
 
 
-def test_who_closes_each_connection_at_once_is_waited_for() -> None:
-    """A load balancer, say, while no server is behind it."""
+@pytest.mark.parametrize("greeting", [b"", b"INF", b"INFO", b'INFO {"server_id'])
+def test_who_closes_each_connection_at_once_is_waited_for(greeting: bytes) -> None:
+    """A load balancer, say, while no server is behind it, or a network that cuts a greeting."""
     with socket.create_server(("127.0.0.1", 0)) as door:
 
         def close_each() -> None:
             with suppress(OSError):
                 while True:
-                    door.accept()[0].close()
+                    with door.accept()[0] as caller:
+                        caller.sendall(greeting)
 
         threading.Thread(target=close_each, daemon=True).start()
         closed = Streams(f"nats://127.0.0.1:{door.getsockname()[1]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 import threading
 from collections import deque
@@ -128,7 +129,7 @@ class NatsClient:
             client = _Client()
             await client.connect(**self._settings(), closed_cb=self._note_loss)
             self.client = client
-        except errors.Error as error:
+        except (errors.Error, ValueError) as error:
             if "authorization" in str(error).lower():
                 raise PermissionError(f"NATS at {self._options.url} refused: {error}") from None
             if "invalid connect url" in str(error):  # its cause quotes parts of it
@@ -137,7 +138,7 @@ class NatsClient:
                     "here, as it may hold a password); it looks like `nats://host:4222`: better "
                     "give `user` and `password` by themselves"
                 ) from None
-            if "expecting INFO" in str(error):  # accepted, and closed at once
+            if re.search("expecting INFO|info message|to unpack", str(error)):  # cut within it
                 raise errors.ConnectionClosedError from None
             raise
         self._broker = self.client.jetstream(timeout=ASK_SECONDS)

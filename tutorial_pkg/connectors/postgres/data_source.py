@@ -85,13 +85,13 @@ class PostgresDataSource(Format):
     for a `varchar`, the end of a text for a `name` or `"char"`. A TIMESTAMP comes in the zone of
     Spark's session (`spark.sql.session.timeZone`): without its zone it is the time on a clock
     there. What has no zone is taken for UTC in a `timestamptz`. Values come to it as text, which
-    also makes the number 20250101 a `date`, 5 an `interval` of seconds, and of BINARY hexadecimal
-    digits in a `text`: cast them first, if that is not meant. A text for `money` is read as the
-    server's `lc_monetary` says. The table's triggers and rules do their work; where they leave out
-    rows, Spark's log has a warning. The role must be allowed to create tables in the target's
-    schema. A re-created table takes the batches that follow. One that was restored from a backup,
-    or is on a standby that was behind and took over, lacks batches that Spark does not repeat:
-    `spark_batches` has the last one.
+    also makes the number 20250101 a `date`, 5 an `interval` of seconds, -1 the `oid` 4294967295,
+    and of BINARY hexadecimal digits in a `text`: cast them first, if that is not meant. A text for
+    `money` is read as the server's `lc_monetary` says. The table's triggers and rules do their
+    work; where they leave out rows, Spark's log has a warning. The role must be allowed to create
+    tables in the target's schema. A re-created table takes the batches that follow. One that was
+    restored from a backup, or is on a standby that was behind and took over, lacks batches that
+    Spark does not repeat: `spark_batches` has the last one.
 
     Output modes: append, and, with `mode=upsert`, complete, for a streaming aggregate: its groups
     replace the existing ones. Spark has no `update` for sinks in Python.
