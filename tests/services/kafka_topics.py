@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -52,16 +52,6 @@ class Topics:
 
     def delete(self, topic: str) -> None:
         for done in self._admin.delete_topics([topic]).values():
-            done.result(SECONDS)
-
-    def add_partitions(self, topic: str, total: int) -> None:
-        for done in self._admin.create_partitions([NewPartitions(topic, total)]).values():
-            done.result(SECONDS)
-
-    def forget(self, topic: str, below: int) -> None:
-        """Delete the records of partition 0 below an offset."""
-        place = TopicPartition(topic, 0, below)
-        for done in self._admin.delete_records([place]).values():
             done.result(SECONDS)
 
     def send(self, topic: str, values: Iterable[object], **more: Any) -> None:

@@ -241,7 +241,7 @@ OTHER_SOURCE = (
     "use a new checkpoint, or go back to the source that wrote this one"
 )
 _LOST = (
-    "It was deleted, cut or exchanged, so lines would be lost: restore it, or start anew with a "
+    "It was deleted, cut or exchanged, so rows would be lost: restore it, or start anew with a "
     "new checkpoint"
 )
 
