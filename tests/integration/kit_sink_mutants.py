@@ -20,6 +20,7 @@ from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -391,6 +392,26 @@ class no_blanks(Files):
             return text and text.rstrip(" ")
 
 
+class c_texts(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Changing):
+        """Takes a NUL for the end."""
+
+        def changed(self, text: str | None) -> str | None:
+            return text and text.split("\0")[0]
+
+
+class unquoted(Files):
+    breaks = "awkward_text"
+
+    class stream_writer(Changing):
+        """Takes off quotes that nobody has put on."""
+
+        def changed(self, text: str | None) -> str | None:
+            return text and unquote(text)
+
+
 class numbers_of_texts(Files):
     breaks = "awkward_text"
 
@@ -619,6 +640,16 @@ class new_query(Files):
 
         def name_of(self, messages: Sequence[Any], batch: int) -> str:
             return str(batch)
+
+
+class no_number(Files):
+    breaks = "new_query"
+
+    class stream_writer(Writer):
+        """Asks whether a batch has a number, and 0 is none to `or`."""
+
+        def name_of(self, messages: Sequence[Any], batch: int) -> str:
+            return f"{messages[0].query}-{batch or uuid.uuid4()}"
 
 
 class two_queries(Files):

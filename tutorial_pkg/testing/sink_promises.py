@@ -55,7 +55,9 @@ MORE_TEXTS = (
     "\n",
     "e\u0301 \uff21 \u0130 STRASSE Straße",
     "x" * 70_001,
+    "100%25 %s {0} {{a}} $HOME ${a} :a ? @a",
 )
+WITH_END = "before\0after"  # to C a text ends there
 LINE_ENDS = "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i"  # to `splitlines`, and no one else
 NO_NUMBERS = ("007", "1.50", "1e3", "NA", "TRUE")  # nor anything else but text
 # How many rows Spark hands over at once: some tasks get several record batches.
@@ -150,11 +152,20 @@ def empty_batch(trial: SinkTrial) -> None:
 )
 def awkward_text(trial: SinkTrial) -> None:
     """Rows with everything in them that formats stumble over, with up to 70,001 characters, and
-    texts such as 007, which look like something else."""
+    texts such as 007, which look like something else.
+
+    Then a text comes with a NUL in it, which may be refused, with an error, but not cut.
+    """
     trial.run()
     trial.add(4, AWKWARD)
     trial.write([*MORE_TEXTS, LINE_ENDS, "\ufeffmark", *NO_NUMBERS])
     trial.arrive("with awkward text")
+    if trial.sink.restarts:
+        trial.write([WITH_END])
+        if trial.refuses():
+            trial.take_back()
+            trial.run()
+        trial.arrive("with a NUL in a text")
 
 
 @promise(
@@ -219,10 +230,7 @@ def any_zone(trial: SinkTrial) -> None:
 def repeated_batch(trial: SinkTrial) -> None:
     """Spark's note of the last batch is removed, as if the driver had died before it."""
     trial.works()
-    trial.stop()
-    forget_last_commit(trial.plan.checkpoint)
-    trial.run()
-    trial.arrive("after the last batch was repeated")
+    _repeat(trial, "after the last batch was repeated")
 
 
 @promise(
@@ -296,21 +304,28 @@ def _failing(trial: SinkTrial, writers: int = WRITERS) -> Iterator[Before]:
 @promise(
     "A new query adds to what an earlier one has written.",
     "A new query counts its batches from 0 again: remember a batch by its query's id and its own, "
-    "and beside those of other queries.",
+    "and beside those of other queries. Mind that `if batch` is false for the first one.",
 )
 def new_query(trial: SinkTrial) -> None:
-    """A query with a new checkpoint writes to the sink that another one has written to; then that
-    one repeats its last batch."""
+    """A query with a new checkpoint writes to the sink that another one has written to, and repeats
+    its batch 0; then the earlier one repeats its last batch."""
     trial.ensure_worked()
     earlier = trial.plan, trial.feed
     trial.new_query()
     trial.works(when="with a new query")
     if trial.sink.restarts:
+        _repeat(trial, "after the new query has repeated its batch 0")
         trial.stop()
         trial.plan, trial.feed = earlier
-        forget_last_commit(trial.plan.checkpoint)
-        trial.run()
-        trial.arrive("after the earlier query has repeated its last batch")
+        _repeat(trial, "after the earlier query has repeated its last batch")
+
+
+def _repeat(trial: SinkTrial, when: str) -> None:
+    """Remove Spark's note of the last batch, as if the driver had died before it."""
+    trial.stop()
+    forget_last_commit(trial.plan.checkpoint)
+    trial.run()
+    trial.arrive(when)
 
 
 @promise(

@@ -88,6 +88,10 @@ class Feed:
         self.count += 1
         return draft.rename(self.folder / f"{self.count:06}.json")
 
+    def take_back(self) -> None:
+        """The last batch has no rows any more; Spark may have planned it already."""
+        (self.folder / f"{self.count:06}.json").write_text("")
+
     def _columns(self, row: Row) -> dict[str, object]:
         return dict(zip(self._names, row if isinstance(row, tuple) else [row], strict=True))
 
@@ -240,6 +244,22 @@ class SinkTrial(Trial):
     def arrive(self, when: str) -> None:
         self.read_all(self.done)
         self.compare(when)
+
+    def refuses(self) -> bool:
+        """Whether the query fails with the last batch."""
+        try:
+            self.read_all(self.done)
+        except Broken:
+            if self.query and self.query.isActive:
+                raise
+            return True
+        return False
+
+    def take_back(self) -> None:
+        """The last batch, of one row, which was refused; when it is repeated, it has none."""
+        self.stop()
+        self.feed.take_back()
+        self.written.pop()
 
     def settle(self, when: str) -> None:
         """The same where no query runs; a reader may see the rows a moment later."""
