@@ -221,6 +221,19 @@ class until_2038(Files):
             return super().kept(value - timedelta(0, 2**32) if late else value)
 
 
+class float_times(Files):
+    breaks = "every_row_once"
+
+    class stream_writer(Writer):
+        """Counts seconds since 1970 in a float, which has no room for microseconds far from it."""
+
+        def kept(self, value: Any) -> Any:
+            value, begin = super().kept(value), datetime(1970, 1, 1, tzinfo=UTC)
+            if not isinstance(value, datetime):
+                return value
+            return begin + timedelta(seconds=(value - begin).total_seconds())
+
+
 class floats(Files):
     breaks = "every_row_once"
 
@@ -549,6 +562,17 @@ class no_rubbish(Files):
             """Nothing was published."""
 
 
+class abort_fails(Files):
+    breaks = "no_rubbish"
+
+    class stream_writer(Writer):
+        """Does not know that of a task which failed there is no message."""
+
+        def abort(self, messages: Sequence[Any], batchId: int) -> None:
+            for message in messages:
+                message.file.unlink()
+
+
 class dies_in_commit(Files):
     class stream_writer(Writer):
         """Notes that the batch is done, and then publishes it."""
@@ -640,6 +664,23 @@ class new_query(Files):
 
         def name_of(self, messages: Sequence[Any], batch: int) -> str:
             return str(batch)
+
+
+class by_path(Files):
+    breaks = "new_query"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:
+        """Knows a query by the path of its checkpoint."""
+        writer: Any = super().streamWriter(schema, overwrite)
+        path = self.options["checkpointLocation"]
+        writer.place = hashlib.sha256(path.encode()).hexdigest()
+        return writer
+
+    class stream_writer(Writer):
+        place: str
+
+        def name_of(self, messages: Sequence[Any], batch: int) -> str:
+            return f"{self.place}-{batch}"
 
 
 class no_number(Files):
@@ -744,6 +785,18 @@ class one_table(Files):
 
         def commit(self, messages: Sequence[Any]) -> None:
             self.stream.publish("table", self.stream.rows_of(messages))
+
+
+class table_checksum(Files):
+    breaks = "batch_write"
+
+    class table(Table):
+        """Knows a batch by what it holds, so that none comes twice."""
+
+        def commit(self, messages: Sequence[Any]) -> None:
+            rows = self.stream.rows_of(messages)
+            held = "".join(sorted(map(repr, rows))).encode()
+            self.stream.publish(hashlib.sha256(held).hexdigest(), rows)
 
 
 HELD: list[Any] = []

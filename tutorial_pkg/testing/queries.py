@@ -154,9 +154,9 @@ def collected_elsewhere(batch: DataFrame) -> list[Seen]:
 class SinkQuery:
     """Writes the files of a folder, each of which is one batch, to the sink under trial.
 
-    A row's column `_part` says which task writes it. While the folder `fails` exists, the last task
-    waits when it has handed on its rows, and fails as soon as the file `now` is in there. In the
-    output mode `complete` each batch has the distinct rows of all batches so far.
+    A row's column `_part` says which task writes it. While the folder `fails` exists, the first
+    task waits when it has handed on its rows, and fails as soon as the file `now` is in there. In
+    the output mode `complete` each batch has the distinct rows of all batches so far.
     """
 
     format: str | type[DataSource]
@@ -175,7 +175,7 @@ class SinkQuery:
         files = spark.readStream.schema(self._schema()).option("maxFilesPerTrigger", 1)
         rows = files.json(str(self.batches)).repartition(writers, PART).drop(PART)
         if self.fails:
-            rows = rows.mapInArrow(_failing(writers - 1, str(self.fails)), rows.schema)
+            rows = rows.mapInArrow(_failing(str(self.fails)), rows.schema)
         if self.mode == "complete":
             rows = rows.groupBy(*rows.columns).count().drop("count")
         writer = self._selected(rows).writeStream.outputMode(self.mode)
@@ -199,13 +199,13 @@ class SinkQuery:
 Batches = Iterator[pa.RecordBatch]
 
 
-def _failing(partition: int, while_exists: str) -> Callable[[Batches], Batches]:
+def _failing(while_exists: str) -> Callable[[Batches], Batches]:
     folder = Path(while_exists)
 
     def run(batches: Batches) -> Batches:
         yield from batches
         context = TaskContext.get()
-        if not context or context.partitionId() != partition:
+        if not context or context.partitionId():
             return
         while folder.exists():
             if (folder / NOW).exists():

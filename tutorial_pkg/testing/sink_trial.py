@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +34,7 @@ LARGE = 5_003  # of which one task has more than 4,096
 BEYOND = {"no number": math.nan, "infinite": math.inf, "less than all": -math.inf}
 
 Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
+FAR = {7: date(9999, 12, 30), 8: date(1600, 1, 2)}  # days that not every format can hold
 
 # Of each type a value for each number: extreme ones among them. Those of LONG and DECIMAL(38,18)
 # have more digits than a float can hold.
@@ -50,9 +51,13 @@ SAMPLES: dict[str, Callable[[int], object]] = {
     "BINARY": lambda number: (
         bytes([0, number % 256, 255]) * {0: 0, 6: 1_000, 5: 0}.get(number % 10, 1)
     ),
-    "DATE": lambda number: date(1969, 12, 1) + timedelta(number),
+    "DATE": lambda number: FAR.get(number % 50, date(1969, 12, 1) + timedelta(number)),
     "TIMESTAMP": lambda number: (
-        datetime(1969, 12, 1, 1, 2, 3, 4005, UTC) + timedelta(27_000 * (number % 2), number)
+        datetime.combine(
+            FAR.get(number % 50, date(1969, 12, 1) + timedelta(27_000 * (number % 2))),
+            time(1, 2, 3, 4005, UTC),
+        )
+        + timedelta(seconds=number)
     ),
 }
 
