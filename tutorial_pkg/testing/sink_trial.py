@@ -34,7 +34,7 @@ LARGE = 5_003  # of which one task has more than 4,096
 BEYOND = {"no number": math.nan, "infinite": math.inf, "less than all": -math.inf}
 
 Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
-FAR = {7: date(9999, 12, 30), 8: date(1600, 1, 2)}  # days that not every format can hold
+FAR = {1: date(9999, 12, 30), 39: date(1600, 1, 2)}  # days that not every format can hold
 
 # Of each type a value for each number: extreme ones among them. Those of LONG and DECIMAL(38,18)
 # have more digits than a float can hold.
