@@ -214,6 +214,7 @@ TAKES_LONG = {
     kit_sink_mutants.pool,
     kit_sink_mutants.killed,
     kit_sink_mutants.attempts,
+    kit_sink_mutants.abort_fails,
     kit_sink_mutants.no_rubbish,
     kit_sink_mutants.nothing_left,
     kit_sink_mutants.server_restarted,
