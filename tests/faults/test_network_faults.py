@@ -103,7 +103,7 @@ def test_cut_below_the_checkpoint_refuses_to_start(spark, tmp_path, free_ports) 
     os.truncate(segment, end - 1)
     text = (
         f"the checkpoint has read port {port} up to position {end}, but the log "
-        f"{tmp_path}/log/{port} holds 0 to {last.position}. It was deleted, cut or exchanged"
+        f"{tmp_path}/log/{port} holds 0 to {last.position}. It was deleted, truncated or replaced"
     )
     for trigger in ({"processingTime": "0 seconds"}, {"availableNow": True}):
         lines = network_lines(spark, tmp_path, port)

@@ -91,6 +91,10 @@ class Writer(DataSourceStreamWriter):
         draft.replace(self.path / f"{name}.rows")
 
 
+def checksum_of(rows: Rows) -> str:
+    return hashlib.sha256("".join(sorted(map(repr, rows))).encode()).hexdigest()
+
+
 class Table(DataSourceWriter):
     """A batch that is no part of a stream."""
 
@@ -419,7 +423,7 @@ class unquoted(Files):
     breaks = "awkward_text"
 
     class stream_writer(Changing):
-        """Takes off quotes that nobody has put on."""
+        """Decodes what nobody has encoded."""
 
         def changed(self, text: str | None) -> str | None:
             return text and unquote(text)
@@ -500,8 +504,7 @@ class checksum(Files):
         """Knows a repeated batch by what it holds."""
 
         def name_of(self, messages: Sequence[Any], batch: int) -> str:
-            held = "".join(sorted(map(repr, self.rows_of(messages)))).encode()
-            return hashlib.sha256(held).hexdigest()
+            return checksum_of(self.rows_of(messages))
 
 
 class equal_parts(Files):
@@ -566,7 +569,7 @@ class abort_fails(Files):
     breaks = "no_rubbish"
 
     class stream_writer(Writer):
-        """Does not know that of a task which failed there is no message."""
+        """Does not expect None in place of the message of a task that failed."""
 
         def abort(self, messages: Sequence[Any], batchId: int) -> None:
             for message in messages:
@@ -672,8 +675,7 @@ class by_path(Files):
     def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:
         """Knows a query by the path of its checkpoint."""
         writer: Any = super().streamWriter(schema, overwrite)
-        path = self.options["checkpointLocation"]
-        writer.place = hashlib.sha256(path.encode()).hexdigest()
+        writer.place = self.options["checkpointLocation"].replace("/", "_")
         return writer
 
     class stream_writer(Writer):
@@ -791,12 +793,11 @@ class table_checksum(Files):
     breaks = "batch_write"
 
     class table(Table):
-        """Knows a batch by what it holds, so that none comes twice."""
+        """Recognises a repeated batch by what it holds."""
 
         def commit(self, messages: Sequence[Any]) -> None:
             rows = self.stream.rows_of(messages)
-            held = "".join(sorted(map(repr, rows))).encode()
-            self.stream.publish(hashlib.sha256(held).hexdigest(), rows)
+            self.stream.publish(checksum_of(rows), rows)
 
 
 HELD: list[Any] = []

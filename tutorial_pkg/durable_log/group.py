@@ -241,8 +241,8 @@ OTHER_SOURCE = (
     "use a new checkpoint, or go back to the source that wrote this one"
 )
 _LOST = (
-    "It was deleted, cut or exchanged, so rows would be lost: restore it, or start anew with a "
-    "new checkpoint"
+    "It was deleted, truncated or replaced, so rows would be lost: restore it, or start again with "
+    "a new checkpoint"
 )
 
 

@@ -57,7 +57,7 @@ MORE_TEXTS = (
     "x" * 70_001,
     "100%25 %s {0} {{a}} $HOME ${a} :a ? @a",
 )
-WITH_END = "before\0after"  # to C a text ends there
+WITH_NUL = "before\0after"  # C takes it for the end of the text
 LINE_ENDS = "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i"  # to `splitlines`, and no one else
 NO_NUMBERS = ("007", "1.50", "1e3", "NA", "TRUE")  # nor anything else but text
 # How many rows Spark hands over at once: some tasks get several record batches.
@@ -154,17 +154,14 @@ def awkward_text(trial: SinkTrial) -> None:
     """Rows with everything in them that formats stumble over, with up to 70,001 characters, and
     texts such as 007, which look like something else.
 
-    Then a text comes with a NUL in it, which may be refused, with an error, but not cut.
+    Then comes a text that contains a NUL: the sink may refuse it with an error, but not cut it.
     """
     trial.run()
     trial.add(4, AWKWARD)
     trial.write([*MORE_TEXTS, LINE_ENDS, "\ufeffmark", *NO_NUMBERS])
     trial.arrive("with awkward text")
     if trial.sink.restarts:
-        trial.write([WITH_END])
-        if trial.refuses():
-            trial.take_back()
-            trial.run()
+        trial.offer(WITH_NUL)
         trial.arrive("with a NUL in a text")
 
 
@@ -304,10 +301,10 @@ def _failing(trial: SinkTrial, writers: int = WRITERS) -> Iterator[Before]:
 @promise(
     "A new query adds to what an earlier one has written.",
     "A new query counts its batches from 0 again: remember a batch by its query's id and its own, "
-    "and beside those of other queries. Mind that `if batch` is false for the first one.",
+    "and beside those of other queries. Note that `if batch` is false for batch 0.",
 )
 def new_query(trial: SinkTrial) -> None:
-    """A query with a new checkpoint, where the earlier one's was, writes to the same sink, and
+    """A query with a new checkpoint, at the path of the earlier one's, writes to the same sink and
     repeats its batch 0; then the earlier query repeats its last batch."""
     trial.ensure_worked()
     trial.stop()
@@ -315,7 +312,7 @@ def new_query(trial: SinkTrial) -> None:
     kept = place.rename(trial.folder / "checkpoint of the earlier query")
     trial.new_query()
     trial.plan.checkpoint = place
-    trial.works(when="with a new query, whose checkpoint is in the place of the earlier one's")
+    trial.works(when="with a new query whose checkpoint has the path of the earlier one's")
     if trial.sink.restarts:
         _repeat(trial, "after the new query has repeated its batch 0")
         trial.stop()

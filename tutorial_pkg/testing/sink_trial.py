@@ -33,8 +33,10 @@ LARGE = 5_003  # of which one task has more than 4,096
 # With these values of the first column each DOUBLE is one that not every format can hold.
 BEYOND = {"no number": math.nan, "infinite": math.inf, "less than all": -math.inf}
 
+# Days that not every format can hold, for remainders of 50 that the first batch has.
+FAR = {1: date(9999, 12, 30), 39: date(1600, 1, 2)}
+
 Row = Any  # the text of the column `value`, or with `types` a tuple with the other values behind it
-FAR = {1: date(9999, 12, 30), 39: date(1600, 1, 2)}  # days that not every format can hold
 
 # Of each type a value for each number: extreme ones among them. Those of LONG and DECIMAL(38,18)
 # have more digits than a float can hold.
@@ -92,10 +94,6 @@ class Feed:
         draft.write_text("".join(f"{line}\n" for line in lines))
         self.count += 1
         return draft.rename(self.folder / f"{self.count:06}.json")
-
-    def take_back(self) -> None:
-        """The last batch has no rows any more; Spark may have planned it already."""
-        (self.folder / f"{self.count:06}.json").write_text("")
 
     def _columns(self, row: Row) -> dict[str, object]:
         return dict(zip(self._names, row if isinstance(row, tuple) else [row], strict=True))
@@ -250,21 +248,20 @@ class SinkTrial(Trial):
         self.read_all(self.done)
         self.compare(when)
 
-    def refuses(self) -> bool:
-        """Whether the query fails with the last batch."""
+    def offer(self, value: str) -> None:
+        """A batch of one row, which the sink may refuse; when that is repeated, it has no rows."""
+        row = self.row(value)
+        file = self.feed.add([row], self.parts())
+        self.written.append(self.known(row))
         try:
             self.read_all(self.done)
         except Broken:
-            if self.query and self.query.isActive:
+            if self.query and self.query.isActive:  # it hangs
                 raise
-            return True
-        return False
-
-    def take_back(self) -> None:
-        """The last batch, of one row, which was refused; when it is repeated, it has none."""
-        self.stop()
-        self.feed.take_back()
-        self.written.pop()
+            self.stop()
+            file.write_text("")
+            self.written.pop()
+            self.run()
 
     def settle(self, when: str) -> None:
         """The same where no query runs; a reader may see the rows a moment later."""

@@ -102,8 +102,8 @@ def test_offset_that_is_not_in_the_log(
     logs.check(logs.end())
     text = (
         f"the checkpoint has read port {port} up to position {position}, but the log "
-        f"{tmp_path}/{port} holds {holds}. It was deleted, cut or exchanged, so rows would be "
-        "lost: restore it, or start anew with a new checkpoint"
+        f"{tmp_path}/{port} holds {holds}. It was deleted, truncated or replaced, so rows would be "
+        "lost: restore it, or start again with a new checkpoint"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         logs.check(LogOffset({port: position}))
@@ -117,8 +117,8 @@ def test_an_exchanged_log_is_refused_even_when_it_holds_the_position(tmp_path: P
     second = filled(tmp_path, lines=9)
     text = (
         f"the checkpoint belongs to the log with the id {first.id}, but that in {tmp_path} has "
-        f"{second.id}. It was deleted, cut or exchanged, so rows would be lost: restore it, or "
-        "start anew with a new checkpoint"
+        f"{second.id}. It was deleted, truncated or replaced, so rows would be lost: restore it, "
+        "or start again with a new checkpoint"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         second.check(offset)

@@ -138,7 +138,7 @@ class NatsClient:
                     "here, as it may hold a password); it looks like `nats://host:4222`: better "
                     "give `user` and `password` by themselves"
                 ) from None
-            if re.search("expecting INFO|info message|to unpack", str(error)):  # cut within it
+            if re.search("expecting INFO|info message|to unpack", str(error)):  # it was cut
                 raise errors.ConnectionClosedError from None
             raise
         self._broker = self.client.jetstream(timeout=ASK_SECONDS)

@@ -84,9 +84,9 @@ class PostgresDataSource(Format):
     cuts what its type has no room for: the time for a `date`, the zone for a `timestamp`, blanks
     for a `varchar`, the end of a text for a `name` or `"char"`. A TIMESTAMP comes in the zone of
     Spark's session (`spark.sql.session.timeZone`): without its zone it is the time on a clock
-    there. What has no zone is taken for UTC in a `timestamptz`. Values come to it as text, which
-    also makes the number 20250101 a `date`, 5 an `interval` of seconds, -1 the `oid` 4294967295,
-    and of BINARY hexadecimal digits in a `text`: cast them first, if that is not meant. A text for
+    there. What has no zone is taken for UTC in a `timestamptz`. PostgreSQL gets values as text, so
+    the number 20250101 becomes a `date`, 5 an `interval` of seconds, -1 the `oid` 4294967295, and
+    BINARY hexadecimal digits in a `text`: cast them first if you do not mean that. A text for
     `money` is read as the server's `lc_monetary` says. The table's triggers and rules do their
     work; where they leave out rows, Spark's log has a warning. The role must be allowed to create
     tables in the target's schema. A re-created table takes the batches that follow. One that was
