@@ -49,19 +49,19 @@ check: style ## the quick tests: style, types, unit, one real stream (under two 
 	$(BIN)/python -m tutorial_pkg doctor
 
 cluster-demo: $(READY) ## two queries on a cluster of two workers that loses one, and the account
-	$(BIN)/python -m tutorial_pkg cluster-demo
+	$(BIN)/python -m workbook cluster-demo
 
 demo: $(READY) ## log this machine's CPU with Spark for some seconds and draw it
-	$(BIN)/python -m tutorial_pkg demo
+	$(BIN)/python -m workbook demo
 
 doctor: $(READY) ## check this machine
 	$(BIN)/python -m tutorial_pkg doctor
 
 services: $(READY) ## which real servers are there for lessons and tests, and which version
-	$(BIN)/python -m tutorial_pkg.processes.services
+	$(BIN)/python -m workbook.services
 
 notebooks: $(READY) ## run all notebooks from clean kernels and store their outputs
-	$(BIN)/python -m tutorial_pkg.workbook.rerun notebooks/*.ipynb
+	$(BIN)/python -m workbook.rerun notebooks/*.ipynb
 
 bench: $(READY) ## measure the connectors beside Spark's own, write benchmarks/RESULTS.md (half an hour)
 	$(BIN)/python benchmarks/run.py
@@ -114,7 +114,7 @@ $(READY): requirements.lock pyproject.toml Makefile
 	awk 'NR % 3 == 0' requirements.lock | $(INSTALL) -r /dev/stdin & first=$$!; \
 		awk 'NR % 3 == 1' requirements.lock | $(INSTALL) -r /dev/stdin & second=$$!; \
 		awk 'NR % 3 == 2' requirements.lock | $(INSTALL) -r /dev/stdin && wait $$first && wait $$second
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable kit
 	mkdir -p .venv/share/jupyter/lab/settings
 	cp .jupyter/overrides.json .venv/share/jupyter/lab/settings/
 	@# Modules are compiled on one core, while Spark's classes are prepared on the other.

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import last_error
 from tutorial_pkg.builder import SinkBuilder
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
 
 MOST_SECONDS = 300
 TASKS = 2

@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.services import start_kafka, start_nats
+from workbook.services import start_kafka, start_nats
 
 PROCESSES = 2
 FETCHED, PUBLISHED = 5_000, 2_000

@@ -34,11 +34,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import SinkBuilder, SourceBuilder, start_spark
 from tutorial_pkg.builder import not_empty
 from tutorial_pkg.core.lines import to_lines
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
 
 PORT = 21100
 CHUNK_BYTES = 1 << 20

@@ -32,7 +32,7 @@ from pyspark.sql import SparkSession
 
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.services import start_s3
+from workbook.services import start_s3
 
 FILES = 8
 BUCKET = "s3://bench"

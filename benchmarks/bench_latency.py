@@ -28,9 +28,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import network_status, start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
 
 HOST, PORT = "127.0.0.1", 21010
 LINES, ROUNDS = 40, 2

@@ -27,10 +27,10 @@ from lines import LINE
 from measure import MIB
 from pyspark.sql import functions as F
 
+from spark_connector_tests.query_process import QueryProcess, end_with_parent, wait_until
 from tutorial_pkg import network_status, start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import QueryProcess, end_with_parent, wait_until
-from tutorial_pkg.workbook.senders import free_ports
+from workbook.senders import free_ports
 
 HERE = Path(__file__).parent
 EVERY = 10  # seconds between two samples

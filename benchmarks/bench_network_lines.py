@@ -32,9 +32,9 @@ from measure import Result, Series, Watch, finish, in_turns, mean_over, parse, s
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import network_status, start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
 
 HOST, PORT = "127.0.0.1", 21000
 BURSTS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)

@@ -26,11 +26,11 @@ from lines import BLOCK, BLOCK_LINES
 from measure import Result, Series, Watch, finish, in_turns, parse, series_of
 from pyspark.sql import SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import network_status, start_spark
 from tutorial_pkg.connectors.network_lines import client_tls
 from tutorial_pkg.connectors.network_lines.sender import Connections, connect
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
 
 HOST, PORT = "127.0.0.1", 22000
 RECEIVERS = (1, 2, 4)

@@ -22,11 +22,11 @@ from measure import Result, Series, Watch, finish, in_turns, parse, series_of, t
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import QueryMetrics, peek, start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.cluster import Cluster
-from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.session.start import stop_spark
+from workbook.cluster import Cluster
 
 WARM_UP_ROUNDS = 2
 LOOKS = 5  # times as many rounds: they are short, and the JVM still compiles in the first ones

@@ -29,10 +29,10 @@ from batches import NOTHING, TASKS, rows_of, running, seconds_of, seconds_of_a_b
 from measure import Result, Watch, finish, in_turns, parse, series_of, timed
 from pyspark.sql import SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.processes.services import start_postgres
+from workbook.services import start_postgres
 
 HALF = """
 import sys

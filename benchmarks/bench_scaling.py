@@ -46,12 +46,12 @@ from scaling import (
     points_table,
 )
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import last_error, network_status, start_spark
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.waiting import wait_for
-from tutorial_pkg.processes.cluster import Cluster
-from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.session.start import stop_spark
+from workbook.cluster import Cluster
 
 PORT = 23000
 SHORT_BATCHES, LARGE_BATCHES = 20, 3  # of a log that is read; one before them does not count

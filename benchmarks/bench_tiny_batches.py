@@ -16,9 +16,9 @@ from pathlib import Path
 from bench_cpu_log import start
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
 
 ROWS, PARTITIONS = 20, 2
 MOST_SECONDS_OF_A_BATCH = 1.0

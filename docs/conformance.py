@@ -31,15 +31,7 @@ from typing import Any, cast
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from tests.conftest import FIRST_COMPILER
-from tests.integration import kit_subjects
-from tests.versions.environments import OTHERS, other_packages
-from tutorial_pkg import __version__, start_spark
-from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.session.java import find_java
-from tutorial_pkg.session.start import stop_spark
-from tutorial_pkg.testing import (
+from spark_connector_tests import (
     SINK_PROMISES,
     SOURCE_PROMISES,
     Promise,
@@ -50,6 +42,14 @@ from tutorial_pkg.testing import (
     examine_sink,
     examine_source,
 )
+from spark_connector_tests.query_process import wait_until
+from tests.conftest import FIRST_COMPILER
+from tests.integration import kit_subjects
+from tests.versions.environments import OTHERS, other_packages
+from tutorial_pkg import __version__, start_spark
+from tutorial_pkg.core.places import work_dir
+from tutorial_pkg.session.java import find_java
+from tutorial_pkg.session.start import stop_spark
 
 PAGE = Path(__file__).with_suffix(".md")
 BY_VERSION = "\n## Other people's, by version of Spark\n"
@@ -223,7 +223,7 @@ HEAD = """\
 # Which format keeps which promise
 
 Made by `make conformance`, which examines this package's formats, Spark's own and other people's
-with the conformance kit (`tutorial_pkg.testing`): ✓ kept, ✗ broken, ! advice that is not followed,
+with the conformance kit (`spark_connector_tests`): ✓ kept, ✗ broken, ! advice that is not followed,
 – not claimed, or not to be tried; an empty cell is a promise that is newer than the examination.
 What is not claimed is no fault. `rate`, `socket`, `memory` and `fake` are made for trials, and a ✗
 of theirs is no fault either: it says what not to build on. A mark says what was seen in one

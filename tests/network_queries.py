@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.connectors.network_lines import network_status
-from tutorial_pkg.processes.query_process import wait_until
 
 HOST = "127.0.0.1"
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.connectors.network_lines import network_status
-from tutorial_pkg.processes.query_process import wait_until
 
 SECONDS = 60
 

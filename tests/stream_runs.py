@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import LongType, StructType
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
-from tutorial_pkg.processes.query_process import wait_until
 
 NUMBER = StructType().add("number", LongType())
 ALL = ReadAllAvailable()

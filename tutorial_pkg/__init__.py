@@ -65,7 +65,7 @@ _MODULES = {
     "start_spark": "session.start",
 }
 
-_SUBMODULES = ("builder", "connectors", "observe", "session", "state", "testing")
+_SUBMODULES = ("builder", "connectors", "observe", "session", "state")
 
 __all__ = list(_MODULES)
 

@@ -1,4 +1,4 @@
-"""python -m tutorial_pkg doctor | progress | send | receive | demo | examine | cluster | …"""
+"""python -m tutorial_pkg doctor | prepare | send | receive"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 when it did what it should."""
     parser = _parser()
     given, rest = parser.parse_known_args(arguments)
-    if rest and given.run not in (_receive, _examine):
+    if rest and given.run is not _receive:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     given.rest = rest
     return int(given.run(given))
@@ -42,10 +42,6 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="check this machine, one line for each thing")
     doctor.add_argument("--quick", action="store_true", help="leave out the streaming query")
     doctor.set_defaults(run=_doctor)
-
-    progress = commands.add_parser("progress", help="which exercises are solved, and the next one")
-    progress.add_argument("--reset", action="store_true", help="forget what is solved")
-    progress.set_defaults(run=_progress)
 
     prepare = commands.add_parser("prepare", help="find or install Java; make Spark start faster")
     prepare.set_defaults(run=_prepare)
@@ -67,25 +63,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     receive.set_defaults(run=_receive)
 
-    demo = commands.add_parser("demo", help="log this machine's CPU with Spark and draw it")
-    demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
-    demo.set_defaults(run=_demo)
-
-    examine = commands.add_parser(
-        "examine", help="does a source or sink keep its promises?", add_help=False
-    )
-    examine.set_defaults(run=_examine)
-
-    started = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
-    started.add_argument("--workers", type=int, default=2, help="with one core each (default: 2)")
-    started.set_defaults(run=_cluster)
-
-    cluster = commands.add_parser(
-        "cluster-demo", help="two queries on a cluster that loses a worker"
-    )
-    cluster.add_argument("--lines", type=int, default=60_000, help="how many for each query")
-    cluster.add_argument("--folder", type=Path, help="where to write (default: .work/cluster)")
-    cluster.set_defaults(run=_cluster_demo)
     return parser
 
 
@@ -97,15 +74,6 @@ def _doctor(given: argparse.Namespace) -> int:
     from tutorial_pkg.session.doctor import examine
 
     return examine(quick=given.quick)
-
-
-def _progress(given: argparse.Namespace) -> int:
-    from tutorial_pkg.workbook.progress import progress, reset
-
-    if given.reset:
-        print(f"Forgotten: {reset()} solved exercises.")
-    print(progress())
-    return 0
 
 
 def _prepare(_: argparse.Namespace) -> int:
@@ -208,36 +176,6 @@ def _told_to_stop() -> threading.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     return stopping
-
-
-def _demo(given: argparse.Namespace) -> int:
-    from tutorial_pkg.workbook.demo import run_demo
-
-    run_demo(given.seconds)
-    return 0
-
-
-def _examine(given: argparse.Namespace) -> int:
-    from tutorial_pkg.session.start import start_spark, stop_spark
-    from tutorial_pkg.testing.command import main
-
-    return main(given.rest, partial(start_spark, "examine"), stop_spark)
-
-
-def _cluster(given: argparse.Namespace) -> int:
-    from tutorial_pkg.core.places import work_dir
-    from tutorial_pkg.processes.cluster import run_cluster
-
-    run_cluster(work_dir("cluster"), given.workers)
-    return 0
-
-
-def _cluster_demo(given: argparse.Namespace) -> int:
-    from tutorial_pkg.workbook.cluster_demo import run_cluster_demo
-
-    account = run_cluster_demo(given.lines, given.folder)
-    print(account)
-    return 0 if account.exact else 1
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.conftest import first_of_free_ports
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.workbook.rerun import KERNEL
+from workbook.rerun import KERNEL
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -127,7 +127,7 @@ def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
 
 def test_the_explainers_are_widgets_that_can_be_played_with(lab: str, page: object) -> None:
     new = nbformat.v4
-    lines = "from tutorial_pkg.workbook.explainers import crash_explainer, watermark_explainer"
+    lines = "from workbook.explainers import crash_explainer, watermark_explainer"
     cells = [
         new.new_code_cell(f"{lines}\n{name}()")
         for name in ("watermark_explainer", "crash_explainer")

@@ -9,7 +9,7 @@ import psutil
 import pyspark
 import pytest
 
-from tutorial_pkg.processes.cluster import Cluster
+from workbook.cluster import Cluster
 
 SPARKS_OWN = Path(pyspark.__file__).parent / "work"  # where Spark's workers write unless told
 

@@ -20,7 +20,7 @@ def test_every_line_is_published_once_though_a_worker_dies(tmp_path: Path) -> No
     words = ["cluster-demo", "--lines", str(LINES), "--folder", str(folder)]
     output = tmp_path / "output"
     with output.open("w") as file:
-        command = [sys.executable, "-m", "tutorial_pkg", *words]
+        command = [sys.executable, "-m", "workbook", *words]
         done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, timeout=600)
     said = output.read_text()
     assert done.returncode == 0, said

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults import network_to_log_driver
 from tests.faults.log_account import LogAccount
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tutorial_pkg import network_status
-from tutorial_pkg.processes.cluster import Cluster
-from tutorial_pkg.processes.query_process import wait_until
+from workbook.cluster import Cluster
 
 DRIVER = Path(network_to_log_driver.__file__)
 CHANCE = random.Random(20261122)

@@ -21,12 +21,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from spark_connector_tests.query_process import QueryProcess, wait_until
 from tests.faults.spare_driver import PROJECT, SECONDS
 from tests.network_queries import HOST
 from tutorial_pkg import network_status, send_lines
-from tutorial_pkg.processes.cluster import Cluster
-from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 from tutorial_pkg.session.java import find_java
+from workbook.cluster import Cluster
 
 JOB = Path(__file__).with_name("submitted.py")
 LINES = 1_000

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from spark_connector_tests import Report, examine_sink, examine_source
 from tests.integration import kit_subjects
 from tests.services.databases import new_database
 from tests.services.kafka_topics import Topics
@@ -40,8 +41,7 @@ from tutorial_pkg.builder import Buffer
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.observe import LogRowsSink
-from tutorial_pkg.processes.services import start_kafka, start_nats, start_postgres
-from tutorial_pkg.testing import Report, examine_sink, examine_source
+from workbook.services import start_kafka, start_nats, start_postgres
 
 SECONDS = 120
 LINES = [f"line {number}" for number in range(1_013)]

@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 
+from spark_connector_tests.query_process import end_with_parent
 from tests.faults.spare_driver import started
 from tutorial_pkg import SourceBuilder
 from tutorial_pkg.builder import integer
-from tutorial_pkg.processes.query_process import end_with_parent
-from tutorial_pkg.workbook.orders import ORDERS, PAYMENTS, orders, payments
-from tutorial_pkg.workbook.trade_totals import write_batch
+from workbook.orders import ORDERS, PAYMENTS, orders, payments
+from workbook.trade_totals import write_batch
 
 
 class Told:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from spark_connector_tests.query_process import QueryProcess, wait_until
 from tutorial_pkg import start_spark
-from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 PROJECT = Path(__file__).parents[2]
 SECONDS = 120  # until something that must happen counts as not happening

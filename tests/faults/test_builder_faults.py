@@ -20,11 +20,11 @@ import nats
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.builder_driver import run_query
 from tests.faults.builder_sink import POINTS, TASKS_FAIL, connected
 from tests.faults.builder_sources import STREAM, SUBJECT, TICKETS
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("builder_driver.py")
 KILLS = 10

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_connector_tests import Server, StreamSink, StreamSource
+from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from tests.conftest import first_of_free_ports
 from tests.unit.workbook.answers import changed
 from tests.unit.workbook.capstone import commit, latest, read, sink_of, source_of
-from tutorial_pkg.testing import Server, StreamSink, StreamSource
-from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
-from tutorial_pkg.workbook.ledger import MOST_LINES, Ledger, booked, entries, start_ledger
-from tutorial_pkg.workbook.ledger_drill import Drill
+from workbook.ledger import MOST_LINES, Ledger, booked, entries, start_ledger
+from workbook.ledger_drill import Drill
 
 pytestmark = pytest.mark.soak
 

@@ -16,10 +16,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.soak import few_or_many
 from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT
-from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("cpu_log_driver.py")
 BATCH_BYTES = 60_000  # a little less than the 2000 lines of a batch take

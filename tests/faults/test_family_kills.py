@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from spark_connector_tests.query_process import wait_for_end, wait_until
 from tests.faults.log_account import LogAccount
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tutorial_pkg.processes.query_process import wait_for_end, wait_until
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
 

@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.file_lines_driver import copied
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.soak import few_or_many
-from tutorial_pkg.processes.query_process import wait_until
 
 DRIVER = Path(__file__).with_name("file_lines_driver.py")
 

@@ -18,6 +18,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.log_account import Sender
 from tests.network_queries import (
     HOST,
@@ -31,7 +32,6 @@ from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import frames, read_frames
-from tutorial_pkg.processes.query_process import wait_until
 
 MIB = 1024 * 1024
 

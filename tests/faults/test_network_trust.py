@@ -18,12 +18,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.faults.log_account import items_in
 from tests.faults.spare_driver import SECONDS
 from tests.faults.test_family_kills import Service
 from tests.receivers import ReceiverProcess
-from tutorial_pkg.processes.query_process import wait_until
 
 CHANCE = random.Random(20261123)
 KINDS = ["sender", "receiver", "connection", "worker", "driver"]

@@ -19,12 +19,12 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.log_account import Sender
 from tests.faults.network_to_log_driver import start_query
 from tests.faults.spare_driver import SECONDS
 from tests.soak import few_or_many
 from tutorial_pkg import network_status
-from tutorial_pkg.processes.query_process import wait_until
 
 IMAGE_BYTES = 32 << 20
 HOLE = bytes(1 << 16)

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
+from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.conftest import first_of_free_ports
 from tests.receivers import ReceiverProcess
@@ -24,8 +26,6 @@ from tutorial_pkg import (
 )
 from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
 from tutorial_pkg.connectors.network_lines.sender import Connections, connect
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
 
 SPLIT_BY_SIZE = "no option of its own: files are split by size"
 

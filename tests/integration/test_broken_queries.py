@@ -9,9 +9,9 @@ from urllib.request import urlopen
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import QueryMetrics, QueryRecord
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.workbook.broken_queries import ITEMS_PER_SECOND, scene
+from workbook.broken_queries import ITEMS_PER_SECOND, scene
 
 LATE, SLOW, UNEVEN = "late rows", "falls behind in `addBatch`", "one task has most of the work"
 

@@ -19,11 +19,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession, functions
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tests.since import since_4_2
 from tutorial_pkg import SinkBuilder, SourceBuilder, builder_status, last_error
 from tutorial_pkg.builder import Buffer, boolean, integer
 from tutorial_pkg.core.spark_versions import HAS_LIMITS
-from tutorial_pkg.processes.query_process import wait_until
 
 SECONDS = 180  # until something that must happen counts as not happening
 BLOCKED = 600  # seconds that a `fill` blocks: for ever, as far as a test is concerned

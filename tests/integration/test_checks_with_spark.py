@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit.workbook.answers import look
 from tests.unit.workbook.test_checks_02 import InTheClass
 from tutorial_pkg import item_stream
-from tutorial_pkg.workbook.checks import (
+from workbook.checks import (
     check_00_1,
     check_02_1,
     check_02_2,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tutorial_pkg.workbook.explainers import crash, watermark
-from tutorial_pkg.workbook.explainers.widget import stored
+from workbook.explainers import crash, watermark
+from workbook.explainers.widget import stored
 
 CRASHES = [pytest.param(run, id=run["point"]) for run in stored(crash.FILE)]
 

@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, PySparkException, StreamingQueryEx
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.core.errors import last_error
-from tutorial_pkg.processes.query_process import wait_until
 
 
 def append(path: Path, *lines: object) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.spare_driver import PROJECT, SECONDS
-from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.session.java import find_java
 
 JOB = """

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.connectors.item_stream import item_stream
-from tutorial_pkg.processes.query_process import wait_until
 
 ITEM = re.compile(r"SimpleEvent\(timestamp=(\d\d:\d\d:\d\d\.\d\d\d), sequence=(\d+)\)")
 

@@ -13,19 +13,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tests.integration import kit_sink_mutants, kit_source_mutants, kit_subjects
-from tests.integration.test_kit_mutants import fed_by_files, read_from_files
-from tutorial_pkg.testing import (
+from spark_connector_tests import (
     Broken,
     StreamSink,
     StreamSource,
     examine_sink,
     examine_source,
 )
-from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
-from tutorial_pkg.testing.command import describe_named, report_on
-from tutorial_pkg.testing.inside import check_rows
-from tutorial_pkg.testing.queries import Ledger, Seen, SourceQuery
+from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
+from spark_connector_tests.command import describe_named, report_on
+from spark_connector_tests.inside import check_rows
+from spark_connector_tests.queries import Ledger, Seen, SourceQuery
+from tests.integration import kit_sink_mutants, kit_source_mutants, kit_subjects
+from tests.integration.test_kit_mutants import fed_by_files, read_from_files
 
 
 @pytest.mark.soak

@@ -19,11 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from tests.integration import kit_sink_mutants, kit_source_mutants
-from tests.integration.kit_source_mutants import AWAY, DOWN, RESTARTED, SLOW, row
-from tutorial_pkg.core.spark_versions import HAS_LIMITS
-from tutorial_pkg.processes.query_process import wait_for_end
-from tutorial_pkg.testing import (
+from spark_connector_tests import (
     LIMIT,
     SINK_PROMISES,
     SOURCE_PROMISES,
@@ -34,6 +30,10 @@ from tutorial_pkg.testing import (
     examine_sink,
     examine_source,
 )
+from spark_connector_tests.query_process import wait_for_end
+from tests.integration import kit_sink_mutants, kit_source_mutants
+from tests.integration.kit_source_mutants import AWAY, DOWN, RESTARTED, SLOW, row
+from tutorial_pkg.core.spark_versions import HAS_LIMITS
 
 TYPES = [
     "BOOLEAN",

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import raise_error
 
 from tutorial_pkg import item_stream
-from tutorial_pkg.workbook.lesson import clear_desk
-from tutorial_pkg.workbook.live import watch
+from workbook.lesson import clear_desk
+from workbook.live import watch
 
 
 def test_a_failed_query_is_told_at_once(spark: SparkSession) -> None:

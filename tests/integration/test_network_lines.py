@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 
+from spark_connector_tests.query_process import wait_until
 from tests.network_queries import (
     HOST,
     network_lines,
@@ -21,7 +22,6 @@ from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, networ
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesReader
 from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
-from tutorial_pkg.processes.query_process import wait_until
 
 LINE = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence={:07d})"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.network_queries import HOST, offsets, rows, start_query, to_parquet
 from tests.receivers import ReceiverProcess
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import network_status
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
-from tutorial_pkg.processes.query_process import wait_until
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import LogRowsSink, Peeked, QueryMetrics, peek
-from tutorial_pkg.processes.query_process import wait_until
 
 
 def lines(spark: SparkSession, folder: Path, *batches: int) -> DataFrame:

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tutorial_pkg
+from spark_connector_tests.query_process import QueryProcess, wait_until
 from tests.versions.environments import NEWEST, OLDER, built_wheel, environment_like, lean_python
 from tutorial_pkg import network_status
-from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKED = {".py", ".typed", ".json", ".js", ".css"}

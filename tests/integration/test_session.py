@@ -128,7 +128,7 @@ MEMORY = "print(spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory
 
 TWO_SESSIONS = f"""
 from pyspark.sql.streaming import StreamingQueryListener
-from tutorial_pkg.processes.query_process import wait_until
+from spark_connector_tests.query_process import wait_until
 
 class Starts(StreamingQueryListener):
     seen = 0

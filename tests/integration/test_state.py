@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.spark_versions import HAS_STATE
-from tutorial_pkg.processes.query_process import wait_until
 from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
-from tutorial_pkg.workbook.batches import post, run, stream_of, total
-from tutorial_pkg.workbook.trade_totals import Totals
-from tutorial_pkg.workbook.trades import SCHEMA, TICKERS, Trade, counts, trade
+from workbook.batches import post, run, stream_of, total
+from workbook.trade_totals import Totals
+from workbook.trades import SCHEMA, TICKERS, Trade, counts, trade
 
 SECOND = timedelta(seconds=1)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.services.databases import drop_database, new_database, unusual_database
 from tests.services.secrets import SECRET
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.processes.services import Postgres, S3Server, start_postgres, start_s3
+from workbook.services import Postgres, S3Server, start_postgres, start_s3
 
 # Spark's workers have the environment with which Spark was started: before any server is.
 KEYS = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": SECRET}

@@ -8,7 +8,7 @@ from itertools import cycle
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tutorial_pkg.processes.services import Postgres
+from workbook.services import Postgres
 
 # What an administrator may have set, and none of our connections may depend on.
 UNUSUAL = {

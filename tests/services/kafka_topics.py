@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tutorial_pkg.processes.query_process import wait_until
+from spark_connector_tests.query_process import wait_until
 
 SECONDS = 20
 SCHEMA = (

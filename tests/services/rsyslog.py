@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tutorial_pkg.processes.services import rsyslogd
+from workbook.services import rsyslogd
 
 _CONFIGURATION = """
 global(workDirectory="{work}")

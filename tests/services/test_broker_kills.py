@@ -16,13 +16,13 @@ import nats
 import psutil
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.log_account import items_in
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.services.broker_driver import IN, OUT
 from tests.services.kafka_topics import Topics
 from tests.services.nats_streams import Streams
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.processes.services import start_kafka, start_nats
+from workbook.services import start_kafka, start_nats
 
 DRIVER = Path(__file__).with_name("broker_driver.py")
 PORTION, PAUSE_SECONDS = 20, 0.2  # a slow machine must be able to keep up

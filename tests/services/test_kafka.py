@@ -23,6 +23,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.types import StructType
 
+from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
+from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.properties import TEXTS, holds
 from tests.services.batches import column
@@ -34,9 +36,7 @@ from tutorial_pkg.builder import FunctionError, Options, SinkContext
 from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE
 from tutorial_pkg.connectors.kafka.sink import Sender
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
-from tutorial_pkg.processes.services import ServerProcess, start_kafka
-from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
-from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from workbook.services import ServerProcess, start_kafka
 
 ALL = ReadAllAvailable()
 NAMES = (f"topic.{number}" for number in count())

@@ -18,7 +18,7 @@ from tests.unit.objects.stores import options_of
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from tutorial_pkg.core.spark_versions import HAS_LIMITS
-from tutorial_pkg.processes.services import S3Server
+from workbook.services import S3Server
 
 COLUMNS = """id, cast(id AS STRING) AS text, timestamp_micros(id * 1000003) AS t,
     date_add(DATE'2026-01-01', CAST(id AS INT)) AS d, CAST(id AS DECIMAL(10,2)) AS e,

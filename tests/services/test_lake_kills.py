@@ -13,13 +13,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import LongType, StructType
 
+from spark_connector_tests.query_process import wait_until
 from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.unit.objects.stores import options_of, rows
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.processes.services import S3Server
-from tutorial_pkg.workbook.commands import kill_a_worker
+from workbook.commands import kill_a_worker
+from workbook.services import S3Server
 
 DRIVER = Path(__file__).with_name("lake_driver.py")
 NUMBER = StructType().add("number", LongType())

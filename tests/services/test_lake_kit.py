@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
+from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from tests.unit.objects.stores import options_of, rows
 from tutorial_pkg import DeltaDataSource, ObjectsDataSource
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
-from tutorial_pkg.processes.services import S3Server
-from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
-from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from workbook.services import S3Server
 
 pytestmark = pytest.mark.soak  # more than a minute each; `test_lake` has the quick proofs
 FEW = 1_000  # rows

@@ -21,7 +21,7 @@ from tests.unit.objects.stores import options_of, rows, stream
 from tests.unit.objects.test_sink import Query
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
-from tutorial_pkg.processes.services import S3Server
+from workbook.services import S3Server
 
 SOME = StructType().add("id", LongType()).add("value", StringType())
 

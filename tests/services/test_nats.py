@@ -25,6 +25,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 
+from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
+from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
+from spark_connector_tests.query_process import wait_until
 from tests.properties import TEXTS, holds
 from tests.services.batches import column
 from tests.services.nats_streams import SCHEMA, Streams
@@ -40,10 +43,7 @@ from tutorial_pkg.connectors.nats.queue import Queue
 from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.connectors.nats.stream import Reading
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.processes.services import ServerProcess, start_nats
-from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
-from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from workbook.services import ServerProcess, start_nats
 
 ALL = ReadAllAvailable()
 NAMES = (f"S{number}" for number in count())

@@ -17,11 +17,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tests.services.databases import new_database
 from tests.soak import few_or_many
 from tutorial_pkg import PostgresDataSource, last_error
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.processes.services import Postgres
+from workbook.services import Postgres
 
 PASSWORD = """a'b "c@d%/:e f\\"""
 SECONDS = 100

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
+from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from tests.services.databases import new_database
 from tutorial_pkg.connectors.postgres import PostgresDataSource
-from tutorial_pkg.processes.services import Postgres
-from tutorial_pkg.testing import LIMIT, Server, StreamSink, StreamSource
-from tutorial_pkg.testing.classes import StreamSinkTests, StreamSourceTests
+from workbook.services import Postgres
 
 FEW = 1_000  # rows
 # Of Spark, and of the table.

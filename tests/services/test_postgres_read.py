@@ -21,7 +21,7 @@ from tutorial_pkg.connectors.postgres import PostgresDataSource, connection, ins
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.core.waiting import wait_until
-from tutorial_pkg.processes.services import Postgres
+from workbook.services import Postgres
 
 Database = psycopg.Connection[Any]
 ALL = ReadAllAvailable()

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.network_queries import HOST, network_lines, rows, start_query, to_parquet
 from tests.receivers import ReceiverProcess
 from tests.services.rsyslog import Rsyslog
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.processes.services import rsyslogd
+from workbook.services import rsyslogd
 
 try:
     rsyslogd()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+import spark_connector_tests
 import tutorial_pkg
 
 PACKAGE = Path(tutorial_pkg.__file__).parent
@@ -19,10 +21,7 @@ LAYERS = (
     ("builder",),
     ("connectors", "observe", "state"),
     ("session",),
-    ("processes",),
-    ("testing",),
     ("",),  # the public names
-    ("workbook",),
     ("__main__",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
@@ -87,3 +86,12 @@ def test_no_connector_imports_what_is_inside_another_one() -> None:
         and name.split(".")[:2] != imported.split(".")[:2]
     ]
     assert inside == []
+
+
+def test_the_kit_imports_nothing_of_this_package() -> None:
+    files = Path(spark_connector_tests.__file__).parent.glob("*.py")
+    assert [
+        file.name
+        for file in files
+        if re.search(r"^\s*(from|import) tutorial_pkg", file.read_text(), re.M)
+    ] == []

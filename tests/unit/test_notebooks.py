@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tutorial_pkg.workbook.rerun import WIDGET, hide_answers
+from workbook.rerun import WIDGET, hide_answers
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

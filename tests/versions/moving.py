@@ -13,9 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from spark_connector_tests.query_process import end_with_parent
 from tutorial_pkg import SourceBuilder, start_spark
 from tutorial_pkg.builder import REQUIRED, Buffer, SplitContext, not_empty
-from tutorial_pkg.processes.query_process import end_with_parent
 
 ROWS = 7  # in a batch at most: so a restart is in the middle of something
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructType
 from pyspark_datasources import FakeDataSource
+
 from spark_connector_tests import StreamSource
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from spark_connector_tests.query_process import QueryProcess, wait_until
 from tests.versions import moving
 from tests.versions.environments import NEWEST, OLDER, ROOT, spark_of, whole_python
 from tutorial_pkg import network_status, send_lines
-from tutorial_pkg.processes.query_process import QueryProcess, wait_until
 
 SECONDS = 180
 LINES = 50  # some batches of them

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import CursorSourceBuilder, SourceBuilder, cursor_source
 from tutorial_pkg.builder.context import SplitContext
@@ -21,7 +22,6 @@ from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.builder.pages import Walk
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import SplitCalls
-from tutorial_pkg.processes.query_process import wait_until
 
 
 class Service:

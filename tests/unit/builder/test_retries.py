@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import (
     Buffer,
@@ -35,7 +36,6 @@ from tutorial_pkg.builder import (
 from tutorial_pkg.builder.functions import FunctionError
 from tutorial_pkg.builder.retries import Retries
 from tutorial_pkg.builder.sink_builder import KEPT_ROWS
-from tutorial_pkg.processes.query_process import wait_until
 
 SOON = {"retryPauseMillis": "1"}
 

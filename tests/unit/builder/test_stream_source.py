@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
+from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import (
     Buffer,
@@ -27,7 +28,6 @@ from tutorial_pkg.builder import (
 from tutorial_pkg.builder import instance as instance_module
 from tutorial_pkg.builder import instances as instances_module
 from tutorial_pkg.durable_log import group, segments
-from tutorial_pkg.processes.query_process import wait_until
 
 
 @pytest.fixture(autouse=True)

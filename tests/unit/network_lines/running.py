@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.connectors.network_lines.listener import Listener, PortLimits
 from tutorial_pkg.connectors.network_lines.notes import split
 from tutorial_pkg.connectors.network_lines.status import PortStatus
@@ -13,7 +14,6 @@ from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.lock import WriterLock
 from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
-from tutorial_pkg.processes.query_process import wait_until
 
 HOST = "127.0.0.1"
 SECONDS = 120  # until something that must happen counts as not happening

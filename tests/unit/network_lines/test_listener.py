@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import ports as ports_module
 from tutorial_pkg.connectors.network_lines.connection import Connection
@@ -33,7 +34,6 @@ from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.lock import WriterLock
 from tutorial_pkg.durable_log.segments import SegmentWriter, frames
 from tutorial_pkg.durable_log.status import StatusFile
-from tutorial_pkg.processes.query_process import wait_until
 
 RESET_ON_CLOSE = b"\1\0\0\0\0\0\0\0"
 

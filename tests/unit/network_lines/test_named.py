@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.unit.network_lines.running import HOST, SECONDS, Running
@@ -39,7 +40,6 @@ from tutorial_pkg.connectors.network_lines.notes import split, with_note
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
 from tutorial_pkg.connectors.network_lines.tls import client_tls
 from tutorial_pkg.durable_log.segments import SegmentWriter, frames
-from tutorial_pkg.processes.query_process import wait_until
 
 
 def write(path: Path, lines: range) -> list[bytes]:

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
@@ -34,7 +35,6 @@ from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, sen
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.durable_log import handover
 from tutorial_pkg.durable_log.lock import LogLockedError
-from tutorial_pkg.processes.query_process import wait_until
 
 ALL = ReadAllAvailable()
 PROJECT = Path(__file__).parents[3]

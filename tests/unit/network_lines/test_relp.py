@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.unit.network_lines.running import SECONDS
 from tutorial_pkg.connectors.network_lines.rows import to_batch
 from tutorial_pkg.durable_log.segments import frames, read_frames
-from tutorial_pkg.processes.query_process import wait_until
 
 OPEN = b"1 open 30 relp_version=0\ncommands=syslog\n"
 OPENED = b"1 rsp 64 200 OK\nrelp_version=0\nrelp_software=tutorial_pkg\ncommands=syslog\n"

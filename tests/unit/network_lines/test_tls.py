@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import psutil
 import pytest
 
+from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import listener as listener_module
@@ -26,7 +27,6 @@ from tutorial_pkg.connectors.network_lines.status import network_status
 from tutorial_pkg.connectors.network_lines.tls import certified_names, client_tls
 from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
-from tutorial_pkg.processes.query_process import wait_until
 
 
 def send(running: Running, lines: list, tls: ssl.SSLContext | None, **more: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tutorial_pkg.state import broken_law
-from tutorial_pkg.workbook.trade_totals import Totals
+from workbook.trade_totals import Totals
 
 ROWS = [SimpleNamespace(quantity=quantity) for quantity in (3, 1, 4, 1, 5)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tutorial_pkg.workbook.checks import Verdict
+from workbook.checks import Verdict
 
 
 def tried(

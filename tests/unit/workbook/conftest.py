@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.unit.processes.conftest import scratch
-from tutorial_pkg.processes.services import Postgres
+from tests.unit.kit.conftest import database_folder as database_folder
+from tests.unit.kit.conftest import scratch
+from workbook.services import Postgres
 
 
 @pytest.fixture(scope="session")

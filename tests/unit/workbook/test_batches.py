@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tutorial_pkg.workbook.batches import post
-from tutorial_pkg.workbook.trades import OPENING, Trade
+from workbook.batches import post
+from workbook.trades import OPENING, Trade
 
 
 def test_spark_does_not_see_a_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

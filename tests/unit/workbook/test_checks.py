@@ -7,7 +7,7 @@ from inspect import signature
 import pytest
 
 from tests.unit.workbook.answers import look
-from tutorial_pkg.workbook import checks
+from workbook import checks
 
 NAMES = [name for name in vars(checks) if name.startswith("check_")]
 

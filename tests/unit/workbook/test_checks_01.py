@@ -18,7 +18,7 @@ from pyspark.sql import Row
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import Verdict, check_01_1, check_01_2, the_solution
+from workbook.checks import Verdict, check_01_1, check_01_2, the_solution
 
 
 def test_a_verdict_is_one_line() -> None:

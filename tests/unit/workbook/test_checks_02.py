@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 )
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_02_1
+from workbook.checks import check_02_1
 
 
 class Wrote(WriterCommitMessage):

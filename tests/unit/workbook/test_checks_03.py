@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_03_1, check_03_2
-from tutorial_pkg.workbook.checks.trial import run_to_end
-from tutorial_pkg.workbook.checks.verdict import Wrong
+from workbook.checks import check_03_1, check_03_2
+from workbook.checks.trial import run_to_end
+from workbook.checks.verdict import Wrong
 
 test_03_1 = tried(
     check_03_1,

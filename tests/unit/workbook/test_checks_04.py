@@ -11,7 +11,7 @@ from tests.unit.workbook.answers import changed, look, tried
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.durable_log.lock import WriterLock
 from tutorial_pkg.durable_log.segments import SegmentWriter
-from tutorial_pkg.workbook.checks import check_04_1, check_04_2
+from workbook.checks import check_04_1, check_04_2
 
 
 def cut(rest: bytes, received: bytes) -> tuple[list[str], bytes]:

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from tests.unit.workbook.answers import tried
-from tutorial_pkg.workbook.checks import check_05_1, check_05_2
-from tutorial_pkg.workbook.checks.notebook_05 import seconds_behind
+from workbook.checks import check_05_1, check_05_2
+from workbook.checks.notebook_05 import seconds_behind
 
 LARGEST = max(seconds_behind())
 assert int(LARGEST) != LARGEST, "the data should make rounding matter"

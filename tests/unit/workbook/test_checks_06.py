@@ -8,8 +8,8 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_06_1, check_06_2
-from tutorial_pkg.workbook.checks.notebook_06 import a_heartbeat
+from workbook.checks import check_06_1, check_06_2
+from workbook.checks.notebook_06 import a_heartbeat
 
 BEGIN = 1583309377078
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workbook.answers import changed, look, tried
-from tutorial_pkg.workbook.checks import check_07_1, check_07_2
+from workbook.checks import check_07_1, check_07_2
 
 
 def numbers(folder: Path) -> list[int]:

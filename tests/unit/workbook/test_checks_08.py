@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_08_1, check_08_2
+from workbook.checks import check_08_1, check_08_2
 
 
 def write_batch(folder: Path, batch_id: int, lines: Any) -> None:

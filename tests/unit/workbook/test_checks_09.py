@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_09_1, check_09_2
+from workbook.checks import check_09_1, check_09_2
 
 
 class Mailbox:

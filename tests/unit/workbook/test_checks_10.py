@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.unit.workbook.answers import look
-from tutorial_pkg.workbook.checks import check_10_1, check_10_2
+from workbook.checks import check_10_1, check_10_2
 
 
 def statement(text: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_11_1, check_11_2, notebook_11
+from workbook.checks import check_11_1, check_11_2, notebook_11
 
 
 @pytest.fixture(autouse=True)

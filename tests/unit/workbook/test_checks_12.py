@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_connector_tests import Report, Verdict
 from tests.unit.workbook.answers import changed, look, tried
 from tutorial_pkg.core.worker import task_property, this_task
-from tutorial_pkg.testing import Report, Verdict
-from tutorial_pkg.workbook.checks import check_12_1
-from tutorial_pkg.workbook.number_files import (
+from workbook.checks import check_12_1
+from workbook.number_files import (
     NumberReader,
     NumberWriter,
     Slice,

@@ -18,9 +18,9 @@ from urllib.request import urlopen
 import pytest
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_13_1, check_13_2, check_13_3
-from tutorial_pkg.workbook.checks import notebook_13 as checks
-from tutorial_pkg.workbook.checks.trial import context_of
+from workbook.checks import check_13_1, check_13_2, check_13_3
+from workbook.checks import notebook_13 as checks
+from workbook.checks.trial import context_of
 
 # ---- Exercise 1 ----------------------------------------------------------------------------------
 

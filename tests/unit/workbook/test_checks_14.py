@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_14_1
+from workbook.checks import check_14_1
 
 
 def follow(table: Any, change: Any) -> Any:

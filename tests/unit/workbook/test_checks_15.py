@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_15_1, check_15_2
+from workbook.checks import check_15_1, check_15_2
 
 
 def alarms(batch: Any) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.workbook.answers import tried
-from tutorial_pkg.workbook.checks import check_16_1, check_16_2
+from workbook.checks import check_16_1, check_16_2
 
 
 def next_block(data: bytes, position: int) -> tuple[bytes, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from obstore.exceptions import AlreadyExistsError, GenericError
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_17_1, check_17_2
+from workbook.checks import check_17_1, check_17_2
 
 
 def files_at(log: list, version: int) -> set:

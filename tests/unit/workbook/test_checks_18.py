@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_18_1, check_18_2, check_18_3
-from tutorial_pkg.workbook.watermarks import BEHIND, DELAY, LAG, LULL
+from workbook.checks import check_18_1, check_18_2, check_18_3
+from workbook.watermarks import BEHIND, DELAY, LAG, LULL
 
 
 def top(seen: Any) -> Any:

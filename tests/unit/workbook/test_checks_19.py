@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_19_1
-from tutorial_pkg.workbook.trade_totals import Totals
+from workbook.checks import check_19_1
+from workbook.trade_totals import Totals
 
 
 class SharePrice(Totals):

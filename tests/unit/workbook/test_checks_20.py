@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.unit.workbook.answers import changed, tried
-from tutorial_pkg.workbook.checks import check_20_1, check_20_2
+from workbook.checks import check_20_1, check_20_2
 
 SELECT = "SELECT ticker, sector FROM companies"
 

@@ -24,7 +24,7 @@ from tests.unit.workbook.capstone import (
     source_of,
 )
 from tutorial_pkg import SourceBuilder
-from tutorial_pkg.workbook.checks import check_21_1, check_21_2, check_21_3, notebook_21
+from workbook.checks import check_21_1, check_21_2, check_21_3, notebook_21
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tutorial_pkg.workbook.diagrams import flow
+from workbook.diagrams import flow
 
 SVG = "{http://www.w3.org/2000/svg}"
 

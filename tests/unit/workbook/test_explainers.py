@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from tutorial_pkg.workbook.explainers import crash, crash_explainer, watermark, watermark_explainer
-from tutorial_pkg.workbook.explainers.widget import stored
+from workbook.explainers import crash, crash_explainer, watermark, watermark_explainer
+from workbook.explainers.widget import stored
 
 
 def by_hand(delay: int, second: int) -> list[dict[str, Any]]:

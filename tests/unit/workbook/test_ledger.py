@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import first_of_free_ports
-from tutorial_pkg.workbook.ledger import (
+from workbook.ledger import (
     BUSY,
     CUT,
     LOST,

@@ -7,8 +7,8 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-from tutorial_pkg.workbook.live import picture
-from tutorial_pkg.workbook.look import chart, with_commas
+from workbook.live import picture
+from workbook.look import chart, with_commas
 
 
 def labels(figure: Any, axis: Any) -> list[str]:

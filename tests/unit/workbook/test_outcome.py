@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tutorial_pkg.workbook.outcome import LONGEST, outcome
+from workbook.outcome import LONGEST, outcome
 
 
 def fails(text: str) -> None:

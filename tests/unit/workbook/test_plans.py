@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tutorial_pkg.workbook.plans import Stage, plan_graph, stage_of
+from workbook.plans import Stage, plan_graph, stage_of
 
 
 class Node:

@@ -9,10 +9,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tutorial_pkg import __main__
-from tutorial_pkg.workbook import checks, progress
-from tutorial_pkg.workbook.checks import check_04_1, the_solution
-from tutorial_pkg.workbook.checks.verdict import exercise
+from workbook import __main__, checks, progress
+from workbook.checks import check_04_1, the_solution
+from workbook.checks.verdict import exercise
 
 ROOT = Path(__file__).parents[3]
 

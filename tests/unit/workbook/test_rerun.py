@@ -7,7 +7,7 @@ from copy import deepcopy
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tutorial_pkg.workbook.rerun import hide_answers
+from workbook.rerun import hide_answers
 
 
 def hidden(notebook: NotebookNode) -> list[bool]:

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from tutorial_pkg.processes.query_process import wait_until
-from tutorial_pkg.workbook import senders
-from tutorial_pkg.workbook.senders import Bar, free_ports, play, wait_for_listener
+from spark_connector_tests.query_process import wait_until
+from workbook import senders
+from workbook.senders import Bar, free_ports, play, wait_for_listener
 
 
 def test_join_raises_what_sending_raised() -> None:
@@ -57,7 +57,7 @@ def test_free_ports_are_free_and_the_usual_one_is_preferred(
 
 
 def test_another_process_gets_other_ports() -> None:
-    command = "from tutorial_pkg.workbook.senders import free_ports; print(free_ports())"
+    command = "from workbook.senders import free_ports; print(free_ports())"
     mine = free_ports()
     others = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True)
     assert int(others.stdout) != mine

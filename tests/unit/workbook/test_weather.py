@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tutorial_pkg.workbook.weather import PAGE, Weather
+from workbook.weather import PAGE, Weather
 
 
 @pytest.fixture

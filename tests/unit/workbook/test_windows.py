@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib
 
-from tutorial_pkg.workbook.windows import _lanes, draw_windows
+from workbook.windows import _lanes, draw_windows
 
 matplotlib.use("Agg")
 

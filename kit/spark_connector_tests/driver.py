@@ -1,0 +1,133 @@
+"""Spark drivers that are made to be killed: each waits for a query, and runs it until it dies."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from pyspark import SparkConf, cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from spark_connector_tests.errors import last_error
+from spark_connector_tests.query_process import QueryProcess, end_with_parent, wait_until
+from spark_connector_tests.processes import context_of
+from spark_connector_tests.promise import failure
+
+_SECONDS = 120  # for Spark to start, on a busy machine
+_SHOWN = 2000
+# It does not live long enough for the JVM's second compiler to pay.
+_JAVA = "-XX:TieredStopAtLevel=1"
+# Settings that belong to the examining session alone.
+_OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
+_CONNECT = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
+_CONNECT_PLUGIN = "SparkConnectPlugin"
+
+NewSession = Callable[[], SparkSession]
+
+
+class Startable(Protocol):
+    """What a driver runs."""
+
+    def start(self, spark: SparkSession) -> StreamingQuery: ...
+
+
+class Driver(QueryProcess):
+    """Starts a Spark like the examining one now, its query at `go`: no wait in between."""
+
+    def __init__(
+        self, folder: Path, conf: Iterable[tuple[str, str]], session: NewSession | None = None
+    ) -> None:
+        folder.mkdir()
+        self._ready, self._query, self._error = (folder / n for n in ("ready", "query", "error"))
+        settings = [(key, value) for key, value in conf if not key.startswith(_OWN)]
+        (folder / "conf").write_bytes(cloudpickle.dumps((settings, session)))
+        java = f'{_JAVA} "-Djava.io.tmpdir={folder}"'  # what a killed one leaves goes with it
+        env = {"PYTHONPATH": os.pathsep.join(sys.path), "JDK_JAVA_OPTIONS": java}
+        env["TMPDIR"] = str(folder)
+        super().__init__(Path(__file__), folder, output=folder / "output", env=env)
+
+    def go(self, query: Startable) -> None:
+        """Have it run `query`, which travels pickled."""
+        wait_until(lambda: self._ready.exists() or not self.running, _SECONDS, "a driver's start")
+        draft = self._query.with_suffix(".draft")
+        draft.write_bytes(cloudpickle.dumps(query))
+        draft.rename(self._query)
+
+    def check(self) -> None:
+        """Raise `Broken` when its query has ended by itself."""
+        if not self.running:
+            error = self._error if self._error.exists() else self.output
+            text = error.read_text(errors="replace")
+            told = f"the query in a driver of its own ended by itself: {text[-_SHOWN:]}"
+            raise failure(told, text)
+
+
+def settings_of(spark: SparkSession) -> list[tuple[str, str]]:
+    """Those of the JVM, too; of Spark Connect's server, without what makes it one."""
+    settings = context_of(spark).getConf().getAll()
+    return [(key, value) for key, value in settings if not value.endswith(_CONNECT_PLUGIN)]
+
+
+class Drivers:
+    """Drivers made to be killed; the next one's Spark starts while other things happen."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, session: NewSession | None = None
+    ) -> None:
+        self._spark, self._session = spark, session
+        self._folder, self._count = folder, 0
+        self._spare: Driver | None = None
+
+    def prepare(self) -> None:
+        """Let a driver start now that will be taken later."""
+        if self._spare is None:
+            self._count += 1
+            folder = self._folder / f"driver-{self._count}"
+            self._spare = Driver(folder, settings_of(self._spark), self._session)
+
+    def take(self) -> Driver:
+        """A driver whose Spark is starting, or up."""
+        self.prepare()
+        driver, self._spare = self._spare, None
+        assert driver is not None
+        return driver
+
+    def close(self) -> None:
+        """End the one that nobody took."""
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+
+def main(folder: Path) -> None:
+    """What runs in the process."""
+    end_with_parent()
+    for name in _CONNECT:  # it has a JVM of its own
+        os.environ.pop(name, None)
+    settings, session = cloudpickle.loads((folder / "conf").read_bytes())
+    spark = session() if session else _plain_session(settings, folder)
+    (folder / "ready").touch()
+    while not (folder / "query").exists():
+        time.sleep(0.01)
+    try:
+        cloudpickle.loads((folder / "query").read_bytes()).start(spark).awaitTermination()
+    except PySparkException as error:
+        (folder / "error").write_text(last_error(error) or str(error))
+        raise
+
+
+def _plain_session(settings: Iterable[tuple[str, str]], folder: Path) -> SparkSession:
+    conf = SparkConf(loadDefaults=False).setAll(list(settings))
+    conf.set("spark.ui.enabled", "false").set("spark.app.name", "made to be killed")
+    conf.set("spark.local.dir", str(folder))
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,85 @@
+"""A process of a drill never outlives the lesson that started it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_connector_tests.query_process import QueryProcess, wait_for_end, wait_until
+
+SLEEPER = """
+import subprocess, sys, time
+from pathlib import Path
+from spark_connector_tests.query_process import end_with_parent
+end_with_parent()
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+Path(sys.argv[1]).with_suffix(".draft").write_text(f"{child.pid}")
+Path(sys.argv[1]).with_suffix(".draft").rename(sys.argv[1])
+time.sleep(600)
+"""
+NOTEBOOK = """
+import sys, time
+from pathlib import Path
+from spark_connector_tests.query_process import QueryProcess
+process = QueryProcess(Path(sys.argv[1]), sys.argv[2], output=Path(sys.argv[3]))
+Path(sys.argv[2]).with_suffix(".driver").write_text(f"{process.pid}")
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "sleeper.py"
+    path.write_text(SLEEPER)
+    return path
+
+
+def pid_in(file: Path) -> int:
+    wait_until(file.exists, 60, "the script's start")
+    return int(file.read_text())
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_close_all_ends_what_an_interrupted_lesson_has_left(script: Path, tmp_path: Path) -> None:
+    left = QueryProcess(script, tmp_path / "ready", output=tmp_path / "log")
+    child = pid_in(tmp_path / "ready")
+    QueryProcess.close_all()
+    assert not left.running
+    assert gone(child)
+    QueryProcess.close_all()  # nothing is left to close
+
+
+def test_the_processes_end_when_the_notebook_is_killed(script: Path, tmp_path: Path) -> None:
+    ready, log = tmp_path / "ready", tmp_path / "log"
+    notebook = subprocess.Popen([sys.executable, "-c", NOTEBOOK, script, ready, log])
+    child, driver = pid_in(ready), pid_in(ready.with_suffix(".driver"))
+    notebook.kill()
+    notebook.wait()
+    wait_until(lambda: gone(driver) and gone(child), 60, "the end of both processes")
+
+
+def test_closed_twice(script: Path, tmp_path: Path) -> None:
+    with QueryProcess(script, tmp_path / "ready", output=tmp_path / "log") as process:
+        pid_in(tmp_path / "ready")
+        process.close()
+    assert not process.running
+
+
+def test_a_zombie_has_ended_and_a_sleeper_has_not() -> None:
+    """Nobody asks for a zombie's end: process 1 may do so late, or never, where it is no init."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(sleep) as killed, subprocess.Popen(sleep) as sleeper:
+        processes = [psutil.Process(each.pid) for each in (killed, sleeper)]
+        try:
+            killed.kill()  # and not waited for: a zombie from now on
+            assert wait_for_end(processes, 0.5) == [processes[1]]
+            assert processes[0].status() == psutil.STATUS_ZOMBIE
+        finally:
+            sleeper.kill()

@@ -1,8 +1,0 @@
-"""`python -m` this package `module:function`: an examination in a plain Spark session."""
-
-import sys
-
-from tutorial_pkg.testing.command import main
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,186 @@
+"""A real Spark cluster on this machine: its own standalone master and workers, made to be killed.
+
+The daemons come with PySpark. They listen on loopback only, keep everything in one folder, and are
+gone with the `with` block, or with the process that started them, however it ends. Other users of
+the machine can neither submit a job nor join as a worker: that takes a secret, which is in a file
+that only its user can read, and on no command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from spark_connector_tests.query_process import QueryProcess
+from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.ports import LOOPBACK as HOST
+from tutorial_pkg.core.waiting import wait_until
+from tutorial_pkg.session.java import archive_options, find_java
+
+DAEMON = Path(__file__).with_name("spark_daemon.py")
+START_SECONDS = 60.0
+LOOK_SECONDS = 0.5
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def run_cluster(folder: Path, workers: int) -> None:
+    """A cluster until Ctrl-C or SIGTERM; prints how to use it, and what has ended."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
+        exports = f"export MASTER={cluster.url} SPARK_CONF_DIR={shlex.quote(str(cluster.conf))}"
+        print(f"{exports}  # its page: {cluster.ui}")
+        worker = f"'Worker.*{cluster.folder}/worker-1 '"
+        print(f"kill -9 $(pgrep -f {worker})  # to see a worker die", flush=True)
+        watch(cluster)
+
+
+def watch(cluster: Cluster) -> None:
+    """Say which daemons end, until that is the master or the last worker."""
+    running = cluster.running
+    while "master" in running and len(running) > 1:
+        time.sleep(LOOK_SECONDS)
+        before, running = running, cluster.running
+        for name in before:
+            if name not in running:
+                print(f"{name} has ended", flush=True)
+
+
+class Cluster:
+    """A standalone master and `workers` workers of `cores` cores and `memory` each.
+
+        with Cluster(folder) as cluster:
+            spark = start_spark(**cluster.settings)
+
+    `workers` numbers those that live, from 1. `conf` is a folder for `SPARK_CONF_DIR`: with it,
+    `spark-submit` and `start_spark` know the cluster's secret. Raises `TimeoutError`, with the
+    daemon's last words, if one does not start.
+    """
+
+    def __init__(
+        self, folder: str | Path, workers: int = 2, cores: int = 1, memory: str = "1g"
+    ) -> None:
+        self.folder = Path(folder).absolute()
+        self._resources = ("--cores", cores, "--memory", memory)
+        self._secret = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": secrets.token_hex(16),
+        }
+        self.conf = self._write_conf()
+        self._java = find_java()
+        self._archive = archive_options(self._java)
+        self._started = 0
+        self._workers: dict[int, QueryProcess] = {}
+        self._master = self._daemon("master", MASTER, "--port", 0, "--webui-port", 0)
+        try:
+            self.url = self._heard(self._master, r"Starting Spark master at (spark://\S+)")
+            self.ui = self._heard(self._master, r"MasterWebUI.* (http://\S+)")
+            for number in [self._start_worker() for _ in range(workers)]:  # all of them together
+                self._until_it_is_known(number)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def workers(self) -> list[int]:
+        return [number for number, worker in self._workers.items() if worker.running]
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the daemons that live: `master`, `worker-1` and so on."""
+        master = ["master"] if self._master.running else []
+        return [*master, *(f"worker-{number}" for number in self.workers)]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `start_spark` needs to use this cluster; 200 tasks a batch would be too many."""
+        return {
+            "spark.master": self.url,
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": " ".join(["-XX:+UseSerialGC", *self._archive]),
+            "spark.sql.shuffle.partitions": 2,
+            **self._secret,
+        }
+
+    def add_worker(self) -> int:
+        """Start one more worker and wait until the master knows it; its number."""
+        number = self._start_worker()
+        self._until_it_is_known(number)
+        return number
+
+    def kill_worker(self, number: int | None = None) -> int:
+        """`kill -9` a worker, its executors and their Python at once, as a machine dies.
+
+        Without a number, the first that lives; returns which it was.
+        """
+        killed = self.workers[0] if number is None else number
+        self._workers[killed].close()
+        return killed
+
+    def kill_master(self) -> None:
+        """`kill -9` the master: no worker and no job can join any more."""
+        self._master.close()
+
+    def close(self) -> None:
+        for daemon in (*self._workers.values(), self._master):
+            daemon.close()
+
+    def _write_conf(self) -> Path:
+        conf = self.folder / "conf"
+        conf.mkdir(mode=0o700, parents=True, exist_ok=True)
+        text = "".join(f"{name} {value}\n" for name, value in self._secret.items())
+        replace_file(conf / "spark-defaults.conf", text, mode=0o600)
+        return conf
+
+    def _start_worker(self) -> int:
+        number = self._started = self._started + 1
+        words = ("--webui-port", 0, "--work-dir", self.folder / f"worker-{number}")
+        worker = self._daemon(f"worker-{number}", WORKER, *words, *self._resources, self.url)
+        self._workers[number] = worker
+        return number
+
+    def _until_it_is_known(self, number: int) -> None:
+        self._heard(self._workers[number], r"(Successfully registered with master)")
+
+    def _daemon(self, name: str, *words: object) -> QueryProcess:
+        env = {
+            "SPARK_CONF_DIR": str(self.conf),
+            "JAVA_HOME": str(self._java.home),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_SCALA_VERSION": "2.13",  # else its script looks for a build of Spark's source
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": " ".join([*SMALL_JVM, *self._archive]),
+            "SPARK_LOCAL_DIRS": str(self.folder / name / "local"),
+        }
+        output = self.folder / f"{name}.log"
+        output.unlink(missing_ok=True)
+        arguments = (words[0], "--host", HOST, *words[1:])
+        return QueryProcess(DAEMON, *arguments, output=output, env={**os.environ, **env})
+
+    def _heard(self, daemon: QueryProcess, pattern: str) -> str:
+        """Wait for a line in the daemon's log; what the pattern's group says."""
+
+        def said() -> re.Match[str] | None:
+            return re.search(pattern, daemon.output.read_text(errors="replace"))
+
+        try:
+            return str(wait_until(said, START_SECONDS, pattern).group(1))
+        except TimeoutError:
+            words = daemon.output.read_text(errors="replace")[-2000:]
+            raise TimeoutError(
+                f"{daemon.output.name}: not started; its log ends: {words}"
+            ) from None

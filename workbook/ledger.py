@@ -1,0 +1,356 @@
+"""The ledger, version 1: how to talk to it.
+
+A ledger keeps books. A book has entries, numbered 1, 2, 3 …, and each is a line of text. What is
+booked stays, under its number. A book that nobody has written to is empty.
+
+Connect by TCP, send a request, read the reply. All lines are UTF-8 and end with a newline. A
+connection may be used for several requests, one after the other. Here `>` is what you send, and `<`
+is what you get.
+
+    > LAST orders
+    < OK 117
+
+The number of the newest entry of the book `orders`, or 0 if the book is empty.
+
+    > PAGE orders 0
+    < OK 50
+    < 117 nuts
+    < 116 bolts
+      …
+
+The newest 50 entries, newest first. `PAGE orders 1` has the 50 entries before these, and so on. The
+first line of the reply says how many lines follow. Each is a number, a space and the text.
+
+    > BOOK orders till-7 2041 2
+    > nuts
+    > bolts
+    < OK 119
+
+`till-7` books two lines (the 2 says so): both or none, with consecutive numbers. 2041 is the memo
+of `till-7`. It may be any word, and it is stored in the same step as the lines. The reply has the
+number of the last line.
+
+    > MEMO orders till-7
+    < OK 2041
+
+The memo of the last BOOK by `till-7` in this book, or `-` if there was none.
+
+What to be prepared for:
+
+- `BUSY 0.05`: nothing was done. Ask again after that many seconds.
+- `NO …`: the request is wrong, and the text says why. The connection is closed. Do not repeat it.
+- Pages are counted from the newest entry at that moment. Others book while you turn pages.
+- A reply may take a second.
+- The ledger is restarted at times. A connection then breaks, perhaps in the middle of a reply, and
+  for some seconds new ones are refused. What was answered with OK is on disk. What was not
+  answered may have been done, or not.
+- Names and memos are words of at most 100 letters, a line has at most 1,000 bytes, and one BOOK
+  at most 10,000 lines. A connection is closed after a minute of silence.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import socket
+import socketserver
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.core.ports import LOOPBACK, is_free
+from tutorial_pkg.core.waiting import wait_until
+from workbook.services import Service
+
+PAGE_ENTRIES = 50
+MOST_LINES, MOST_BYTES, MOST_LETTERS = 10_000, 1_000, 100
+SILENCE_SECONDS = 60
+PATIENCE_SECONDS = 60
+BUSY_SECONDS, SLOW_SECONDS = 0.05, 0.3
+
+# What may befall a request: it is refused for now; answered late; done, and its reply lost or cut.
+BUSY, SLOW, LOST, CUT = "busy", "slow", "lost", "cut"
+Trouble = Callable[[str], str]  # by the request's line; an empty text for none
+
+_TABLES = """
+PRAGMA journal_mode = WAL;
+CREATE TABLE IF NOT EXISTS entries (book TEXT, number INT, text TEXT, PRIMARY KEY (book, number));
+CREATE TABLE IF NOT EXISTS memos (book TEXT, writer TEXT, memo TEXT, PRIMARY KEY (book, writer));
+"""
+
+
+class Refused(Exception):
+    """The request is wrong; the text is for the client."""
+
+
+class Books:
+    """What is on disk. It serves several threads, one at a time."""
+
+    def __init__(self, file: Path) -> None:
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(file, check_same_thread=False)
+        self._database.executescript(_TABLES)
+
+    def last(self, book: str) -> int:
+        with self._lock:
+            return self._last(book)
+
+    def page(self, book: str, page: int) -> list[tuple[int, str]]:
+        query = "SELECT number, text FROM entries WHERE book = ? AND number <= ? ORDER BY 1 DESC"
+        with self._lock:
+            newest = self._last(book) - page * PAGE_ENTRIES
+            found = self._database.execute(f"{query} LIMIT {PAGE_ENTRIES}", (book, newest))
+            return found.fetchall()
+
+    def memo(self, book: str, writer: str) -> str:
+        query = "SELECT memo FROM memos WHERE book = ? AND writer = ?"
+        with self._lock:
+            found = self._database.execute(query, (book, writer)).fetchone()
+        return str(found[0]) if found else "-"
+
+    def book(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
+        with self._lock, self._database:  # one transaction
+            last = self._last(book)
+            rows = [(book, number, line) for number, line in enumerate(lines, start=last + 1)]
+            self._database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+            self._database.execute(
+                "INSERT OR REPLACE INTO memos VALUES (?, ?, ?)", (book, writer, memo)
+            )
+            return last + len(lines)
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    def _last(self, book: str) -> int:
+        query = "SELECT coalesce(max(number), 0) FROM entries WHERE book = ?"
+        return int(self._database.execute(query, (book,)).fetchone()[0])
+
+
+class LedgerHandler(socketserver.StreamRequestHandler):
+    """A client: request after request, until one of the two has enough."""
+
+    timeout = SILENCE_SECONDS
+    server: LedgerServer
+
+    def handle(self) -> None:
+        with suppress(OSError):  # the client has gone, or is silent
+            while (line := self._line()).endswith("\n") and self._answered(line[:-1]):
+                pass
+
+    def _line(self) -> str:
+        return self.rfile.readline(MOST_BYTES + 1).decode(errors="replace")
+
+    def _answered(self, request: str) -> bool:
+        """Whether the connection goes on."""
+        try:
+            words = _words(request)
+            lines = self._body(words)
+            trouble = self.server.befalls(request)
+        except Refused as refused:
+            self.wfile.write(f"NO {refused}\n".encode())
+            return False  # nobody knows where the next request begins
+        if trouble == BUSY:
+            self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
+            return True
+        reply = self._done(words, lines).encode()
+        if trouble == SLOW:
+            time.sleep(SLOW_SECONDS)
+        if trouble in (LOST, CUT):
+            self.wfile.write(reply[: len(reply) // 2] if trouble == CUT else b"")
+            return False
+        self.wfile.write(reply)
+        return True
+
+    def _body(self, words: list[str]) -> list[str]:
+        """The lines that follow a BOOK."""
+        if words[0] != "BOOK":
+            return []
+        lines = [self._line() for _ in range(int(words[4]))]
+        if not all(line.endswith("\n") for line in lines):
+            raise Refused(f"a line is longer than {MOST_BYTES} bytes, or some did not come")
+        return [line[:-1] for line in lines]
+
+    def _done(self, words: list[str], lines: list[str]) -> str:
+        books = self.server.books
+        match words:
+            case ["LAST", book]:
+                return f"OK {books.last(book)}\n"
+            case ["PAGE", book, page]:
+                entries = books.page(book, int(page))
+                return f"OK {len(entries)}\n" + "".join(f"{n} {text}\n" for n, text in entries)
+            case ["MEMO", book, writer]:
+                return f"OK {books.memo(book, writer)}\n"
+            case _:
+                return f"OK {books.book(words[1], words[2], words[3], lines)}\n"
+
+
+_WORDS = {"LAST": 2, "PAGE": 3, "MEMO": 3, "BOOK": 5}
+
+
+def _words(request: str) -> list[str]:
+    """The words of a request; raises `Refused`."""
+    words = request.split(" ")
+    if len(words) != _WORDS.get(words[0], 0) or "" in words:
+        raise Refused("this is no request: LAST book, PAGE book page, MEMO book writer, BOOK …")
+    if max(map(len, words)) > MOST_LETTERS:
+        raise Refused(f"a word has more than {MOST_LETTERS} letters")
+    if words[0] == "PAGE" and not words[2].isdecimal():
+        raise Refused("a page is a number from 0 on")
+    if words[0] == "BOOK" and not (words[4].isdecimal() and 1 <= int(words[4]) <= MOST_LINES):
+        raise Refused(f"BOOK takes 1 to {MOST_LINES} lines")
+    return words
+
+
+def no_trouble(request: str) -> str:
+    return ""
+
+
+def usual_trouble() -> Trouble:
+    """Some of everything, by the number of the request."""
+    numbers = itertools.count(1)
+
+    def trouble(request: str) -> str:
+        number = next(numbers)
+        turns = ((7, BUSY), (11, CUT), (13, LOST), (17, SLOW))
+        return next((name for every, name in turns if number % every == 0), "")
+
+    return trouble
+
+
+class LedgerServer(socketserver.ThreadingTCPServer):
+    """A ledger in this process, on `port` of the loopback; 0 finds a free one.
+
+    `trouble` says what befalls a request. Use it as a context manager: it serves within.
+    """
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, file: Path, port: int = 0, trouble: Trouble = no_trouble) -> None:
+        super().__init__((LOOPBACK, port), LedgerHandler)
+        self.books, self.trouble = Books(file), trouble
+        self.address = f"{LOOPBACK}:{self.server_address[1]}"
+
+    def befalls(self, request: str) -> str:
+        """What trouble a request meets; raises `Refused`."""
+        return self.trouble(request)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+        self.books.close()
+
+
+# ---- A ledger in a process of its own ------------------------------------------------------------
+
+
+def start_ledger(folder: Path, port: int) -> Ledger:
+    """A ledger with its data in `folder`, which may be killed, and makes the usual trouble."""
+    return Ledger(folder, port)
+
+
+class Ledger(Service):
+    """A ledger at `address`, `127.0.0.1:PORT`; see `start_ledger`."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder, self._port = Path(folder), port
+        self.address = self.uri = f"{LOOPBACK}:{port}"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._start()
+        self._started()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _start(self) -> None:
+        words = [sys.executable, "-m", __name__, str(self._folder), str(self._port)]
+        with open(self._folder / "ledger.log", "ab") as log:
+            self._process = subprocess.Popen(words, stdout=log, stderr=log)
+        wait_until(lambda: not is_free(self._port), 30, f"a ledger, see {self._folder}/ledger.log")
+
+    def _stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+# ---- Our own client, for what is not the learner's -----------------------------------------------
+
+
+def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
+    """One request on a connection of its own: what is behind OK, and the lines that follow.
+
+    Raises `OSError` when the reply is BUSY or not whole, `ValueError` when it is NO.
+    """
+    host, port = address.split(":")
+    with (
+        socket.create_connection((host, int(port)), timeout=10) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        connection.sendall("".join(f"{each}\n" for each in (line, *lines)).encode())
+        kind, _, rest = _whole(stream).partition(" ")
+        if kind == "NO":
+            raise ValueError(rest)
+        if kind == "BUSY":
+            raise OSError(f"the ledger is busy for {rest} s")
+        return [rest, *(_whole(stream) for _ in range(int(rest) if line[:4] == "PAGE" else 0))]
+
+
+def _whole(stream: BinaryIO) -> str:
+    line = stream.readline()
+    if not line.endswith(b"\n"):  # the cut may go through a letter
+        raise ConnectionError("the connection broke in the middle of a reply")
+    return line[:-1].decode()
+
+
+def asked(address: str, line: str) -> list[str]:
+    """`request`, again and again until it is answered; for what changes nothing."""
+    return patiently(lambda: request(address, line), _may_pass, PATIENCE_SECONDS, BUSY_SECONDS)
+
+
+def booked(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
+    """Book the lines once, whatever happens to replies: no two bookings may have the same memo."""
+
+    def work() -> None:
+        if request(address, f"MEMO {book} {writer}") != [memo]:
+            request(address, f"BOOK {book} {writer} {memo} {len(lines)}", lines)
+
+    patiently(work, _may_pass, PATIENCE_SECONDS, BUSY_SECONDS)
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, OSError)
+
+
+def entries(address: str, book: str) -> list[str]:
+    """The texts of a book, from its first entry on."""
+    found: dict[int, str] = {}
+    for page in itertools.count():
+        _, *lines = asked(address, f"PAGE {book} {page}")
+        for number, _, text in (line.partition(" ") for line in lines):
+            found[int(number)] = text
+        if not lines or 1 in found:
+            break
+    return [found[number] for number in sorted(found)]
+
+
+def main(folder: str, port: str) -> None:
+    """Serve until the end of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt is not for it
+    with LedgerServer(Path(folder) / "ledger.db", int(port), usual_trouble()):
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
