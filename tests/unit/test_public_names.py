@@ -20,12 +20,6 @@ def test_editors_see_the_names_that_are_there() -> None:
     assert set(tutorial_pkg.__all__) <= set(dir(tutorial_pkg))
 
 
-def test_submodules_can_be_asked_for_help(name: str) -> None:
-    code = f"import tutorial_pkg; print(tutorial_pkg.{name}.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == name.split(".")[1]
-
-
 def test_a_process_that_needs_one_connector_imports_no_other() -> None:
     code = (
         "import sys, tutorial_pkg.connectors.file_lines\n"
