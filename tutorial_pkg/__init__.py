@@ -1,11 +1,17 @@
-"""Streaming sources and sinks for PySpark: the finished connectors of the workbook.
+"""Streaming sources and sinks for PySpark: finished connectors, and a builder for your own.
 
-Each of Spark's Python processes imports this package to find one connector in it. So a name is
-imported when it is first asked for, and no process pays for what it does not use.
+    from tutorial_pkg import start_spark
+
+    spark = start_spark()
+    lines = spark.readStream.format("network_lines").option("port", 11000).load()
+
+`help(tutorial_pkg.SourceBuilder)` shows how to write a source, `help(tutorial_pkg.SinkBuilder)` a
+sink. Each format has a class (`help(tutorial_pkg.FileLinesDataSource)`) and a page in docs/formats.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tutorial_pkg.core.lazy import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see
     from tutorial_pkg.builder import SinkBuilder, SourceBuilder, builder_status
@@ -65,17 +71,10 @@ _MODULES = {
     "start_spark": "session.start",
 }
 
-_SUBMODULES = ("builder", "connectors", "observe", "session", "state")
+_SUBMODULES = ("builder", "connectors", "observe", "session", "state")  # for `help(...)`
 
 __all__ = list(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"tutorial_pkg.{_MODULES[name]}"), name)
-    if name in _SUBMODULES:  # for `help(tutorial_pkg.builder)` and the like
-        return import_module(f"tutorial_pkg.{name}")
-    raise AttributeError(f"module 'tutorial_pkg' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, {**_MODULES, **{name: name for name in _SUBMODULES}})
 
 
 def __dir__() -> list[str]:
