@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.errors import last_error
-from spark_connector_tests.query_process import QueryProcess, end_with_parent, wait_until
 from spark_connector_tests.processes import context_of
 from spark_connector_tests.promise import failure
+from spark_connector_tests.query_process import QueryProcess, end_with_parent, wait_until
 
 _SECONDS = 120  # for Spark to start, on a busy machine
 _SHOWN = 2000

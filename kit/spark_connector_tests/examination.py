@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
-from spark_connector_tests.errors import NOT_THEIRS
 from spark_connector_tests.described import DescribeSink, DescribeSource, StreamSink, StreamSource
 from spark_connector_tests.driver import Drivers, NewSession
+from spark_connector_tests.errors import NOT_THEIRS
 from spark_connector_tests.promise import (
     HANG,
     Broken,

@@ -12,8 +12,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from spark_connector_tests.query_process import wait_for_end
 from spark_connector_tests.promise import Mistake
+from spark_connector_tests.query_process import wait_for_end
 
 ENDING = 5.0  # seconds that a process has to end after its query
 

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Self
 
+import psutil
+
 from spark_connector_tests.waiting import wait_for
 from spark_connector_tests.waiting import wait_until as wait_until
-
-import psutil
 
 
 def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from spark_connector_tests.query_process import wait_until
 from spark_connector_tests.common_promises import (
     DECLARED,
     UNKNOWN,
@@ -35,6 +34,7 @@ from spark_connector_tests.promise import (
     promise,
 )
 from spark_connector_tests.queries import NOW, WRITERS, forget_last_commit
+from spark_connector_tests.query_process import wait_until
 from spark_connector_tests.sink_trial import (
     BATCH,
     BEYOND,

@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 
-from spark_connector_tests.query_process import wait_until
 from spark_connector_tests.common_promises import (
     DECLARED,
     UNKNOWN,
@@ -39,6 +38,7 @@ from spark_connector_tests.promise import (
     promise,
 )
 from spark_connector_tests.queries import Seen, forget_last_commit, offsets
+from spark_connector_tests.query_process import wait_until
 from spark_connector_tests.source_trial import MANY, PORTION, SourceTrial
 from spark_connector_tests.trial import FAR_ZONES
 from spark_connector_tests.values import comparable

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.utils import is_remote
 
-from spark_connector_tests.errors import NOT_THEIRS, last_error
 from spark_connector_tests.described import StreamSink, StreamSource
 from spark_connector_tests.driver import Driver, Drivers
+from spark_connector_tests.errors import NOT_THEIRS, last_error
 from spark_connector_tests.processes import ENDING, SparkProcesses
 from spark_connector_tests.promise import (
     HANG,
