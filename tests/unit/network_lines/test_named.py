@@ -249,7 +249,7 @@ def test_a_greeting_in_pieces(start, size: int) -> None:
         (b'\0network_lines {"version":2,"name":"a"}\n', "the sender speaks version 2, and the rec"),
         (b'\0network_lines {"version":1,"name":""}\n', "a name has 1 to 200 letters, digits, blan"),
         (b'\0network_lines {"version":1,"name":"a\\n"}\n', "a name has 1 to 200 letters, digits"),
-        (b'\0network_lines {"version":1}\n', "not a greeting: "),
+        (b'\0network_lines {"version":1}\n', "got None"),
         (b"\0network_lines \n", "not a greeting: "),
         (greeting_of("a") + b"more\n", "not a greeting: "),
     ],

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import copy
 import ipaddress
+import logging
 import selectors
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +58,8 @@ FULL_SECONDS = 0.02
 SWEEP_SECONDS = 0.5
 HANDSHAKE_SECONDS = 10.0
 REFUSED_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class Listener:
@@ -122,6 +126,18 @@ _UNPROTECTED = (
 def is_loopback(listening: socket.socket) -> bool:
     """Whether only this machine can connect."""
     return ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
+
+
+@contextmanager
+def only_refusals(peer: str) -> Iterator[None]:
+    """Refuse `peer` for any error: nothing that a client sends may end the port for the others."""
+    try:
+        yield
+    except RefusedError:
+        raise
+    except Exception as error:
+        _log.exception("%s is refused, for an error of the receiver", peer)
+        raise RefusedError("sender", f"the receiver cannot read this: {error!r:.80}") from error
 
 
 class PortListener(threading.Thread):
@@ -325,7 +341,8 @@ class PortListener(threading.Thread):
         """A sender with a name: tell it where it stands."""
         parts = connection, self._names, self._log, self._limits
         try:
-            connection.dialogue = dialogue = NamedDialogue(*parts)
+            with only_refusals(connection.peer):
+                connection.dialogue = dialogue = NamedDialogue(*parts)
         except RefusedError as refused:
             self._refuse(connection, refused)
             return
@@ -343,13 +360,18 @@ class PortListener(threading.Thread):
         except OSError:
             self._break(connection)
             return
+        blocks = dialogue.take(self._room[:count])
         try:
-            for block in dialogue.take(self._room[:count]):
+            while block := self._next_block(connection, blocks):
                 self._store(connection, block)
         except RefusedError as refused:
             self._refuse(connection, refused)
         else:
             self._after(connection, count)
+
+    def _next_block(self, connection: Connection, blocks: Iterator[Block]) -> Block | None:
+        with only_refusals(connection.peer):
+            return next(blocks, None)
 
     def _store(self, connection: Connection, block: Block) -> None:
         assert connection.dialogue

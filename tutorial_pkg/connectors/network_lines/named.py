@@ -20,6 +20,7 @@ from tutorial_pkg.durable_log.segments import SegmentWriter
 
 VERSION = 1
 BLOCK_BYTES = 256 * 1024  # what one frame of a sender holds, unless a line is longer
+MOST_LEVELS = 16  # of lists and objects inside each other, in what a sender says
 _NAME = re.compile(r"[\w.:/@ -]{1,200}")
 
 
@@ -87,13 +88,10 @@ class NamedDialogue:
 
     def _parsed(self, text: bytes) -> Mapping[str, Any]:
         most = self._block_bytes + self._limits.line_bytes
-        try:
-            header = json.loads(text)
-            size = header["bytes"]
-        except (ValueError, KeyError, TypeError):
-            raise RefusedError("sender", f"not the header of a block: {text[:80]!r}") from None
+        header = _json_object(text, "the header of a block")
+        size = header.get("bytes")
         if not isinstance(size, int) or not 0 <= size <= most:
-            raise RefusedError("sender", f"a block has {most} bytes at most, got {size!r}")
+            raise RefusedError("sender", f"a block has {most} bytes at most, got {size!r:.40}")
         if size and "position" not in header:
             raise RefusedError("sender", "a block needs the position behind it")
         return dict(header)
@@ -142,22 +140,42 @@ def named_refusal(why: RefusedError) -> bytes:
 
 
 def _greeted(greeting: bytes) -> str:
-    """The name in a greeting."""
-    text = greeting.removeprefix(GREETING)
-    try:
-        said = json.loads(text)
-        version, name = said["version"], said["name"]
-    except (ValueError, KeyError, TypeError):
-        raise RefusedError("sender", f"not a greeting: {text[:80]!r}") from None
+    """Return the name in a greeting."""
+    said = _json_object(greeting.removeprefix(GREETING), "a greeting")
+    version, name = said.get("version"), said.get("name")
     if version != VERSION:
         raise RefusedError(
-            "sender", f"the sender speaks version {version}, and the receiver {VERSION}"
+            "sender", f"the sender speaks version {version!r:.40}, and the receiver {VERSION}"
         )
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RefusedError(
-            "sender", f"a name has 1 to 200 letters, digits, blanks or ._:/@-, got {name!r}"
+            "sender", f"a name has 1 to 200 letters, digits, blanks or ._:/@-, got {name!r:.40}"
         )
     return name
+
+
+def _json_object(text: bytes, what: str) -> dict[str, Any]:
+    """Parse what a sender said. Raises `RefusedError` for anything but a flat enough object."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or _is_deeper(said, MOST_LEVELS):
+        raise RefusedError("sender", f"not {what}: {text[:80]!r}")
+    return said
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and objects are nested in more than `levels` levels."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return any(isinstance(inner, dict | list) for inner in level)
 
 
 def _line(**fields: Any) -> bytes:
