@@ -1,0 +1,77 @@
+"""What the notebooks need besides `tutorial_pkg`: `from workbook import chart, watch, wait_until`.
+
+Every lesson:
+
+- `lesson`: an empty desk at the start, everything stopped at the end, the outcome of a call
+- `checks`: the exercises' checks; `solved` records what you have solved
+- `look`, `live`, `dashboards`, `diagrams`: charts, live plots, diagrams of the data's path
+- `senders`, `commands`: lines for a port, free ports, commands and workers to kill
+- `inside`: the inner workings that a lesson shows
+
+Some lessons:
+
+- 05, 08 `explainers`: the watermark and the crash, to play with
+- 07, 08, 16 `network_to_log`, 08 `load_by_window`, 09, 10 `counting`: queries to kill, as scripts
+- 10, 14, 17 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
+- 12 `number_files`: the parts of the broken connectors
+- 13 `weather`: a REST service
+- 15 `broken_queries`; `cluster`, whose daemons start with `spark_daemon`; `cluster_demo`
+- 18, 19, 20 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
+- 18, 19 `trading`, `windows`, `watermarks`, `trade_totals`: trades, and how event time passes
+- 20 `shop`, `words`: orders with their payments; the workbook's own text
+- 21 `ledger`, `ledger_drill`: the capstone's service, and its last test
+
+For the terminal: `__main__` (`python -m workbook`), `demo`, `rerun` (run notebooks and store the
+outputs).
+"""
+
+from tutorial_pkg.core.lazy import lazy_names
+
+_NAMES = {
+    "batches": "post run stream_of total",
+    "broken_queries": "scene",
+    "checks": """
+        check_00_1 check_01_1 check_01_2 check_02_1 check_02_2 check_03_1 check_03_2 check_04_1
+        check_04_2 check_05_1 check_05_2 check_06_1 check_06_2 check_07_1 check_07_2 check_08_1
+        check_08_2 check_09_1 check_09_2 check_10_1 check_10_2 check_11_1 check_11_2 check_12_1
+        check_12_2 check_12_3 check_12_4 check_12_5 check_13_1 check_13_2 check_13_3 check_14_1
+        check_15_1 check_15_2 check_16_1 check_16_2 check_17_1 check_17_2 check_18_1 check_18_2
+        check_18_3 check_19_1 check_20_1 check_20_2 check_21_1 check_21_2 check_21_3
+        a_heartbeat the_solution""",
+    "cluster": "Cluster",
+    "commands": "Command kill_a_worker",
+    "dashboards": "dashboard",
+    "diagrams": "flow",
+    "explainers": "crash_explainer watermark_explainer",
+    "inside": """
+        CRASH_AT QueryProcess client_tls cpu_monitor doctor format_lines frames newest_frame
+        stop_spark task_property this_task wait_until""",
+    "ledger": "asked booked entries start_ledger",
+    "ledger_drill": "Drill",
+    "lesson": "clear_desk leave_desk outcome",
+    "live": "picture watch",
+    "look": "BLUE GRAY GREEN INK ORANGE PURPLE RED SKY chart with_commas",
+    "number_files": "NumberReader NumberWriter Slice Values numbers_in sink_of source_of",
+    "plans": "last_plan plan_graph plan_of shuffles",
+    "senders": "HOST free_ports play wait_for_listener",
+    "services": "Postgres start_kafka start_nats start_postgres start_s3",
+    "shop": """
+        DELIVERIES ORDERS PAYMENTS SECOND START deliveries in_batches joined orders payments""",
+    "solved": "progress",
+    "trade_totals": "expected totals totals_script trades_in",
+    "trading": """
+        OPENING SCHEMA STEP TICKERS Trade averages counts sessions trade trades window_ends""",
+    "watermarks": """
+        BEHIND DELAY LAG LULL arrivals behind by_frame draw_policies followed least""",
+    "weather": "Weather",
+    "windows": "draw_counts draw_windows results spans_of",
+    "words": "NO_TEXT WORD lines_of search tf_idf",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = list(_MODULES)
+__getattr__ = lazy_names(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _progress(given: argparse.Namespace) -> int:
-    from workbook.progress import progress, reset
+    from workbook.solved import progress, reset
 
     if given.reset:
         print(f"Forgotten: {reset()} solved exercises.")

@@ -20,9 +20,9 @@ from spark_connector_tests.query_process import end_with_parent
 from tutorial_pkg import SourceBuilder, start_spark
 from tutorial_pkg.builder import integer
 from tutorial_pkg.state import Accumulator, rolling, use_rocksdb
-from workbook.trades import SCHEMA, TICKERS, trade
+from workbook.trading import SCHEMA, TICKERS, trade
 
-SCRIPT = Path(__file__)
+totals_script = Path(__file__)
 PAUSE, AT_ONCE = 0.02, 80
 A_BATCH = 5000  # rows at most: there are many batches, on a slow machine, too
 

@@ -18,7 +18,7 @@ from spark_connector_tests.query_process import end_with_parent
 from tests.faults.spare_driver import started
 from tutorial_pkg import SourceBuilder
 from tutorial_pkg.builder import integer
-from workbook.orders import ORDERS, PAYMENTS, orders, payments
+from workbook.shop import ORDERS, PAYMENTS, orders, payments
 from workbook.trade_totals import write_batch
 
 

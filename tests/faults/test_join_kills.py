@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from spark_connector_tests.query_process import wait_until
 from tests.faults.joins_driver import run_queries
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from workbook.orders import SECOND, START, joined, orders, payments
+from workbook.shop import SECOND, START, joined, orders, payments
 
 DRIVER = Path(__file__).with_name("joins_driver.py")
 BEGIN = int(START.timestamp())

@@ -16,7 +16,7 @@ from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
 from workbook.batches import post, run, stream_of, total
 from workbook.trade_totals import Totals
-from workbook.trades import SCHEMA, TICKERS, Trade, counts, trade
+from workbook.trading import SCHEMA, TICKERS, Trade, counts, trade
 
 SECOND = timedelta(seconds=1)
 

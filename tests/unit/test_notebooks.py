@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from copy import deepcopy
 from pathlib import Path
@@ -16,6 +17,9 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MOST_CELLS, MOST_LINES, MOST_LINES_OF_THE_CONNECTOR = 50, 14, 40
 MOST_MINUTES = 60
 MOST_CHARACTERS = 86  # of a line of code: the width of the book's column
+PUBLIC = {"spark_connector_tests", "tutorial_pkg", "workbook"} | {
+    f"tutorial_pkg.{name}" for name in ("builder", "observe", "session", "state")
+}
 MOST_LINES_OF_A_SOLUTION = 24  # it is folded away: nobody reads it in passing
 
 Cell = nbformat.NotebookNode
@@ -149,3 +153,15 @@ def test_the_checks_themselves_find_faults(tmp_path: Path) -> None:
     assert over_budget(notebook) == [long.source, second.source]
     assert without_outputs(notebook) == [second.source, solution.source]
     assert broken_links(notebook, tmp_path) == ["nowhere.ipynb"]
+
+
+def inner_imports(notebook: nbformat.NotebookNode) -> list[str]:
+    """Imports of ours that are not public: see `workbook/__init__.py`."""
+    nodes = [node for cell in code(notebook) for node in ast.walk(ast.parse(cell.source))]
+    modules = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    ours = [m for m in modules if m.split(".")[0] in {name.split(".")[0] for name in PUBLIC}]
+    return [module for module in ours if module not in PUBLIC]
+
+
+def test_only_public_names_are_imported(notebook: nbformat.NotebookNode) -> None:
+    assert inner_imports(notebook) == []

@@ -10,7 +10,7 @@ from workbook.checks.notebook_02 import check_02_1, check_02_2
 from workbook.checks.notebook_03 import check_03_1, check_03_2
 from workbook.checks.notebook_04 import check_04_1, check_04_2
 from workbook.checks.notebook_05 import check_05_1, check_05_2
-from workbook.checks.notebook_06 import check_06_1, check_06_2
+from workbook.checks.notebook_06 import a_heartbeat, check_06_1, check_06_2
 from workbook.checks.notebook_07 import check_07_1, check_07_2
 from workbook.checks.notebook_08 import check_08_1, check_08_2
 from workbook.checks.notebook_09 import check_09_1, check_09_2

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from workbook.checks.verdict import Case, Wrong, compare, exercise, told
-from workbook.orders import SECOND, START, Order, Payment
+from workbook.shop import SECOND, START, Order, Payment
 
 Answer = Callable[..., Any]
 _BATCH = pa.RecordBatch.from_pydict(

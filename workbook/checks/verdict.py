@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
-from workbook.progress import note_solved
+from workbook.solved import note_solved
 
 More = ParamSpec("More")
 

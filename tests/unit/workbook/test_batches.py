@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workbook.batches import post
-from workbook.trades import OPENING, Trade
+from workbook.trading import OPENING, Trade
 
 
 def test_spark_does_not_see_a_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

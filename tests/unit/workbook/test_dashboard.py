@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tutorial_pkg.observe import BatchMetrics, QueryRecord
-from workbook.dashboard import picture
+from workbook.dashboards import picture
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

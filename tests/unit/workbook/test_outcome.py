@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from workbook.outcome import LONGEST, outcome
+from workbook.lesson import MOST_CHARACTERS, outcome
 
 
 def fails(text: str) -> None:
@@ -17,7 +17,7 @@ def fails(text: str) -> None:
 def test_what_a_call_did(capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome(lambda: 3) == "it works"
     assert outcome(lambda: fails("too many. Please do less")) == "ValueError: too many"
-    assert len(outcome(lambda: fails("x" * 1000))) == LONGEST
+    assert len(outcome(lambda: fails("x" * 1000))) == MOST_CHARACTERS
     assert capsys.readouterr().err == ""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from workbook import __main__, checks, progress
+from workbook import __main__, checks, solved
 from workbook.checks import check_04_1, the_solution
 from workbook.checks.verdict import exercise
 
@@ -34,15 +34,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         nbformat.write(new.new_notebook(cells=cells), tmp_path / "notebooks" / name)
     (tmp_path / "environment.yml").touch()
     monkeypatch.chdir(tmp_path / "notebooks")
-    monkeypatch.setattr(progress, "_in_a_notebook", lambda: True)
+    monkeypatch.setattr(solved, "_in_a_notebook", lambda: True)
     return tmp_path
 
 
 def test_what_is_solved_and_what_comes_next(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert progress.progress().splitlines()[-1].startswith("0 of 4 exercises are solved. Next: ")
-    progress.note_solved("check_00_1")
+    assert solved.progress().splitlines()[-1].startswith("0 of 4 exercises are solved. Next: ")
+    solved.note_solved("check_00_1")
     assert check_04_1(cut).passed
     assert __main__.main(["progress"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -52,8 +52,8 @@ def test_what_is_solved_and_what_comes_next(
         "2 of 4 exercises are solved. Next: notebook 04, exercise 2: half a line.",
     ]
     for number in (2, 3):
-        progress.note_solved(f"check_04_{number}")
-    assert progress.progress().endswith("4 of 4 exercises are solved.")
+        solved.note_solved(f"check_04_{number}")
+    assert solved.progress().endswith("4 of 4 exercises are solved.")
     assert __main__.main(["progress", "--reset"]) == 0
     assert capsys.readouterr().out.startswith("Forgotten: 4 solved exercises.\n00 Start  –\n")
 
@@ -62,7 +62,7 @@ def test_wrong_answers_and_the_solution_are_not_noted(project: Path) -> None:
     assert not check_04_1(None).passed
     assert not check_04_1(lambda rest, received: ([], b"")).passed
     assert the_solution(check_04_1)(cut).passed
-    assert progress.solved() == set()
+    assert solved.solved() == set()
 
 
 def test_nothing_is_noted_outside_of_a_notebook(
@@ -76,18 +76,18 @@ def test_nothing_is_noted_outside_of_a_notebook(
 
 def test_many_kernels_note_side_by_side(project: Path) -> None:
     names = [f"check_04_{number}" for number in range(1, 51)]
-    threads = [threading.Thread(target=progress.note_solved, args=[name]) for name in names]
+    threads = [threading.Thread(target=solved.note_solved, args=[name]) for name in names]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert progress.solved() == set(names)
+    assert solved.solved() == set(names)
 
 
 def test_what_others_left_in_the_folder_does_no_harm(project: Path) -> None:
-    progress.note_solved("check_04_1")
+    solved.note_solved("check_04_1")
     (project / ".work" / "progress" / "check_99_9").write_bytes(b"\xff\0")
-    assert "1 of 4 exercises are solved" in progress.progress()
+    assert "1 of 4 exercises are solved" in solved.progress()
 
 
 def test_a_folder_that_cannot_be_written(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,21 +96,21 @@ def test_a_folder_that_cannot_be_written(project: Path, monkeypatch: pytest.Monk
     verdict = check_04_1(cut)
     assert verdict.passed
     assert "Your progress cannot be noted: " in verdict.message
-    assert "0 of 4 exercises are solved" in progress.progress()
+    assert "0 of 4 exercises are solved" in solved.progress()
 
 
 def test_there_is_no_workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert progress.progress().startswith("There are no notebooks in ")
+    assert solved.progress().startswith("There are no notebooks in ")
 
 
 def test_an_exercise_has_the_name_of_its_check(project: Path) -> None:
     check = exercise(name="check_12_2")(lambda answer: "well done")
     assert check(1).passed
-    assert progress.solved() == {"check_12_2"}
+    assert solved.solved() == {"check_12_2"}
 
 
 def test_each_exercise_of_the_workbook_has_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    headings = {one.check for lesson in progress._lessons() for one in lesson.exercises}
+    headings = {one.check for lesson in solved._lessons() for one in lesson.exercises}
     assert headings == {name for name in vars(checks) if re.fullmatch(r"check_\d\d_\d", name)}
