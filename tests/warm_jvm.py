@@ -20,8 +20,7 @@ from nbval.plugin import IPyNbCell
 from pyspark import SparkContext
 
 from tutorial_pkg.session import start
-from tutorial_pkg.session.settings import from_files_and_environment, settings_for
-from tutorial_pkg.session.socket_folder import socket_folder
+from tutorial_pkg.session.settings import jvm_settings, socket_folder
 
 PROJECT = Path(__file__).parents[1]
 # The start is what 00 is about; 01 reads what its JVM prints; 15 leaves its JVM for a cluster; the
@@ -95,7 +94,8 @@ def has_spark(jvm: Any) -> bool:
 
 def launched() -> Any:
     """Spark's Python processes take over its folder, that of notebooks, and find the tests."""
-    settings = settings_for(None, 2, from_files_and_environment(), {})
+    start._prepare_python()
+    settings = jvm_settings("local[2]", {})
     with chdir(PROJECT / "notebooks"), patch.dict(os.environ, PYTHONPATH=str(PROJECT)):
         return start._launch(settings, start._open_log())
 

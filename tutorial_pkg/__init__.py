@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
         peek,
     )
     from tutorial_pkg.session.graceful import run_until_signal
-    from tutorial_pkg.session.start import register, start_spark
+    from tutorial_pkg.session.start import register, start_spark, stop_spark
 
 __version__ = "0.2.0"
 
@@ -69,6 +69,7 @@ _MODULES = {
     "run_until_signal": "session.graceful",
     "send_lines": "connectors.network_lines",
     "start_spark": "session.start",
+    "stop_spark": "session.start",
 }
 
 _SUBMODULES = ("builder", "connectors", "observe", "session", "state")  # for `help(...)`

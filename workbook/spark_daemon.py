@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 
 from spark_connector_tests.query_process import end_with_parent
-from tutorial_pkg.session.spark_home import spark_home
+from tutorial_pkg.session.start import spark_home
 
 if __name__ == "__main__":
     end_with_parent()

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pyspark
 import pytest
 from pyspark import SparkContext
@@ -23,7 +22,7 @@ from tests.since import since_4_1
 from tutorial_pkg import last_error, register, start_spark
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.worker import CORES, cores
-from tutorial_pkg.session.cluster_start import note_cores
+from tutorial_pkg.session.cluster import note_cores
 
 
 class CoresDataSource(DataSource):
@@ -95,14 +94,6 @@ def test_workers_use_the_pyspark_that_is_installed(spark: SparkSession) -> None:
     """With its bytecode: the one in Spark's zip would be compiled by each process anew."""
     where = udf(lambda _: __import__("pyspark").__file__)
     assert spark.range(1).select(where("id")).first()[0] == pyspark.__file__
-
-
-def test_no_process_looks_for_sources_that_nobody_has_brought(spark: SparkSession) -> None:
-    spark.read.format("file_lines").load(__file__).collect()
-    children = [child.as_dict(["cmdline"]) for child in psutil.Process().children(recursive=True)]
-    words = [word for child in children for word in child["cmdline"] or []]
-    assert "pyspark.sql.worker.create_data_source" in words
-    assert "pyspark.sql.worker.lookup_data_sources" not in words
 
 
 def test_functions_of_the_ml_library_come_with_its_import(spark: SparkSession) -> None:

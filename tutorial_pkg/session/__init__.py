@@ -1,8 +1,9 @@
-"""Everything behind `start_spark()`.
+"""Spark sessions: start them, stop them, check the machine.
 
-Start with `start` (the session, its JVM, `register`). It uses `settings` (how Spark is
-configured), `java` (which Java, and installing one), `spark_home` and `class_archive` (a faster
-start), `socket_folder` (Unix sockets between the JVM and Python) and `cluster_start` (what a
-cluster needs). `graceful` ends queries on a signal; `doctor` checks a machine on which nothing may
-work yet, so this file imports nothing.
+- `start.py`: `start_spark`, `stop_spark`, `register`, and the JVM.
+- `settings.py`: Spark's settings and their order.
+- `java.py`: finding Java, or installing it. `class_archive.py`: a faster start of the JVM.
+- `cluster.py`: the master, shipping the package, waiting for workers.
+- `graceful.py`: `run_until_signal` ends a job with its batch finished.
+- `cell_errors.py`: short errors in notebooks. `doctor.py`: checks a machine, line by line.
 """

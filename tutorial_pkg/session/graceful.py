@@ -1,7 +1,6 @@
 """run_until_signal(): a job that ends as a service should, with its batch finished.
 
-One name that PySpark does not call public is used: `java_gateway.ensure_callback_server_started`;
-`tests/unit/session/test_session_privates.py` notices when it changes.
+One name that PySpark does not call public is used: `java_gateway.ensure_callback_server_started`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pyspark import SparkContext
@@ -23,88 +22,73 @@ SIGNALS = ("TERM", "INT")
 
 
 def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
-    """Wait until the query ends, or until SIGTERM or Ctrl-C asks for it; True if one did.
+    """Wait until the query ends or SIGTERM or Ctrl-C arrives; return whether a signal did.
 
-    Then the running batch has that many `seconds` to finish, and the query is stopped, so that a
-    restart need not repeat the batch. It works in a script, in the main thread, with `python` and
-    with `spark-submit`, where the signal goes to the JVM.
+    After a signal the running batch has `seconds` to finish, so that a restart need not repeat it.
+    Then the query is stopped. This works in a script's main thread, with `python` and with
+    `spark-submit`.
 
-    Ctrl-C goes to all processes of the job; this package's sources leave it to the driver. SIGTERM
-    must go only to the process that was started: in Spark's Python processes it ends the process,
-    and with it the batch. So a systemd unit needs `KillMode=mixed`, and `kill` must not get a
-    process group.
+    Send SIGTERM only to the process that you started: in Spark's Python processes it would end the
+    batch. So a systemd unit needs `KillMode=mixed`. Ctrl-C reaches all processes, and this
+    package's sources leave it to the driver.
 
     Raises what ended the query.
     """
-    asked = threading.Event()
-    with _signals_set(asked):
-        while query.isActive and not asked.wait(LOOK_SECONDS):
+    signaled = threading.Event()
+    with _catching_signals(signaled):
+        while query.isActive and not signaled.wait(LOOK_SECONDS):
             pass
-        if asked.is_set():
+        if signaled.is_set():
             stop_after_batch(query, seconds)
-    query.awaitTermination()  # it has ended; this raises what ended it
-    return asked.is_set()
+    query.awaitTermination()  # raises what ended it
+    return signaled.is_set()
 
 
 def stop_after_batch(query: StreamingQuery, seconds: float = 60) -> None:
-    """Stop the query when no batch runs, or the one that runs is done, or `seconds` are over.
+    """Stop the query when its running batch is done, or after `seconds`.
 
-    A batch that begins at that very moment is broken off, and comes again at the next start.
+    A batch that begins at that very moment is interrupted, and the next start repeats it.
     """
-    before = _last_batch(query)
+
+    def last_batch() -> int | None:
+        progress = query.lastProgress
+        return progress.batchId if progress else None
+
+    before = last_batch()
     wait_for(
-        lambda: not query.status["isTriggerActive"] or _last_batch(query) != before,
+        lambda: not query.status["isTriggerActive"] or last_batch() != before,
         seconds,
         every=LOOK_SECONDS / 10,
     )
     query.stop()
 
 
-def _last_batch(query: StreamingQuery) -> int | None:
-    progress = query.lastProgress
-    return progress.batchId if progress else None
-
-
 @contextmanager
-def _signals_set(asked: threading.Event) -> Iterator[None]:
-    """Signals to this process and its JVM set `asked` instead of ending them."""
-    before: dict[signal.Signals, Any] = {}
-    with _java_signals_set(asked):  # first: should it fail, Ctrl-C still means what it did
-        try:
-            for name in SIGNALS:
-                number = signal.Signals[f"SIG{name}"]
-                before[number] = signal.signal(number, lambda *_: asked.set())
-            yield
-        finally:
-            for number, former in before.items():
-                signal.signal(number, former)
-
-
-@contextmanager
-def _java_signals_set(asked: threading.Event) -> Iterator[None]:
+def _catching_signals(signaled: threading.Event) -> Iterator[None]:
+    """Let signals to this process and to its JVM set `signaled` instead of ending them."""
     java: Any = SparkContext._jvm
-    if java is None:  # with Spark Connect it is a server's, and our signals never reach it
+    with ExitStack() as restored:
+        if java is not None:  # with Spark Connect, the server's JVM never gets our signals
+            ensure_callback_server_started(SparkContext._gateway)
+            handler, handle = _JavaHandler(signaled), java.sun.misc.Signal.handle
+            for name in SIGNALS:
+                number = java.sun.misc.Signal(name)
+                restored.callback(handle, number, handle(number, handler))
+        for name in SIGNALS:
+            own = signal.Signals[f"SIG{name}"]
+            before = signal.signal(own, lambda *_: signaled.set())
+            restored.callback(signal.signal, own, before)
         yield
-        return
-    ensure_callback_server_started(SparkContext._gateway)
-    handler = _JavaHandler(asked)
-    signals = [java.sun.misc.Signal(name) for name in SIGNALS]
-    before = [java.sun.misc.Signal.handle(each, handler) for each in signals]
-    try:
-        yield
-    finally:
-        for each, old in zip(signals, before, strict=True):
-            java.sun.misc.Signal.handle(each, old)
 
 
 class _JavaHandler:
     """Called by the JVM, through PySpark's bridge."""
 
-    def __init__(self, asked: threading.Event) -> None:
-        self._asked = asked
+    def __init__(self, signaled: threading.Event) -> None:
+        self._signaled = signaled
 
     def handle(self, _: object) -> None:
-        self._asked.set()
+        self._signaled.set()
 
     class Java:
         implements = ("sun.misc.SignalHandler",)

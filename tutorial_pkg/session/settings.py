@@ -1,16 +1,22 @@
-"""The settings that a session starts with, and who has the last word on each.
+"""The settings that a session starts with.
 
-Spark's own order, with this package's defaults below it: what the caller gives, then `spark-submit`
-or `PYSPARK_SUBMIT_ARGS`, then `spark-defaults.conf` (or what `--properties-file` names in its
-place), then what is written here.
+Spark's own order applies, with this package's defaults below it: the caller's settings, then
+`PYSPARK_SUBMIT_ARGS` or `spark-submit`, then `spark-defaults.conf`, then the defaults here. Spark's
+JVM reads the second and third itself; only the master has to be known before the JVM starts.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import re
 import shlex
+import shutil
+import socket
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,97 +25,136 @@ from pyspark import SparkConf
 
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.spark_versions import CHECKPOINT_FILES, HAS_UNIX_SOCKETS
-from tutorial_pkg.session.socket_folder import socket_folder
 
 Settings = dict[str, str]
 
-MASTER, DRIVER_HOST = "spark.master", "spark.driver.host"
-BIND_ADDRESS = "spark.driver.bindAddress"
-DEPLOY_MODE, PY_FILES = "spark.submit.deployMode", "spark.submit.pyFiles"
-
-OF_A_SESSION = ("spark.app.", "spark.sql.", "spark.tutorial_pkg.", "spark.ui.")
+MASTER, APP_NAME = "spark.master", "spark.app.name"
+DRIVER_HOST, BIND_ADDRESS = "spark.driver.host", "spark.driver.bindAddress"
 SUBMIT_ARGS, SHELL = "PYSPARK_SUBMIT_ARGS", "pyspark-shell"
-OF_THE_LAUNCH = ("PYSPARK_PYTHON", SUBMIT_ARGS, "SPARK_HOME", "SPARK_LOCAL_IP")
-STAND_FOR = {
-    "--master": MASTER,
-    "--name": "spark.app.name",
-    "--driver-memory": "spark.driver.memory",
-    "--driver-java-options": "spark.driver.extraJavaOptions",
-    "--driver-class-path": "spark.driver.extraClassPath",
-    "--driver-library-path": "spark.driver.extraLibraryPath",
-}
-ML = "pyspark.ml"
-BRINGS_JARS = re.compile("--(jars|packages)")
-JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+OF_A_SESSION = ("spark.app.", "spark.sql.", "spark.tutorial_pkg.", "spark.ui.")
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark redacts
-WITH_VALUE = ("--conf", "-c", "--properties-file", *STAND_FOR)
+NAMED = re.compile(r"""(?:--master[ =]|spark\.master[ =])["']?([^\s"']+)""")
+FILE = re.compile(r"""--properties-file[ =]["']?([^\s"']+)""")
+IN_FILE = re.compile(r"^\s*spark\.master[ \t=:]+(\S+)", re.MULTILINE)
+ML = "pyspark.ml"
+JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+BRINGS_JARS = re.compile(r"--jars|--packages|--driver-class-path")
 
 
-def settings_for(app_name: str | None, cores: int, outside: Settings, given: Settings) -> Settings:
-    """All settings of a new session; `outside` is what `spark-submit` or a file says.
+# ---- The master ----------------------------------------------------------------------------------
 
-    Raises `ValueError` where workers on other machines could not reach the driver, and for what
-    Spark would only stumble over later.
+
+def master_for(cores: int, given: Settings) -> str:
+    """Return the master that the caller, the environment or a file names; else `local[cores]`."""
+    return given.get(MASTER) or named_outside() or f"local[{cores}]"
+
+
+def named_outside() -> str | None:
+    """Return the master in `PYSPARK_SUBMIT_ARGS` or in the properties file that Spark will read."""
+    text = os.environ.get(SUBMIT_ARGS, "")
+    if named := NAMED.findall(text):
+        return str(named[-1])
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    usual = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
+    file = Path(named_files[-1]) if (named_files := FILE.findall(text)) else usual
+    in_file = IN_FILE.findall(file.read_text()) if file.is_file() else []
+    return str(in_file[-1]) if in_file else None
+
+
+def is_local(master: str) -> bool:
+    """Return whether the tasks run on this machine: `local[2]`, `local-cluster[2,1,1024]` …"""
+    return master.startswith("local")
+
+
+def is_here(master: str) -> bool:
+    """Return whether everything a session talks to is on this machine."""
+    host = re.match(r"spark://\[?([^,\]]+?)\]?:\d+$", master)
+    return is_local(master) or bool(host and is_loopback(host[1]))
+
+
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def is_submitted() -> bool:
+    """Return whether `spark-submit` started this Python, so that its JVM runs already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+# ---- All settings --------------------------------------------------------------------------------
+
+
+def settings_for(master: str, app_name: str | None, given: Settings, outside: Settings) -> Settings:
+    """Return all settings of a new session.
+
+    Args:
+        given: the caller's settings.
+        outside: what the JVM has read from `PYSPARK_SUBMIT_ARGS`, `spark-submit` and files.
+
+    Raises:
+        ValueError: workers on other machines could not reach the driver, or a setting names
+            something that PySpark would ignore.
     """
-    named = given if app_name is None else {"spark.app.name": app_name, **given}
-    chosen = {**outside, **named}
-    master = chosen.get(MASTER, f"local[{cores}]")
-    _refuse_wheels(chosen.get(PY_FILES, ""))
-    _refuse_driver_elsewhere(chosen)
-    defaults = {"spark.app.name": "workbook", MASTER: master, "spark.sql.session.timeZone": "UTC"}
+    named = given if app_name is None else {APP_NAME: app_name, **given}
+    if outside.get(APP_NAME) == SHELL:
+        outside = {name: value for name, value in outside.items() if name != APP_NAME}
+    chosen = {**outside, **named, MASTER: master}
+    defaults = {APP_NAME: "workbook", "spark.sql.session.timeZone": "UTC"}
     if is_here(master):
         defaults |= {DRIVER_HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
     else:
         _refuse_loopback(master, chosen)
     if is_local(master):
-        defaults |= _on_one_machine(_cores_of(master, cores))
-        defaults |= _extensions(chosen)
+        defaults |= _on_one_machine(cores_of(master), any(chosen.get(name) for name in JARS))
     return {**defaults, **chosen}
 
 
-def is_local(master: str) -> bool:
-    """Whether Spark's tasks run on this machine: `local[2]`, `local-cluster[2,1,1024]` ..."""
-    return master.startswith("local")
+def read_by_jvm(jvm: Any) -> Settings:
+    """Return what the JVM has made of its command line and its files."""
+    return dict(SparkConf(loadDefaults=True, _jvm=jvm).getAll())
 
 
-def _cores_of(master: str, cores: int) -> int:
-    """Those of a `local[8]` that is named elsewhere come before the caller's `cores`."""
-    if master == "local":
-        return 1
-    found = re.match(r"local\[\s*(\d+|\*)\s*[,\]]", master)
-    if not found:
-        return cores
-    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
+def cores_of(master: str) -> int:
+    """Return how many cores a `local` master has."""
+    cores = re.match(r"local\[\s*(\d+|\*)\s*[,\]]", master)
+    if not cores:
+        return 1 if master == "local" else 2
+    return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
 
 
-def is_here(master: str) -> bool:
-    """Whether all that a session talks to is on this machine, a master on loopback included."""
-    host = re.match(r"spark://\[?([^,\]]+?)\]?:\d+$", master)
-    return is_local(master) or bool(host and _is_loopback(host[1]))
+def _on_one_machine(cores: int, jars: bool) -> Settings:
+    """What suits a laptop; a cluster has its administrator's settings."""
+    settings = {
+        "spark.local.dir": str(work_dir("spark")),
+        "spark.sql.warehouse.dir": str(work_dir("warehouse")),
+        # The rest is for speed: bench_startup.py and bench_latency.py show the gain.
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": str(cores),
+        # Spark's default manager starts some ten `readlink` processes for each micro-batch.
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+    }
+    if not (jars or needs_extensions()):
+        # Spark would search all jars for extensions and find only the ML library's functions.
+        settings["spark.sql.extensions.test.loadFromCp"] = "false"
+    if HAS_UNIX_SOCKETS and (folder := socket_folder()):
+        # Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement.
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
+        settings["spark.python.unix.domain.socket.dir"] = str(folder)
+    return settings
 
 
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def of_the_jvm(settings: Settings) -> Settings:
-    """What a JVM is started for: a session that wants another of these needs another JVM.
-
-    The number of cores here is none of them, nor is what `OF_A_SESSION` names.
-    """
-    wanted = {key: value for key, value in settings.items() if not key.startswith(OF_A_SESSION)}
-    if is_local(wanted[MASTER]):
-        del wanted[MASTER]
-    return wanted | {name: os.environ.get(name, "") for name in OF_THE_LAUNCH}
+def needs_extensions() -> bool:
+    """Return whether jars or `pyspark.ml` may bring SQL functions of their own."""
+    outside = BRINGS_JARS.search(os.environ.get(SUBMIT_ARGS, ""))
+    return bool(outside) or "SPARK_HOME" in os.environ or ML in sys.modules
 
 
 def _refuse_loopback(master: str, chosen: Settings) -> None:
-    """Otherwise the first action would wait for ever, for workers that cannot answer."""
+    """Otherwise the first action would wait forever for workers that cannot reach the driver."""
     addresses = {name: chosen[name] for name in (DRIVER_HOST, BIND_ADDRESS) if name in chosen}
-    if DRIVER_HOST not in chosen:  # then Spark asks the environment
-        addresses["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "")
+    addresses.setdefault(DRIVER_HOST, os.environ.get("SPARK_LOCAL_IP", ""))
     for name, address in addresses.items():
-        if _is_loopback(address):
+        if is_loopback(address):
             raise ValueError(
                 f"`{name}` is {address!r}, which workers of {master!r} cannot reach: set "
                 f"`{DRIVER_HOST}` to this machine's name or address in their network, and "
@@ -117,135 +162,40 @@ def _refuse_loopback(master: str, chosen: Settings) -> None:
             )
 
 
-def _refuse_wheels(files: str) -> None:
-    """PySpark sends them, and puts nothing but archives on the workers' path."""
-    wheels = [file for file in files.split(",") if file.endswith(".whl")]
-    if wheels:
-        raise ValueError(
-            f"`{PY_FILES}` names {wheels[0]!r}, which PySpark would send and not import from: "
-            "rename it to end with .zip. (This package needs none: it ships itself.)"
-        )
+# ---- For the JVM ---------------------------------------------------------------------------------
 
 
-def _refuse_driver_elsewhere(chosen: Settings) -> None:
-    if chosen.get(DEPLOY_MODE) == "cluster" and not is_submitted():
-        raise ValueError(
-            f"`{DEPLOY_MODE}` is 'cluster', and the driver is this Python: use 'client', or hand "
-            "the script to `spark-submit --deploy-mode cluster` (not on standalone, where Spark "
-            "has no such mode for Python)"
-        )
+def jvm_settings(master: str, given: Settings) -> Settings:
+    """Return the caller's settings that a JVM must know at its start, the master included."""
+    start = {name: value for name, value in given.items() if not name.startswith(OF_A_SESSION)}
+    return start | {MASTER: master}
 
 
-def _on_one_machine(cores: int) -> Settings:
-    """What suits a laptop; a cluster has its administrator's settings."""
-    return {
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(work_dir("spark")),
-        "spark.sql.warehouse.dir": str(work_dir("warehouse")),
-        # The rest is for speed: bench_startup.py and bench_latency.py show what it gives.
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": str(cores),
-        # Spark's default manager starts some ten `readlink` processes for each micro-batch.
-        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
-        **_sockets(),
-    }
+def submit_words(settings: Settings) -> str:
+    """Return `PYSPARK_SUBMIT_ARGS` with `settings` added: Spark takes the last of two.
 
-
-def _extensions(chosen: Settings) -> Settings:
-    """Spark looks through all jars for extensions, and comes with one: functions of its ML library.
-
-    They take a second of each start, as their types are found by reflection, and streams seldom
-    need them. `register` adds them where `pyspark.ml` was imported.
+    Secrets are left out, because every user of a machine can see a command line. The session gets
+    them when its JVM runs.
     """
-    words = shlex.split(os.environ.get(SUBMIT_ARGS, ""))
-    brought = any(chosen.get(name) for name in JARS) or any(BRINGS_JARS.match(w) for w in words)
-    if brought or "SPARK_HOME" in os.environ or ML in sys.modules:
-        return {}
-    return {"spark.sql.extensions.test.loadFromCp": "false"}
-
-
-def _sockets() -> Settings:
-    """Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement."""
-    folder = socket_folder() if HAS_UNIX_SOCKETS else None
-    if folder is None:
-        return {}
-    return {
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": str(folder),
-    }
-
-
-# ---- From outside ------------------------------------------------------------------------------
-
-
-def is_submitted() -> bool:
-    """Whether `spark-submit` has started this Python; its JVM runs already."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
-def submitted(jvm: Any) -> Settings:
-    """What `spark-submit` has made of its options and files."""
-    return dict(SparkConf(loadDefaults=True, _jvm=jvm).getAll())
-
-
-def from_files_and_environment() -> Settings:
-    """What `spark-submit` would read if it were started now."""
-    options = _submit_options(os.environ.get(SUBMIT_ARGS, ""))
-    files = [Path(value) for option, value in options if option == "--properties-file"][-1:]
-    if not files or ("--load-spark-defaults", "") in options:
-        files.insert(0, _usual_file())
-    found = {name: value for file in files for name, value in _settings_in(file).items()}
-    return found | _submit_settings(options)
-
-
-def _usual_file() -> Path:
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
-    return folder / "spark-defaults.conf"
-
-
-def _settings_in(file: Path) -> Settings:
-    """Spark itself complains of one that is named and not there."""
-    return parse_defaults(file.read_text()) if file.is_file() else {}
-
-
-def parse_defaults(text: str) -> Settings:
-    """The settings of a `spark-defaults.conf`: `name value` or `name=value`, `#` for comments."""
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] not in "#!")
-    return {name: "".join(value) for name, *value in pairs if name.startswith("spark.")}
-
-
-def _submit_options(text: str) -> list[tuple[str, str]]:
-    """Those that concern settings, read as Spark does: a value may begin with `-`."""
-    words = iter(shlex.split(text))
-    found = []
-    for word in words:
-        option, equals, value = word.partition("=")
-        if option in WITH_VALUE:
-            found.append((option, value if equals else next(words, "")))
-        elif option == "--load-spark-defaults":
-            found.append((option, ""))
-    return found
-
-
-def _submit_settings(options: list[tuple[str, str]]) -> Settings:
-    """An option of its own comes before a `--conf` of the same meaning."""
-    pairs = [value.split("=", 1) for option, value in options if option in ("--conf", "-c")]
-    named = {STAND_FOR[option]: value for option, value in options if option in STAND_FOR}
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2} | named
-
-
-def submit_words(text: str, settings: Settings) -> str:
-    """What `PYSPARK_SUBMIT_ARGS` says, with `settings` after it: of two, Spark takes the last.
-
-    They go before `pyspark-shell`, which ends the options. Secrets are left out, since all users
-    of a machine can see a command line; the session gets them when its JVM runs.
-    """
-    words = shlex.split(text)
-    end = [SHELL] if words[-1:] == [SHELL] else []
-    public = (name for name in settings if not SECRET.search(name))
+    words = shlex.split(os.environ.get(SUBMIT_ARGS, SHELL))
+    own = words[:-1] if words[-1:] == [SHELL] else words
+    public = [name for name in settings if not SECRET.search(name) and name != MASTER]
     ours = [word for name in public for word in ("--conf", f"{name}={settings[name]}")]
-    if MASTER in settings:  # `--master` beats a setting, be it the last
-        ours += ["--master", settings[MASTER]]
-    return shlex.join([*words[: len(words) - len(end)], *ours, *end])
+    return shlex.join([*own, *ours, "--master", settings[MASTER], SHELL])
+
+
+@cache
+def socket_folder() -> Path | None:
+    """Return a private folder for the sockets between the JVM and Python, removed at exit.
+
+    Return None where the path would be too long for a socket, or the file system has none.
+    """
+    for place in (work_dir("spark"), Path(tempfile.gettempdir())):
+        folder = Path(tempfile.mkdtemp(prefix="sockets-", dir=place))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            name = f".{'x' * 36}.sock"  # as long as Spark's own names
+            probe.bind(str(folder / name))
+            (folder / name).unlink()
+            return folder
+    return None

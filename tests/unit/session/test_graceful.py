@@ -1,4 +1,4 @@
-"""What run_until_signal does with signals, where no JVM is or the JVM fails."""
+"""run_until_signal and signals, without a JVM or with one that fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Query:
-    """Active until it is stopped; the first to look at it is sent a signal."""
+    """Active until it is stopped; sends a signal when first asked."""
 
     status = {"isTriggerActive": False}  # noqa: RUF012
     lastProgress = None
@@ -40,7 +40,7 @@ class Query:
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[list[Any]]:
-    """Those that are set before a test, and again after it."""
+    """The handlers before a test, restored after it."""
     before = [signal.getsignal(number) for number in NUMBERS]
     yield before
     for number, handler in zip(NUMBERS, before, strict=True):
@@ -48,17 +48,17 @@ def handlers() -> Iterator[list[Any]]:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_with_spark_connect_there_is_no_jvm_to_listen_to(
+def test_signals_stop_a_query_over_connect(
     number: signal.Signals, handlers: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(graceful, "SparkContext", SimpleNamespace(_jvm=None, _gateway=None))
     query: Any = Query(number)
     assert run_until_signal(query)
     assert query.stopped
-    assert [signal.getsignal(each) for each in NUMBERS] == handlers
+    assert [signal.getsignal(number) for number in NUMBERS] == handlers
 
 
-def test_a_jvm_that_fails_leaves_ctrl_c_as_it_was(
+def test_failing_jvm_restores_signal_handlers(
     handlers: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> None:
@@ -69,4 +69,4 @@ def test_a_jvm_that_fails_leaves_ctrl_c_as_it_was(
     query: Any = Query(signal.SIGTERM)
     with pytest.raises(ConnectionError, match="the JVM is gone"):
         run_until_signal(query)
-    assert [signal.getsignal(each) for each in NUMBERS] == handlers
+    assert [signal.getsignal(number) for number in NUMBERS] == handlers

@@ -1,0 +1,80 @@
+"""start_spark beyond one machine, as far as one process can tell."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import first_of_free_ports
+from tutorial_pkg.core.worker import CORES, cores
+from tutorial_pkg.session.cluster import await_workers, check_master, note_cores, package_zip, ships
+
+
+def test_silent_master_is_an_error() -> None:
+    dead = first_of_free_ports()
+    with pytest.raises(ConnectionError, match=f"'spark://127.0.0.1:{dead}' .Connection refused"):
+        check_master(f"spark://127.0.0.1:{dead}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check_master(f"spark://127.0.0.1:{dead},127.0.0.1:{server.getsockname()[1]}")
+    check_master("yarn")
+
+
+def test_shipping_can_be_switched_off() -> None:
+    assert (ships("true"), ships("False")) == (True, False)
+    with pytest.raises(ValueError, match=r"`spark.tutorial_pkg.ship` must be true or false"):
+        ships("no")
+
+
+NOT_ON_WORKERS = "matplotlib IPython psycopg adbc_driver_postgresql confluent_kafka nats google"
+IMPORTED = f"""
+import sys
+sys.modules |= dict.fromkeys("{NOT_ON_WORKERS}".split())
+sys.path.insert(0, sys.argv[1])
+import tutorial_pkg
+print(tutorial_pkg.__file__)
+"""
+
+
+def test_package_imports_from_its_zip(tmp_path: Path) -> None:
+    archive = package_zip(tmp_path / "new")
+    assert all(name.endswith(".py") for name in zipfile.ZipFile(archive).namelist())
+    command = [sys.executable, "-c", IMPORTED, str(archive)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == f"{archive}/tutorial_pkg/__init__.py", done.stderr
+
+
+def test_work_is_split_for_the_cores_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    context: Any = SimpleNamespace(environment={}, defaultParallelism=64)
+    note_cores(context)
+    monkeypatch.setenv(CORES, context.environment[CORES])
+    assert cores() == 64
+
+
+def context_of(stopped: bool) -> Any:
+    """As much of a session on a cluster without workers as is used."""
+    java = SimpleNamespace(
+        isStopped=lambda: stopped,
+        getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: 1),
+    )
+    return SimpleNamespace(
+        master="spark://node1:7077",
+        _jsc=SimpleNamespace(sc=lambda: java),
+        getConf=lambda: {"spark.executor.memory": "4g"},
+    )
+
+
+def test_refused_session_names_the_secret() -> None:
+    with pytest.raises(ConnectionError, match=r"`spark.authenticate.secret`"):
+        await_workers(context_of(stopped=True), 0.1)
+
+
+def test_missing_workers_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    await_workers(context_of(stopped=False), 0.1)
+    assert "No worker of spark://node1:7077 has joined" in capsys.readouterr().out

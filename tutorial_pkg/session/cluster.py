@@ -1,0 +1,109 @@
+"""Beyond one machine: find the master, ship the package, wait for the workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+import zipfile
+from pathlib import Path
+
+from pyspark import SparkContext, SparkFiles
+
+from tutorial_pkg.core.waiting import wait_for
+from tutorial_pkg.core.worker import CORES
+
+SHIP = "spark.tutorial_pkg.ship"
+CONNECT_SECONDS = 5.0
+WORKER_SECONDS = 20.0
+SETTLED_SECONDS = 1.0  # the workers of a cluster join at almost the same time
+PACKAGE = Path(__file__).parents[1]
+
+
+def check_master(master: str) -> None:
+    """Raise `ConnectionError` if no standalone master responds; Spark would try for a minute."""
+    addresses = re.findall(r"(?:spark://|,)(?:\[([^\]]+)\]|([^,:\[\]]+)):(\d+)", master)
+    reason = ""
+    for six, four, port in addresses:
+        try:
+            socket.create_connection((six or four, int(port)), CONNECT_SECONDS).close()
+            return
+        except OSError as error:
+            reason = error.strerror or str(error)
+    if addresses:
+        raise ConnectionError(
+            f"no Spark master responds at {master!r} ({reason}): start it, or correct "
+            "`spark.master`; the address is at the top of its web page"
+        )
+
+
+def ships(setting: str) -> bool:
+    """Return the value of the option that ships the package; raise `ValueError` if it has none."""
+    if setting.lower() not in ("true", "false"):
+        raise ValueError(f"`{SHIP}` must be true or false, got {setting!r}")
+    return setting.lower() == "true"
+
+
+def ship(context: SparkContext) -> None:
+    """Send this package to the workers. It takes precedence over one that is installed there."""
+    if PACKAGE.is_dir():  # else it was shipped itself, as a zip
+        archive = package_zip(Path(SparkFiles.getRootDirectory(), "shipped"))
+        context.addPyFile(str(archive))
+        _import_here_from(context, archive)
+
+
+def package_zip(folder: Path) -> Path:
+    """Write this package's code as `tutorial_pkg.zip` into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{PACKAGE.name}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(PACKAGE.rglob("*.py")):
+            archive.write(file, file.relative_to(PACKAGE.parent))
+    return target
+
+
+def note_archive(context: SparkContext) -> None:
+    """Let all processes here import a package that was shipped as a zip (`--py-files`)."""
+    if not PACKAGE.is_dir():
+        _import_here_from(context, PACKAGE.parent)
+
+
+def _import_here_from(context: SparkContext, archive: Path) -> None:
+    """Spark puts shipped files on the path of tasks, but not of the driver's stream readers."""
+    others = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [str(archive), *(path for path in others if path and path != str(archive))]
+    context.environment["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> None:
+    """Wait for the first workers, since sources split their work into as many parts as there are.
+
+    Print what is missing if none joins. Raise `ConnectionError` if the master ended the session.
+    """
+    if context._jsc.sc().isStopped():
+        raise ConnectionError(
+            f"the master {context.master} ended this session. If it asks for a secret, set "
+            "`spark.authenticate` and `spark.authenticate.secret`, or SPARK_CONF_DIR to a folder "
+            "whose `spark-defaults.conf` has them. The log has more"
+        )
+    workers, since = 0, time.monotonic()
+
+    def have_joined() -> bool:
+        nonlocal workers, since
+        now = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # without the driver
+        if now != workers:
+            workers, since = now, time.monotonic()
+        return workers > 0 and time.monotonic() - since > SETTLED_SECONDS
+
+    if not wait_for(have_joined, seconds) and not workers:
+        memory = context.getConf().get("spark.executor.memory", "1g")
+        print(
+            f"No worker of {context.master} has joined within {seconds:g} s; queries wait for one "
+            f"with a free core and {memory} (`spark.executor.memory`). See the master's web page"
+        )
+
+
+def note_cores(context: SparkContext) -> None:
+    """Tell the processes that plan work how many tasks may run at once."""
+    context.environment[CORES] = str(context.defaultParallelism)
