@@ -18,6 +18,7 @@ from tutorial_pkg.builder.context import (
     Position,
     SinkContext,
     SourceContext,
+    Split,
     SplitContext,
     TargetContext,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "SinkContext",
     "SourceBuilder",
     "SourceContext",
+    "Split",
     "SplitContext",
     "StreamSourceBuilder",
     "TargetContext",

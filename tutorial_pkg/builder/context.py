@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql.types import StructType
 
+from tutorial_pkg.builder.retries import NONE, Retries
 from tutorial_pkg.core.options import Option, OptionValues, boolean
 
 Position = int | str
@@ -19,6 +20,7 @@ FAIL_ON_DATA_LOSS = Option(
     True,
     "whether the query ends when rows are gone that it has not read, or warns",
 )
+Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +35,40 @@ class SourceContext:
 
 
 @dataclass(frozen=True)
-class SplitContext:
-    """For the functions of a replayable source: the options of the query, and its `schema`.
+class Split:
+    """One part of a replayable source, as `look` sees it now.
 
-    `connection` is what `connect` returned in this process. `batch` is true in `spark.read`.
-    `offset` tells `splits` where the query stands: a position for each split that it knows, None
-    when it begins. `draining` tells `latest` that the query has the trigger `availableNow`, and
-    ends at the position that it returns now.
+    Args:
+        first: where a query that does not know this split yet starts to read.
+        end: the position after the last row that there is now.
+        identity: changes when something else takes over this name, such as a re-created topic or
+            table. A checkpoint then names the split `name@identity`, and the builder reports lost
+            rows. Sources that set it must declare `FAIL_ON_DATA_LOSS`.
+        payload: in a batch, what `read` needs in its task, found in `context.payload`. It is
+            pickled, and never written to a checkpoint.
+    """
+
+    first: Position
+    end: Position
+    identity: str = ""
+    payload: Any = None
+
+
+@dataclass(frozen=True)
+class SplitContext:
+    """What the functions of a replayable or a cursor source learn about the query.
+
+    Args:
+        options: the options of the query.
+        connection: what `.connect` returned in this process.
+        batch: true in `spark.read`.
+        offset: for `look`: the query's position in each split that it knows, by the split's name;
+            None at the first look, and in a batch.
+        schema: the columns of the rows, as a `StructType`.
+        draining: for `look`: the query has the trigger `availableNow`. It ends at the positions
+            that this look returns.
+        identity: for `bound` and `read`: that of the split.
+        payload: for `read` in a batch: that of the split.
     """
 
     options: OptionValues
@@ -48,15 +77,27 @@ class SplitContext:
     offset: Mapping[str, Position] | None = None
     schema: StructType = field(default_factory=StructType)
     draining: bool = False
+    identity: str = ""
+    payload: Any = None
+    retries: Retries = field(default=NONE, repr=False)
+
+    def retry(self, work: Callable[[], Answer]) -> Answer:
+        """Call `work()`, and call it again after errors that may pass.
+
+        The builder's `.retry` says which errors these are and for how long. It already repeats
+        whole functions; use this within `read`, which it repeats only before the first row.
+        """
+        return self.retries.patiently(work)
 
     def lost(self, what: str) -> None:
-        """Rows are gone that were not read: raise `LookupError`, or warn, once.
+        """Report that rows are gone which the query has not read.
 
-        The option `failOnDataLoss` decides: declare it by `.options(FAIL_ON_DATA_LOSS)`.
+        Raises `LookupError`, or logs a warning once if the option `failOnDataLoss` is false.
+        Declare that option with `.options(FAIL_ON_DATA_LOSS)`.
         """
         text = (
-            f"{what}: rows may be lost. With the option `failOnDataLoss` false the query warns, "
-            "and goes on with what there is"
+            f"{what}: rows may be lost. Set the option `failOnDataLoss` to false to log a warning "
+            "instead and read what is left"
         )
         if self.options.failOnDataLoss:
             raise LookupError(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 from tutorial_pkg.builder.built import Schema
@@ -65,30 +66,49 @@ class Declaration:
         return self
 
     def retry(
-        self, *errors: type[BaseException], seconds: int = SECONDS.default, pause: float = 0.5
+        self,
+        *errors: type[BaseException],
+        seconds: float = SECONDS.default,
+        pause: float = 0.5,
+        transient: Callable[[BaseException], bool] | None = None,
+        option: str = SECONDS.name,
     ) -> Self:
-        """Which errors are tried again, for how long, and after which first pause, in seconds.
+        """Say which errors are transient, and for how long a function is repeated after one.
 
-        By default: `ConnectionError` and `TimeoutError`, for 30 seconds, first after half a second.
-        An error also counts if one of these led to it (its `__cause__` or `__context__`), because
-        clients wrap errors of the network. Others end the query at once. The pauses double up to
-        ten times the first, and each is shortened by a random part of up to a half. `seconds` and
-        `pause` are the defaults of the query's options `retrySeconds` and `retryPauseMillis`; with
-        `seconds=0` nothing is tried again, and there are no such options.
+        Without a call, these are `ConnectionError` and `TimeoutError`, for 30 seconds. Any other
+        error ends the query at once. Pauses double from `pause` up to ten times that; each is
+        shortened by a random part of up to a half.
 
-        What "again" means: an instance of a `stream` or a `cursor` begins anew as after a restart
-        of the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
-        also begins anew, as long as Spark has got none of its rows, or a sink no more than 10,000.
-        Functions that run beside the driver are called again, with a new connection. What no status
-        counts is in the log of Spark's driver or of the task: "… it is tried again".
+        Args:
+            errors: the transient errors. An error also counts if one of these led to it (its
+                `__cause__` or `__context__`), because clients wrap errors of the network.
+            seconds: how long to repeat a function; 0 for never. It is the default of the query's
+                option `retrySeconds`, and `pause` that of `retryPauseMillis`.
+            pause: the first pause, in seconds.
+            transient: `transient(error)` recognizes a client's own errors, such as those with
+                certain codes. It sees what your function raised, not what led to that. With it,
+                only the `errors` that you name count besides.
+            option: the query's option for `seconds`, under another name. If you declare this option
+                yourself, its value counts, in milliseconds if the name ends in `Ms` or `Millis`,
+                and there is no `retryPauseMillis`.
+
+        What is repeated? An instance of a `stream` or a `cursor` starts over as after a restart of
+        the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
+        that reads starts over as long as Spark has none of its rows, and a task of a sink as long
+        as it has received no more than 10,000 rows. Functions beside the driver are called again,
+        on a new connection. Each retry is logged, by Spark's driver or by the task. When the time
+        is up, the error says how long it was tried, and names the option.
         """
-        wrong = [each for each in errors if not isinstance(each, type)]
+        wrong = [error for error in errors if not isinstance(error, type)]
         if wrong or seconds < 0 or not pause > 0:
             raise ValueError(
                 f"format `{self._name}`: `retry` takes classes of errors, `seconds` from 0 on and "
                 f"a `pause` above 0, got {wrong or (seconds, pause)}"
             )
-        self._retries = Retries(errors or Retries.errors, seconds, pause)
+        if transient is not None:
+            checked("transient", transient, "error")
+        default = () if transient else Retries.errors
+        self._retries = Retries(errors or default, seconds, pause, transient, option)
         return self
 
     def _set(
@@ -106,12 +126,17 @@ class Declaration:
         """Raises `ValueError` if one cannot travel."""
         parsers = {f"option {option.name}": option.parse for option in self._options}
         schema = {"schema": self._schema} if callable(self._schema) else {}
-        check_travel(self._name, {**self._given, **parsers, **schema}, self._OPENS)
-        return Functions(self._name, dict(self._given), self._retries)
+        transient = self._retries.transient
+        retry = {"retry": transient} if transient else {}
+        check_travel(self._name, {**self._given, **parsers, **schema, **retry}, self._OPENS)
+        names = {declared.name for declared in self._options}
+        retries = replace(self._retries, declared=self._retries.option in names)
+        return Functions(self._name, dict(self._given), retries)
 
     def _all_options(self, *own: Option) -> Options:
         """The options of this format: the builder's `own`, then those that were declared."""
-        own += tuple(self._retries.options())
+        if self._retries.option not in {option.name for option in self._options}:
+            own += tuple(self._retries.options())
         taken = {option.name.lower() for option in own}
         for option in self._options:
             if option.name.lower() in taken:

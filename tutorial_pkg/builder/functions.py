@@ -15,19 +15,12 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from tutorial_pkg.builder.retries import NONE, Retries
+from tutorial_pkg.builder.retries import NONE, FunctionError, Retries
 from tutorial_pkg.core.errors import NOT_THEIRS
 
 Function = Callable[..., Any]
 
 _log = logging.getLogger(__name__)
-
-
-class FunctionError(Exception):
-    """A function given to a builder raised an error, or returned what it must not.
-
-    The text names format, function, instance and the error; the error itself is its cause.
-    """
 
 
 @dataclass(frozen=True)

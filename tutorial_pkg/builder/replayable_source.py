@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -17,11 +18,18 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
-from tutorial_pkg.builder.context import Position, SplitContext
+from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, SplitContext
 from tutorial_pkg.builder.declaration import SplitsDeclaration
-from tutorial_pkg.builder.functions import closing_with
+from tutorial_pkg.builder.functions import checked, closing_with
 from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.builder.splits import Positions, SplitCalls, SplitPartition, pieces
+from tutorial_pkg.builder.splits import (
+    Positions,
+    SplitCalls,
+    SplitPartition,
+    _named,
+    before,
+    pieces,
+)
 from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits
@@ -52,8 +60,7 @@ PARALLELISM = Option(
 BEGAN = ""  # no split's name: in the first batch's end, where the splits began, as JSON
 NOT_BEGUN: Positions = {BEGAN: ""}
 
-Splits = Callable[[SplitContext], Mapping[str, Position] | Iterable[str]]
-Latest = Callable[[SplitContext, str, Any], Position]
+Look = Callable[[SplitContext], Mapping[str, Split | tuple[Any, Any]]]
 Read = Callable[[SplitContext, str, Any, Any], Iterable[Any]]
 Bound = Callable[[SplitContext, str, Any, Any, int | None], Position]
 
@@ -66,6 +73,7 @@ class ReplayableParts(SourceParts):
 
     limit: str
     parallelism: str | None
+    has_identities: bool
 
     def tasks(self, options: OptionValues) -> int:
         """How many tasks a query wants at least."""
@@ -92,14 +100,20 @@ class BuiltReplayableBatchReader(DataSourceReader):
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
         context = SplitContext(options, batch=True, schema=schema)
-        self._calls = SplitCalls(parts.functions, context)
+        self._calls = SplitCalls(parts.functions, context, parts.has_identities)
         self._schema, self._tasks = schema, parts.tasks(options)
 
     def partitions(self) -> list[SplitPartition]:
         with closing_with(self._calls.close):
-            firsts = self._calls.firsts()
-            ends = {split: self._calls.latest(split, first) for split, first in firsts.items()}
-        return pieces(firsts, ends, self._tasks)
+            splits = self._calls.look()
+        parts = [
+            SplitPartition(
+                self._calls.name_of(key), split.first, split.end, split.identity, split.payload
+            )
+            for key, split in splits.items()
+            if before(split.first, split.end)
+        ]
+        return pieces(parts, self._tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
@@ -118,17 +132,22 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
         outlive_ctrl_c()
-        self._calls = SplitCalls(parts.functions, SplitContext(options, schema=schema))
+        context = SplitContext(options, schema=schema)
+        self._calls = SplitCalls(parts.functions, context, parts.has_identities)
         self._schema, self._tasks = schema, parts.tasks(options)
         self._max_rows: int | None = options[parts.limit]
         self._begins: Positions | None = None
         self._newest: Positions | None = None
+        self._entering: Positions = {}
         self._draining = False
         self._patience = Patience()
 
     def initialOffset(self) -> Positions:
-        self._begins = self._calls.firsts()
+        self._begins = self._firsts()
         return NOT_BEGUN
+
+    def _firsts(self) -> Positions:
+        return {key: split.first for key, split in self._calls.look().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
@@ -139,7 +158,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
         if start == NOT_BEGUN:
-            begins = self._calls.firsts() if self._begins is None else self._begins
+            begins = self._firsts() if self._begins is None else self._begins
             return self._end(begins, limit) | {BEGAN: json.dumps(begins)}
         begins = _splits_of(start)
         end = self._end(begins, limit)
@@ -148,20 +167,31 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _end(self, start: Positions, limit: ReadLimit) -> Positions:
         if self._newest is None or not self._draining:
             self._patience.wait()
-            self._newest = self._calls.newest(start)
-        known = {split: self._newest[split] for split in start}
+            self._look(start)
+        newest = self._newest or {}
+        known = {key: _later(at, newest.get(key, at)) for key, at in start.items()}
         rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
         end = self._calls.bounded(start, known, Limits(rows))
         self._patience.answer(end != start)
-        return end | self._calls.entering(start, self._newest)
+        return end | {key: at for key, at in self._entering.items() if key not in start}
+
+    def _look(self, start: Positions) -> None:
+        """See which splits are new, and how far each goes; vanished ones keep their position."""
+        splits = self._calls.look(start)
+        self._newest = start | {key: split.end for key, split in splits.items()}
+        self._entering = {
+            key: self._calls.entry(key, split, start)
+            for key, split in splits.items()
+            if key not in start
+        }
 
     def reportLatestOffset(self) -> Positions | None:
         return self._newest
 
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
         if start == NOT_BEGUN:
-            start = json.loads(str(end[BEGAN])) if BEGAN in end else self._calls.firsts()
-        return pieces(start, _splits_of(end), self._tasks)
+            start = json.loads(str(end[BEGAN])) if BEGAN in end else self._firsts()
+        return pieces(self._calls.parts(start, _splits_of(end)), self._tasks)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
@@ -181,6 +211,10 @@ def _splits_of(offset: Positions) -> Positions:
     return {split: position for split, position in offset.items() if split != BEGAN}
 
 
+def _later(one: Position, other: Position) -> Position:
+    return other if before(one, other) else one
+
+
 # ---- The builder ---------------------------------------------------------------------------------
 
 
@@ -188,18 +222,13 @@ class ReplayableSourceBuilder(SplitsDeclaration):
     """What follows `SourceBuilder.replayable(...)`, until `build()` makes the `DataSource`."""
 
     def __init__(
-        self,
-        name: str,
-        schema: Schema,
-        splits: Splits,
-        latest: Latest,
-        read: Read,
+        self, name: str, schema: Schema, look: Look, read: Read, is_adapted: bool = False
     ) -> None:
         super().__init__(name, schema)
         self._limit = LIMIT
         self._parallelism: Option | None = None
-        self._set("splits", splits, "context", may_yield=True)
-        self._set("latest", latest, "context", "split", "start")
+        self._is_adapted = is_adapted  # its splits' names are the keys
+        self._set("look", look, "context")
         self._set("read", read, "context", "split", "start", "end", may_yield=True)
 
     def bound(self, function: Bound) -> Self:
@@ -208,7 +237,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         `rows` is how many it may have of this split, None without a limit. For positions that do
         not count rows: keys with gaps, places in a log, texts. Without it, a batch of 10 rows is
         one of 10 positions. It may return `start`: then there is no row before `end`, and no batch.
-        With the trigger `availableNow`, `end` is what `latest` has returned once.
+        With the trigger `availableNow`, `end` is what `look` has returned once.
         """
         return self._set("bound", function, "context", "split", "start", "end", "rows")
 
@@ -217,7 +246,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
 
         Spark never asks for that again, so the other side may forget it: a queue, a slot, a
         consumer group that wants to know. `commit` runs beside the driver, with the
-        `context.connection` of `latest`, when the next batch begins. So it does not run for the
+        `context.connection` of `look`, when the next batch begins. So it does not run for the
         last batch before a stop, and it runs again for the same positions after a crash.
         """
         return self._set("commit", function, "context", "positions")
@@ -254,8 +283,14 @@ class ReplayableSourceBuilder(SplitsDeclaration):
             limit = replace(limit, meaning=BOUND_MEANING)
         own = [option for option in (limit, self._parallelism) if option]
         options, cut = self._all_options(*own), self._parallelism
+        declared = any(option.name == FAIL_ON_DATA_LOSS.name for option in self._options)
         parts = ReplayableParts(
-            self._functions(), options, self._schema, self._limit.name, cut.name if cut else None
+            self._functions(),
+            options,
+            self._schema,
+            self._limit.name,
+            cut.name if cut else None,
+            declared and not self._is_adapted,
         )
         doc = _DOCUMENTATION.format(options=options.table(), schema=schema_text(self._schema))
         return data_source(BuiltReplayableSource, doc, parts)
@@ -273,3 +308,21 @@ Options:
 
 Schema: {schema}
 """
+
+
+# ---- Temporary: sources with `splits` and `latest` -----------------------------------------------
+
+
+def adapted(splits: Any, latest: Any) -> Look:
+    checked("splits", splits, "context", may_yield=True)
+    checked("latest", latest, "context", "split", "start")
+    return partial(_look, splits, latest)
+
+
+def _look(splits: Any, latest: Any, context: SplitContext) -> Mapping[str, Any]:
+    firsts = _named(splits(context), 0)
+    offset = context.offset
+    if offset is None and not context.batch:
+        return {name: (first, first) for name, first in firsts.items()}
+    begins = {name: (offset or {}).get(name, first) for name, first in firsts.items()}
+    return {name: (firsts[name], latest(context, name, at)) for name, at in begins.items()}

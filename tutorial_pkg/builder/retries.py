@@ -1,15 +1,16 @@
-"""Which errors of a function may pass, and how long it is tried again."""
+"""The retry policy of a builder: which errors are transient, and for how long to try again."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
 from tutorial_pkg.core.options import Option, OptionValues, integer
-from tutorial_pkg.core.pauses import Tries, patiently
+from tutorial_pkg.core.pauses import Tries
 
 Answer = TypeVar("Answer")
 
@@ -17,48 +18,68 @@ SECONDS = Option(
     "retrySeconds",
     integer(0),
     30,
-    "how long a function is tried again after a refused connection, or another error that may pass",
+    "how long to repeat a function after a refused connection or another transient error",
 )
 PAUSE = Option(
     "retryPauseMillis",
     integer(1),
     500,
-    "the first pause before that; pauses double up to ten times that, less up to half by chance",
+    "the first pause before a retry; pauses double up to ten times that, less up to half by chance",
 )
+TRANSIENT = (ConnectionError, TimeoutError)
 
 _log = logging.getLogger(__name__)
 
 
+class FunctionError(Exception):
+    """A function given to a builder raised an error, or returned an invalid value.
+
+    The text names format, function, instance and the error; the error itself is its cause.
+    """
+
+
 @dataclass(frozen=True)
 class Retries:
-    """What a builder was given; for a query, what its options say."""
+    """What `.retry(...)` declares. `of(options)` applies a query's options.
 
-    errors: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError)
-    seconds: int = SECONDS.default
+    `declared` says that the format itself declares the option called `option`.
+    """
+
+    errors: tuple[type[BaseException], ...] = TRANSIENT
+    seconds: float = SECONDS.default
     pause: float = PAUSE.default / 1_000
+    transient: Callable[[BaseException], bool] | None = None
+    option: str = SECONDS.name
+    declared: bool = False
 
     def of(self, options: OptionValues) -> Retries:
-        """Those of a query."""
+        """Return the policy with this query's options applied."""
         if not self.seconds:
             return self
-        return Retries(self.errors, options.retrySeconds, options.retryPauseMillis / 1_000)
+        if not self.declared:
+            pause = options.retryPauseMillis / 1_000
+            return replace(self, seconds=options[self.option], pause=pause)
+        per_second = 1_000 if self.option.endswith(("Ms", "Millis")) else 1
+        return replace(self, seconds=options[self.option] / per_second)
 
     def options(self) -> list[Option]:
-        """Those that a query has."""
-        if not self.seconds:
+        """Return the options that the builder adds to the format."""
+        if not self.seconds or self.declared:
             return []
         pause = replace(PAUSE, default=round(self.pause * 1_000))
-        return [replace(SECONDS, default=self.seconds), pause]
+        return [replace(SECONDS, name=self.option, default=self.seconds), pause]
 
     def may_pass(self, error: BaseException) -> bool:
-        """Whether one of the errors led to this one: clients wrap what the network has said."""
-        cause: BaseException | None = error
+        """Return whether the error is transient: itself, or one that led to it."""
+        cause: BaseException | None = error.__cause__ if isinstance(error, FunctionError) else error
+        if cause is not None and self.transient is not None and self.transient(cause):
+            return True
         while cause is not None and not isinstance(cause, self.errors):
             cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
         return cause is not None
 
     def tries(self) -> Tries:
-        return Tries(self.may_pass, self.seconds, self.pause)
+        return Tries(self.may_pass, self.seconds, self.pause, out_of_time=self._out_of_time)
 
     def patiently(
         self,
@@ -66,24 +87,29 @@ class Retries:
         between: Callable[[], object] = lambda: None,
         also_if: Callable[[], bool] = lambda: True,
     ) -> Answer:
-        """What `work` returns, tried again if `also_if` agrees; `between` is called before that."""
+        """Return what `work` returns; retry it after transient errors, if `also_if` agrees.
 
-        def may_pass(error: Exception) -> bool:
-            return also_if() and self.may_pass(error)
-
-        def tell(error: Exception) -> None:
-            _log.warning("%s; it is tried again", error)
+        `between` is called before each retry.
+        """
+        tries = self.tries()
+        while True:
             try:
-                between()
-            except Exception as second:  # what is broken may not close either
-                _log.warning("%s", second)
-
-        return patiently(work, may_pass, self.seconds, self.pause, tell)
+                return work()
+            except Exception as error:
+                if not also_if():
+                    raise
+                rest = tries.pause_after(error)
+                _log.warning("%s; it is tried again", error)
+                try:
+                    between()
+                except Exception as second:  # a broken connection may refuse to close
+                    _log.warning("%s", second)
+            time.sleep(rest)
 
     def begun(
         self, make: Callable[[], Iterator[Answer]], between: Callable[[], object] = lambda: None
     ) -> Iterator[Answer]:
-        """What `make()` yields. It is made again while it has yielded nothing, not later."""
+        """Yield what `make()` yields; retry it as long as it has not yielded anything."""
 
         def first() -> tuple[list[Answer], Iterator[Answer]]:
             made = make()
@@ -92,6 +118,13 @@ class Retries:
         head, rest = self.patiently(first, between)
         yield from head
         yield from rest
+
+    def _out_of_time(self, error: Exception) -> Exception:
+        if not self.seconds or not isinstance(error, FunctionError):
+            return error
+        late = FunctionError(f"{error} (tried for {self.seconds:g} s: option `{self.option}`)")
+        late.__cause__ = error.__cause__
+        return late
 
 
 NONE = Retries(seconds=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
 from tutorial_pkg.builder.built import Schema
@@ -10,7 +11,7 @@ from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
 from tutorial_pkg.builder.cursor_source import Read as ReadPage
 from tutorial_pkg.builder.declaration import State
-from tutorial_pkg.builder.replayable_source import Latest, Read, ReplayableSourceBuilder, Splits
+from tutorial_pkg.builder.replayable_source import Look, Read, ReplayableSourceBuilder, adapted
 from tutorial_pkg.builder.stream_source import StreamSourceBuilder
 
 
@@ -222,66 +223,84 @@ class SourceBuilder:
     def replayable(
         name: str,
         schema: Schema,
-        splits: Splits,
-        latest: Latest,
-        read: Read,
+        look: Look | Any = None,
+        read: Read | Any = None,
+        _read: Any = None,
+        *,
+        splits: Any = None,
+        latest: Any = None,
     ) -> ReplayableSourceBuilder:
-        """A stream of what can be asked again: three functions, and the builder keeps the offsets.
+        """Build a stream of what can be asked for again, from two functions; no log is needed.
 
         A *split* is a part with positions that grow: a table, a topic's partition, a file. A
-        position is the place of the next unread row: a whole number or a text. Texts are compared
-        letter by letter: "10" is before "9", so numbers in texts need leading zeros. With numbers a
-        limit may end a batch at any one: where rows begin at some of them only, as at bytes of a
-        file, give the source a `.bound`, or lines are torn. A table's inserts:
+        position is the place of the next unread row, an integer or a string. A table's inserts:
 
-            def latest(context, split, start):
+            def look(context):
                 [last] = context.connection.execute("SELECT max(id) FROM orders").fetchone()
-                return (last or 0) + 1
+                return {"orders": (0, (last or 0) + 1)}
 
             def read(context, split, start, end):
                 between = "SELECT id, item FROM orders WHERE id >= ? AND id < ?"
                 yield from context.connection.execute(between, (start, end))
 
             source = (
-                SourceBuilder.replayable(
-                    "orders", "id LONG, item STRING", lambda context: ["orders"], latest, read
-                )
+                SourceBuilder.replayable("orders", "id LONG, item STRING", look=look, read=read)
                 .connect(lambda options: sqlite3.connect(options.file))
                 .option("file", not_empty, REQUIRED, "the database")
                 .build()
             )
             orders = spark.readStream.format("orders").option("file", "/the/orders.db").load()
 
-        It relies on ids that become visible in their order. With several writers, a smaller id may
-        be committed after a larger one, and would be missed; the format `postgres` waits for it.
-        So would rows that get a time, say a second, that an earlier batch has read already: where
-        rows share times, `latest` must not return more than the current one.
-
-        Positions are of what was there when they were noted. Where the table was restored from a
-        backup or made again, or the options name another one, ids are given a second time, and new
-        rows below a position are passed over without a word. So let the split's name say which one
-        it is, as in `f"{server_id} orders"`: another name is read from its beginning. Or have
-        `splits` compare `context.offset` with what is there, and raise `LookupError`.
-
         Args:
             name: of the format: letters, digits and `_`.
-            schema: as in `stream`; `context.schema` has it as a `StructType`.
-            splits: `splits(context)` names the current splits: a list of texts, or a dict with each
-                one's first position; otherwise that is 0. Asked before each batch: new ones are
-                read from their first position on, vanished ones keep their position.
-            latest: `latest(context, split, start)` says how far the split goes now; `start` is the
-                next unread position. An answer below that changes nothing. Asked before each
-                batch, and some five times a second while nothing comes.
-            read: `read(context, split, start, end)` runs in a task and yields the rows from `start`
-                up to, but without, `end`: rows as in `Buffer.add`, or record batches. For the same
-                two positions it must give the same rows, always. It must `yield` within its `with`:
-                an iterator that it returns is read after that. What you hand to an iterator of
-                `itertools` must not raise `StopIteration`, which ends it without an error: give
-                `next` a default.
+            schema: as in `stream`. `context.schema` has it as a `StructType`.
+            look: `look(context)` returns the current splits by name, each as `(first, end)` or as a
+                `Split`. `first` is where a query that does not know the split yet starts to read,
+                `end` the position after the last row. Ask your server once for all of them: Spark
+                calls `look` before each batch, and some five times a second while nothing is new.
+                `context.offset` has the query's positions by split name, so that you can begin
+                elsewhere at the very first look, when it is None.
+            read: `read(context, split, start, end)` runs in a task. Yield the rows from `start` up
+                to, but without, `end`, as in `Buffer.add`, or record batches. For the same two
+                positions, always yield the same rows. Yield them within your `with` blocks: an
+                iterator that you return is read after they are closed.
 
-        Guarantee: exactly once if `read` keeps that promise, with a checkpoint and an idempotent or
+        New splits are read from `first` on, from the batch after the one in which they appear. A
+        split that vanishes keeps its position, and a split whose `end` goes back is left alone
+        until it grows past that position again.
+
+        *Identity.* A name can come to stand for something else: a topic or a table is re-created,
+        a database restored, and new rows get positions that the query has read already. Return
+        `Split(first, end, identity=...)` with the server's own id of the table or topic, and
+        declare `.options(FAIL_ON_DATA_LOSS)`. The query then ends with a `LookupError`, or warns if
+        its option `failOnDataLoss` is false, when
+
+        - the name has another identity than at the last batch (the new one is read from `first`)
+        - the split does not exist any more
+        - rows before `first` are gone that the query has not read
+        - the split ends before the query's position.
+
+        A checkpoint has `name@identity` for such a split. If a source adds identities later, the
+        query continues at the positions that it has by name. In a task, `context.identity` is what
+        the batch was planned for: compare it again, since the batch may be repeated much later.
+
+        *Positions.* Strings are compared letter by letter: "10" comes before "9". With integers, a
+        limit may end a batch at any number. If rows start at some of them only, as with bytes of a
+        file, add a `.bound`, or rows are torn. Positions must become visible in order: where
+        several writers take ids, a smaller one may be committed after a larger one, and is missed
+        then. So are rows that get a time which an earlier batch has read already: do not return
+        more than the current second as `end`.
+
+        *Batches.* `spark.read` works, too. It calls `look` once, with `context.batch` true, and
+        reads every split from `first` to `end`. What `read` needs to know of a split goes into its
+        `payload`, and is `context.payload` in the task. `.distributed` cuts splits whose positions
+        are integers for several tasks.
+
+        Guarantee: exactly once if `read` keeps its promise, with a checkpoint and an idempotent or
         transactional sink. `context.options` has the query's options, `context.connection` what
-        `.connect` has opened. `.distributed` cuts large splits for several tasks. `spark.read`
-        works, too: it reads from each split's first position as far as it goes then.
+        `.connect` opened in this process. For transient errors see `.retry`.
         """
-        return ReplayableSourceBuilder(name, schema, splits, latest, read)
+        if _read is not None or splits is not None:  # temporary: the functions of earlier versions
+            look, read = adapted(splits or look, latest or read), _read or read
+            return ReplayableSourceBuilder(name, schema, look, read, is_adapted=True)
+        return ReplayableSourceBuilder(name, schema, look, read)

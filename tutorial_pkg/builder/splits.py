@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
-import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from types import GeneratorType
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.context import Position, SplitContext
+from tutorial_pkg.builder.context import Position, Split, SplitContext
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.core.json_text import read_json
@@ -34,6 +33,8 @@ class SplitPartition(InputPartition):
     split: str
     start: Position
     end: Position
+    identity: str = ""
+    payload: Any = None
 
 
 @dataclass(frozen=True)
@@ -56,95 +57,157 @@ class SplitCalls:
     `connect` is called when a function is, for the first time: so in the process that needs it.
     """
 
-    def __init__(self, functions: Functions, context: SplitContext) -> None:
-        self._functions, self._context = functions, context
+    def __init__(
+        self, functions: Functions, context: SplitContext, has_identities: bool = False
+    ) -> None:
+        self._functions = functions
         self._retries = functions.retries.of(context.options)
-        self._firsts: Positions = {}
+        self._context = replace(context, retries=self._retries)
+        self._has_identities = has_identities
         self._is_open = False
 
-    def firsts(self, offset: Positions | None = None) -> Positions:
-        """The splits that there are now, with their first positions."""
-        found = self._ask("splits", "the source", offset=offset)
-        with self._functions.blamed("splits", "the source"):
-            self._firsts = _first_positions(found)
-        return self._firsts
+    # ---- Where splits are
 
-    def newest(self, start: Positions) -> Positions:
-        """How far each split goes; one that has vanished, or goes back, stays where it was."""
-        begins = {**self.firsts(start), **start}
-        return {
-            split: self.latest(split, begin) if split in self._firsts else begin
-            for split, begin in begins.items()
-        }
+    def look(self, offset: Positions | None = None) -> dict[str, Split]:
+        """Return the current splits, by their keys in an offset.
 
-    def latest(self, split: str, begin: Position) -> Position:
-        """How far a split goes, at least up to `begin`."""
-        who = _who(split)
-        found = self._ask("latest", who, split, begin)
-        with self._functions.blamed("latest", who):
-            return found if before(begin, _position(found)) else begin
+        Raises `LookupError` for lost rows of splits with an identity, or logs a warning.
+        """
+        known = offset and {self.name_of(key): at for key, at in offset.items()}
+        answer = self._ask("look", "the source", offset=known)
+        with self._functions.blamed("look", "the source"):
+            splits = {name: self._split(name, split) for name, split in _mapped(answer).items()}
+        seen = {_key(name, split): split for name, split in splits.items()}
+        if offset:
+            for loss in self._losses(offset, seen):
+                self._context.lost(f"format `{self._functions.format}`: split {loss}")
+        return seen
+
+    def _split(self, name: str, answer: Any) -> Split:
+        split = answer if isinstance(answer, Split) else _pair(name, answer)
+        before(_position(split.first), _position(split.end))
+        if split.identity and not self._has_identities:
+            raise ValueError(
+                f"split `{name}` has an identity, so the query needs to know what to do about lost "
+                "rows: add `.options(FAIL_ON_DATA_LOSS)` to the source"
+            )
+        if "@" in (split.identity or (name if self._has_identities else "")):
+            raise ValueError(f"`@` separates a split's name from its identity, got {answer!r}")
+        if split.payload is not None and not self._context.batch:
+            raise ValueError(f"split `{name}` has a payload; a stream's splits have none")
+        return split
+
+    def _losses(self, offset: Positions, seen: dict[str, Split]) -> Iterator[str]:
+        """Say of which splits rows are gone that the query has not read."""
+        names = {self.name_of(key) for key in seen}
+        for key, at in offset.items():
+            if self.identity_of(key) and self.name_of(key) not in names:
+                yield f"`{self.name_of(key)}` does not exist any more; its next position was {at!r}"
+        for key, split in seen.items():
+            if not split.identity:
+                continue
+            name, position = self.name_of(key), offset.get(key)
+            if position is None and self._has_predecessor(name, offset):
+                yield f"`{name}` was deleted and re-created; its identity is {split.identity} now"
+            elif position is not None and before(position, split.first):
+                yield f"`{name}` begins at {split.first!r} now; the next position was {position!r}"
+            elif position is not None and before(split.end, position):
+                yield f"`{name}` ends at {split.end!r} now; the next position was {position!r}"
+
+    def _has_predecessor(self, name: str, offset: Positions) -> bool:
+        return any(self.name_of(key) == name and self.identity_of(key) for key in offset)
+
+    def entry(self, key: str, split: Split, offset: Positions) -> Position:
+        """Return where a new split enters the offset.
+
+        Its name alone may be there, from a version of the source that had no identities.
+        """
+        name = self.name_of(key)
+        continues = split.identity and name in offset and not self._has_predecessor(name, offset)
+        return offset[name] if continues else split.first
+
+    def name_of(self, key: str) -> str:
+        """Return the split's name, without its identity."""
+        return key.rpartition("@")[0] or key if self._has_identities else key
+
+    def identity_of(self, key: str) -> str:
+        name, _, identity = key.rpartition("@")
+        return identity if name and self._has_identities else ""
+
+    # ---- Batches of a stream
 
     def bounded(self, start: Positions, end: Positions, limits: Limits) -> Positions:
-        """As far towards `end` as one batch goes: at least a row of each split that has some."""
+        """Return how far one batch goes towards `end`: at least a row of each split with rows."""
         waiting = {split: _distance(start[split], end[split]) for split in end}
 
         def take(split: str, share: Limits) -> Taken:
             rows = None if share.rows is None else max(1, share.rows)
-            found = self._bound(split, start[split], end[split], rows)
-            return Taken(found, 0 if rows is None else self._rows(start[split], found, rows))
+            reached = self._bound(split, start[split], end[split], rows)
+            return Taken(reached, 0 if rows is None else self._rows(start[split], reached, rows))
 
         return end | shared({split: n for split, n in waiting.items() if n}, limits, take)
 
-    def _bound(self, split: str, begin: Position, end: Position, rows: int | None) -> Position:
-        """Where a batch of this many rows ends in one split."""
+    def _bound(self, key: str, begin: Position, end: Position, rows: int | None) -> Position:
+        """Return where a batch of this many rows ends in one split."""
+        name, identity = self.name_of(key), self.identity_of(key)
         if "bound" in self._functions:
-            who = _who(split)
-            found = self._ask("bound", who, split, begin, end, rows)
+            who = _who(name)
+            reached = self._ask("bound", who, name, begin, end, rows, identity=identity)
             with self._functions.blamed("bound", who):
-                if before(_position(found), begin):
+                if before(_position(reached), begin):
                     return begin
-                return end if before(end, found) else found
+                return end if before(end, reached) else reached
         if rows is None:
             return end
         if isinstance(begin, str) or isinstance(end, str):
             raise ValueError(
-                f"format `{self._functions.format}`: positions that are texts do not count rows, "
-                f"and split `{split}` is at {begin!r}; give the source a `.bound(...)`, which says "
-                "where a batch of that many rows ends"
+                f"format `{self._functions.format}`: split `{name}` is at {begin!r}, and positions "
+                "that are strings cannot count rows; add a `.bound(...)` that returns where a "
+                "batch of that many rows ends"
             )
         return min(end, begin + rows)
 
     def _rows(self, begin: Position, end: Position, most: int) -> int:
-        """How many of its share a split has taken."""
+        """Return how many of its share a split has taken."""
         if "bound" in self._functions or isinstance(begin, str) or isinstance(end, str):
             return most
         return end - begin
 
     def commit(self, positions: Positions) -> None:
-        """Spark has written down that everything before these positions is done."""
+        """Tell the source that Spark has recorded everything before these positions as done."""
         if "commit" in self._functions:
-            self._ask("commit", "the source", positions)
+            by_name = {self.name_of(key): position for key, position in positions.items()}
+            self._ask("commit", "the source", by_name)
 
     def drain(self) -> None:
-        """What `latest` says from now on is where the query ends."""
+        """Have the next look see where the query ends."""
         self._context = replace(self._context, draining=True)
 
-    def entering(self, start: Positions, newest: Positions) -> Positions:
-        return {split: self._firsts[split] for split in newest if split not in start}
+    # ---- Tasks
+
+    def parts(self, start: Positions, end: Positions) -> list[SplitPartition]:
+        """Return a part for each split that has new rows."""
+        return [
+            SplitPartition(self.name_of(key), start[key], position, self.identity_of(key))
+            for key, position in end.items()
+            if key in start and before(start[key], position)
+        ]
 
     def read(self, part: SplitPartition, packer: RowPacker) -> Iterator[pa.RecordBatch]:
-        """A part's rows; asked for anew, if an error may pass, while none of them is with Spark."""
+        """Yield a part's rows; start over after a transient error while Spark has none of them."""
         with closing_with(self.close):
             yield from self._retries.begun(lambda: self._read(part, Buffer(packer)), self.close)
 
     def _read(self, part: SplitPartition, buffer: Buffer) -> Iterator[pa.RecordBatch]:
-        context = self._open()
+        context = replace(self._open(), identity=part.identity, payload=part.payload)
         with self._functions.blamed("read", _who(part.split)):
             read = self._functions.given["read"]
-            for found in _rows(read(context, part.split, part.start, part.end)):
-                _add(found, buffer)
+            for row in _rows(read(context, part.split, part.start, part.end)):
+                _add(row, buffer)
                 yield from buffer.packed()
             yield from buffer.take()[0]
+
+    # ---- Pages
 
     def begins(self, positions: dict[str, Any]) -> dict[str, Any]:
         """The splits of a cursor source that there are now, with the positions of first pages."""
@@ -200,15 +263,10 @@ class SplitCalls:
         return self._context
 
 
-def pieces(start: Positions, end: Positions, count: int) -> list[SplitPartition]:
-    """A part of each split that has new rows; cut, where positions are numbers, into `count`."""
-    parts = [
-        SplitPartition(split, start[split], position)
-        for split, position in end.items()
-        if split in start and before(start[split], position)
-    ]
-    each = -(-count // max(1, len(parts)))  # rounded up
-    return [piece for part in parts for piece in _cut(part, each)]
+def pieces(parts: list[SplitPartition], count: int) -> list[SplitPartition]:
+    """Cut parts whose positions are numbers, into about `count` in all."""
+    share = -(-count // max(1, len(parts)))  # rounded up
+    return [piece for part in parts for piece in _cut(part, share)]
 
 
 def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
@@ -216,7 +274,7 @@ def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
         return [part]
     size = max(LEAST_ROWS, -(-(part.end - part.start) // count))
     bounds = [*range(part.start, part.end, size), part.end]
-    return [SplitPartition(part.split, begin, end) for begin, end in pairwise(bounds)]
+    return [replace(part, start=start, end=end) for start, end in pairwise(bounds)]
 
 
 def _who(split: str) -> str:
@@ -236,38 +294,21 @@ def _distance(begin: Position, end: Position) -> int:
     return int(before(begin, end))
 
 
-def _rows(found: Any) -> Any:
-    """What `read` has returned. A single row, or columns, would pass for rows in a loop."""
-    if isinstance(found, pa.RecordBatch):
-        return [found]
-    if isinstance(found, str | bytes | Mapping) or hasattr(found, "columns"):
+def _rows(answer: Any) -> Iterator[Any]:
+    """Yield what `read` has returned. A single row, or columns, would pass for rows in a loop."""
+    if isinstance(answer, pa.RecordBatch):
+        answer = [answer]
+    if isinstance(answer, str | bytes | Mapping) or hasattr(answer, "columns"):
         raise TypeError(
-            f"rows come as a list, or as a pyarrow.RecordBatch, got {type(found).__name__}"
+            f"expected a list of rows or a pyarrow.RecordBatch, got {type(answer).__name__}"
         )
-    return _whole(found)
-
-
-def _whole(found: Any) -> Any:
-    """A StopIteration in the function of a `map` or `filter` would end it, as if it were done."""
-    if getattr(found, "closed", False) is True:
-        raise ValueError(_CLOSED)
-    if isinstance(found, map):
-        parts: Any = found.__reduce__()[1]
-        return (parts[0](*each) for each in zip(*map(_whole, parts[1:]), strict=False))
-    if isinstance(found, filter):
-        keeps, rows = cast(Any, found.__reduce__()[1])
-        return (row for row in _whole(rows) if (keeps or bool)(row))
-    return _all_of(found) if isinstance(found, types.GeneratorType) else found
-
-
-def _all_of(found: types.GeneratorType[Any, None, Any]) -> Iterator[Any]:
-    """Mixing `yield` with `return rows`, or walking through the rows first, loses rows silently."""
-    if inspect.getgeneratorstate(found) == inspect.GEN_CLOSED:
-        raise ValueError(_USED_UP)
-    _whole(inspect.getgeneratorlocals(found).get(".0"))  # which a generator expression goes through
-    left = yield from found
-    if left is not None:
-        raise ValueError(f"a generator returned {_short(left)}, which would be left out; yield it")
+    if isinstance(answer, GeneratorType) and answer.gi_frame is None:
+        raise ValueError("the generator was consumed before it was returned; return a list")
+    returned = yield from answer
+    if returned is not None:
+        raise TypeError(
+            f"`read` yields and returns {_short(returned)}, which would be lost: yield it, too"
+        )
 
 
 def _add(found: Any, buffer: Buffer) -> None:
@@ -277,13 +318,28 @@ def _add(found: Any, buffer: Buffer) -> None:
         buffer.add(found)
 
 
-def _first_positions(found: Any) -> Positions:
-    return {name: _position(first) for name, first in _named(found, 0).items()}
+def _key(name: str, split: Split) -> str:
+    """Return the split's key in an offset."""
+    return f"{name}@{split.identity}" if split.identity else name
+
+
+def _mapped(answer: Any) -> dict[str, Any]:
+    if not isinstance(answer, Mapping) or not all(isinstance(name, str) for name in answer):
+        raise TypeError(f"expected a dict of splits by name, got {_short(answer)}")
+    if "" in answer:
+        raise ValueError(f"a split needs a name that is not empty, got {_short(answer)}")
+    return dict(answer)
+
+
+def _pair(name: str, answer: Any) -> Split:
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise TypeError(f"split `{name}`: expected a Split or (first, end), got {_short(answer)}")
+    return Split(*answer)
 
 
 def _named(found: Any, first: Any) -> dict[str, Any]:
     """The splits that `splits` has named, with their first positions."""
-    names = list(found if isinstance(found, Mapping) else _whole(found))
+    names = list(found)
     named = dict(found) if isinstance(found, Mapping) else dict.fromkeys(names, first)
     if isinstance(found, str) or any(not name or not isinstance(name, str) for name in named):
         raise TypeError(
@@ -297,7 +353,7 @@ def _named(found: Any, first: Any) -> dict[str, Any]:
 
 def _position(value: Any) -> Position:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise TypeError(f"a position is a whole number or a text, got {value!r}")
+        raise TypeError(f"a position is an integer or a string, got {value!r}")
     return value
 
 
@@ -312,14 +368,6 @@ def _page(found: Any) -> tuple[Any, Any]:
     raise TypeError(f"return the rows, as a list, and the next position: got {_short(found)}")
 
 
-_USED_UP = (
-    "a generator was walked through before it was returned: nothing is left in it; make a list of "
-    "it first"
-)
-_CLOSED = (
-    "what the rows come from was closed before they were read; `yield` them within its `with`, or "
-    "make a list of them there"
-)
 _SAME_POSITION = (
     "the page has rows, but the next position is the same, so they would come again and again; "
     "return one that is after them: of a page that still grows, say, its number and how many of "

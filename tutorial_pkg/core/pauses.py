@@ -67,16 +67,23 @@ class Tries:
         pause: float = 0.2,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
+        out_of_time: Callable[[Exception], Exception] = lambda error: error,
     ) -> None:
         self._may_pass, self._clock, self._chance = may_pass, clock, chance
+        self._out_of_time = out_of_time
         self._until = clock() + seconds
         self._pause, self._longest = pause, LONGER * pause
 
     def pause_after(self, error: Exception) -> float:
-        """Seconds until the next try. Raises `error` if it will not pass, or time is up."""
+        """Return the seconds until the next try.
+
+        Raises `error` if it will not pass, and `out_of_time(error)` when time is up.
+        """
         left = self._until - self._clock()
-        if left <= 0 or not self._may_pass(error):
+        if not self._may_pass(error):
             raise error
+        if left <= 0:
+            raise self._out_of_time(error)
         pause, self._pause = self._pause, min(2 * self._pause, self._longest)
         return min(left, pause * (1 - self._chance() / 2))
 

@@ -203,16 +203,16 @@ def test_one_thread_asks_where_there_is_no_log() -> None:
         ([1], "failed: TypeError: return the rows, as a list, and the next position: got [1]"),
         (
             ({"number": 1}, 2),
-            "failed: TypeError: rows come as a list, or as a pyarrow.RecordBatch, g",
+            "failed: TypeError: expected a list of rows",
         ),
-        (("1", 2), "failed: TypeError: rows come as a list, or as a pyarrow.RecordBatch, got str"),
+        (("1", 2), "failed: TypeError: expected a list of rows"),
         (
             (pd.DataFrame({"number": [1]}), 2),
-            "failed: TypeError: rows come as a list, or as a pyarr",
+            "failed: TypeError: expected a list of rows",
         ),
         (
             (pa.table({"number": [1]}), 2),
-            "failed: TypeError: rows come as a list, or as a pyarrow.Re",
+            "failed: TypeError: expected a list of rows",
         ),
         (([], float("nan")), "failed: ValueError: Out of range float values are not JSON"),
         ((["a"], 2), "failed: ValueError: column `number` BIGINT cannot hold 'a'"),
@@ -234,7 +234,7 @@ def test_rows_that_were_walked_through_for_the_next_position_are_missed() -> Non
 
     source: Any = cursor(read).build()
     reader = source({}).reader(NUMBER)
-    with pytest.raises(Exception, match="ValueError: a generator was walked through before it was"):
+    with pytest.raises(Exception, match="ValueError: the generator was consumed before it was ret"):
         list(reader.read(reader.partitions()[0]))
 
 

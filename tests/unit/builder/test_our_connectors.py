@@ -180,9 +180,8 @@ def test_a_batch_that_was_planned_holds_neither_connection_nor_secret(
     declared = builder.SourceBuilder.replayable(
         "held",
         "id LONG",
-        lambda context: [str(len(context.connection.password))],
-        lambda *_: 1,
-        lambda *_: [],
+        look=lambda context: {str(len(context.connection.password)): (0, 1)},
+        read=lambda *_: [],
     )
     built: Any = declared.connect(Held).option("password", builder.secret, None, "").build()
     reader = built({"password": REFERENCE}).reader(ROW)

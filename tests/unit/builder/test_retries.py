@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import re
 import urllib.error
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,7 @@ from tutorial_pkg.builder import (
     SourceContext,
     StreamSourceBuilder,
     builder_status,
+    integer,
 )
 from tutorial_pkg.builder.functions import FunctionError
 from tutorial_pkg.builder.retries import Retries
@@ -105,6 +107,51 @@ def test_the_options_are_those_that_were_declared() -> None:
     assert "retrySeconds (0 or more; default 7)" in text
     assert "retryPauseMillis (1 or more; default 20)" in text
     assert "retry" not in str(builder.retry(seconds=0).build().__doc__)
+
+
+class BrokerError(Exception):
+    """A client's own error, with a code."""
+
+
+def is_away(error: BaseException) -> bool:
+    return isinstance(error, BrokerError) and error.args == ("away",)
+
+
+def test_formats_recognize_errors_and_name_the_option() -> None:
+    def look(context: Any) -> Any:
+        raise BrokerError(next(codes))
+
+    pages = SourceBuilder.replayable("pages", NUMBER, look=look, read=lambda *_: [])
+    pages.retry(transient=is_away, option="pollMs", pause=0.001)
+    declared: Any = pages.option("pollMs", integer(0), 20, "how long to wait").build()
+    assert "retry" not in declared.__doc__
+    codes = iter(["away", "away", "denied"])
+    with pytest.raises(FunctionError, match=r"BrokerError: denied$"):
+        declared({"pollMs": "60000"}).streamReader(NUMBER).initialOffset()
+    codes = cycle(["away"])
+    text = re.escape("BrokerError: away (tried for 0.02 s: option `pollMs`)")
+    with pytest.raises(FunctionError, match=text) as error:
+        declared({}).streamReader(NUMBER).initialOffset()
+    assert isinstance(error.value.__cause__, BrokerError)
+
+
+def test_option_for_the_time_may_have_another_name() -> None:
+    pages = SourceBuilder.cursor("pages", NUMBER, lambda *_: ([], 0)).retry(option="waitSeconds")
+    text = str(pages.build().__doc__)
+    assert "waitSeconds (0 or more; default 30)" in text and "retrySeconds" not in text
+
+
+def test_work_within_read_is_retried() -> None:
+    refusing = Refusing(2)
+
+    def read(context: Any, split: str, start: int, end: int) -> Any:
+        yield pa.RecordBatch.from_pydict({"number": [1]})
+        yield context.retry(lambda: refusing.at("ask") or 2)
+
+    pages = SourceBuilder.replayable("pages", NUMBER, look=lambda _: {"a": (0, 1)}, read=read)
+    reader: Any = pages.build()(SOON).reader(NUMBER)  # type: ignore[call-arg]
+    found = [batch.column(0).to_pylist() for batch in reader.read(reader.partitions()[0])]
+    assert found == [[1], [2]]
 
 
 # ---- Streams -------------------------------------------------------------------------------------
@@ -254,9 +301,7 @@ def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connectio
         yield from range(start + 1, end)
 
     builder = SourceBuilder.replayable(
-        *("numbers", NUMBER, asking("splits", lambda: ["a"])),
-        latest=asking("latest", lambda split, start: 9),
-        read=read,
+        *("numbers", NUMBER, asking("look", lambda: {"a": (0, 9)})), read
     )
     builder.connect(connect).close(open_now.remove)
     builder.bound(lambda c, split, start, end, rows: asking("bound", lambda: end)(c))
@@ -270,9 +315,9 @@ def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connectio
     reader.stop()
     [batch] = reader.read(part)
     assert batch.column(0).to_pylist() == list(range(9))
-    assert not any(refusing.left.values()) and len(refusing.left) == 6
+    assert not any(refusing.left.values()) and len(refusing.left) == 5
     assert open_now == []
-    assert caplog.text.count("; it is tried again") == 6
+    assert caplog.text.count("; it is tried again") == 5
 
 
 def test_positions_that_commit_has_changed_are_told_again_as_they_were() -> None:
@@ -284,7 +329,7 @@ def test_positions_that_commit_has_changed_are_told_again_as_they_were() -> None
         if len(told) == 1:
             raise ConnectionRefusedError
 
-    pages = SourceBuilder.replayable("pages", NUMBER, *[lambda *_: None] * 3).commit(commit)  # type: ignore[list-item]
+    pages = SourceBuilder.replayable("pages", NUMBER, *[lambda *_: {}] * 2).commit(commit)
     made: Any = pages.build()(SOON).streamReader(NUMBER)  # type: ignore[arg-type, call-arg]
     made.commit({"a": 3, "b": 2})
     assert told == [{"a": 3, "b": 2}] * 2
@@ -297,7 +342,7 @@ def test_a_read_is_not_repeated_when_spark_has_some_of_its_rows() -> None:
         yield pa.RecordBatch.from_pydict({"number": [1]})
         refusing.at("read")
 
-    builder = SourceBuilder.replayable("one", NUMBER, lambda _: ["a"], lambda *_: 1, read)
+    builder = SourceBuilder.replayable("one", NUMBER, lambda _: {"a": (0, 1)}, read)
     reader: Any = builder.build()(SOON).reader(NUMBER)  # type: ignore[call-arg]
     with pytest.raises(FunctionError, match="`read` of split `a` failed: ConnectionRefusedError"):
         list(reader.read(reader.partitions()[0]))
@@ -463,8 +508,7 @@ def test_options_that_create_has_changed_are_given_again_as_they_were(tmp_path: 
     sink = SinkBuilder.stream("sink", create).receive(list.append).option(*declared).build()
     writer: Any = sink(given).streamWriter(NUMBER, False)
     writer.write(iter([]))
-    functions = [lambda context: [], *[lambda *_: None] * 2]
-    pages = SourceBuilder.replayable("pages", NUMBER, *functions).connect(connect)  # type: ignore[arg-type]
+    pages = SourceBuilder.replayable("pages", NUMBER, *[lambda *_: {}] * 2).connect(connect)
     planned: Any = pages.option(*declared).build()(given)
     planned.reader(NUMBER).partitions()
     assert taking.told == [[["a"]]] * 8

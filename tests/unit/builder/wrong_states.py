@@ -73,11 +73,11 @@ batch.fill(Table.flush)  # type: ignore[arg-type]
 SourceBuilder.batch("counter", lambda options: 7, create=Counter)  # type: ignore[arg-type, return-value]
 
 
-def splits(context: SplitContext) -> list[str]:
-    return [context.options.table]
+def look(context: SplitContext) -> dict[str, tuple[int, int]]:
+    return {context.options.table: (0, 9)}
 
 
-def latest(context: SplitContext, split: str, start: int) -> int:
+def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
     return start
 
 
@@ -85,11 +85,11 @@ def read(context: SplitContext, split: str, start: int, end: int) -> list[int]:
     return list(range(start, end))
 
 
-pages = SourceBuilder.replayable("pages", "n LONG", splits, latest, read)
+pages = SourceBuilder.replayable("pages", "n LONG", look=look, read=read)
 pages.commit(lambda context, positions: context.connection.done(positions)).build()
-pages.commit(latest)  # type: ignore[arg-type]
-pages.bound(latest)  # type: ignore[arg-type]
-SourceBuilder.replayable("pages", "n LONG", splits, splits, read)  # type: ignore[arg-type]
+pages.commit(read)  # type: ignore[arg-type]
+pages.bound(read)  # type: ignore[arg-type]
+pages.bound(bound)
 
 # ---- Sinks ---------------------------------------------------------------------------------------
 
