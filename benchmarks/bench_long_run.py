@@ -123,9 +123,9 @@ def write_page(taken: list[Sample], rate: int, lines: int) -> None:
     page = [
         f"# {minutes:.0f} minutes at {rate:,} lines a second",
         "",
-        "Written by `make bench-long`. Lines come over the network, windows of ten seconds are",
-        "counted with state, and `cpu_log` writes the counts. Medians of the second and the last",
-        f"sixth of the time. {lines:,} lines came. A process's memory has its part of what it",
+        "Written by `python benchmarks/bench_long_run.py`. Lines come over the network, windows of",
+        "ten seconds are counted with state, and `cpu_log` writes the counts. Medians of the",
+        f"second and the last sixth of the time. {lines:,} lines came. A process's memory has its part of what it",
         "shares. The JVM's heap may have 2 GiB, and takes its time to get there. Spark keeps 100",
         "batches of the checkpoint, and clears away older files of its state once a minute: while",
         "batches are shorter, there are more of them.",

@@ -330,7 +330,7 @@ def _percentiles(result: Result, group: str) -> list[str]:
 NO_PEERS = [
     "## Peers",
     "",
-    "Not measured in this run: `make bench-peers` adds Flink and Bytewax.",
+    "Not measured in this run: `python benchmarks/run.py --peers` adds Flink and Bytewax.",
     "",
 ]
 

@@ -222,7 +222,7 @@ SINKS: dict[str, tuple[Callable[[Path], StreamSink], str]] = {
 HEAD = """\
 # Which format keeps which promise
 
-Made by `make conformance`, which examines this package's formats, Spark's own and other people's
+Made by `python docs/conformance.py`, which examines this package's formats, Spark's and others'
 with the conformance kit (`spark_connector_tests`): ✓ kept, ✗ broken, ! advice that is not followed,
 – not claimed, or not to be tried; an empty cell is a promise that is newer than the examination.
 What is not claimed is no fault. `rate`, `socket`, `memory` and `fake` are made for trials, and a ✗
@@ -255,7 +255,7 @@ def page() -> str:
 
 
 def by_version() -> str:
-    """The last section, which `make test-versions` writes."""
+    """The last section, which `python docs/versions.py` writes."""
     return BY_VERSION + PAGE.read_text().partition(BY_VERSION)[2]
 
 

@@ -1,4 +1,4 @@
-"""Run notebooks from clean kernels and store what they print: `make notebooks`."""
+"""Run notebooks and store their outputs: `python -m workbook.rerun notebooks/*.ipynb`."""
 
 from __future__ import annotations
 

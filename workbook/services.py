@@ -4,7 +4,7 @@
         psycopg.connect(server.uri)
 
 Each is this process's own: its data in a folder, reachable from this machine only, and gone with
-the process, even if that is killed. `make services` says which are available.
+the process, even if that is killed. `python -m workbook.services` says which are available.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ def rsyslogd() -> Path:
         return Path(program)
     raise FileNotFoundError(
         "there is no rsyslog with RELP here: apt-get install rsyslog rsyslog-relp rsyslog-gnutls "
-        "(or `make rsyslog`)"
+        "(or `bash .ci/packages`)"
     )
 
 

@@ -18,7 +18,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><style>%s body { background: %s }
 DRAW = "render({ model: { get: () => (%s) }, el: document.getElementById('here') });"
 
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (`make chromium` installs it on Debian)"
+    CHROMIUM is None, reason="Chromium is not installed (`bash .ci/packages` installs it on Debian)"
 )
 
 

@@ -26,7 +26,7 @@ TOKEN = "a-test-is-reading"
 NOTEBOOKS = ["00_start_here", pytest.param("04_network_source", marks=pytest.mark.soak)]
 
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (`make chromium` installs it on Debian)"
+    CHROMIUM is None, reason="Chromium is not installed (`bash .ci/packages` installs it on Debian)"
 )
 
 
@@ -93,6 +93,8 @@ HEIGHT_OF_OUTPUTS = """async place => {
     await cell.ready;
     return cell.outputArea.node.offsetHeight;
 }"""
+PLACEHOLDERS = """() => Array.from(document.querySelectorAll('.jp-PlaceholderText'))
+    .filter(text => text.offsetParent).map(text => text.textContent)"""
 KERNEL_IS_IDLE = """() => {
     const panel = window.jupyterapp && window.jupyterapp.shell.currentWidget;
     const session = panel && panel.sessionContext;
@@ -113,6 +115,7 @@ def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
     assert folded == _folded_in_the_file(name)
     assert folded[question]
     assert page.evaluate(HEIGHT_OF_OUTPUTS, question) == 0, "the answer can be seen before"
+    assert page.evaluate(PLACEHOLDERS) == [], "a folded output shows its first line"
     cells = page.evaluate(RUN_ALL)
     assert not any(page.evaluate(FOLDED))
     assert page.evaluate(HEIGHT_OF_OUTPUTS, question) > 0, "the answer cannot be seen afterwards"

@@ -98,7 +98,7 @@ def test_every_code_cell_was_run_in_order(notebook: nbformat.NotebookNode) -> No
 def test_answers_are_folded_away(notebook: nbformat.NotebookNode) -> None:
     folded = deepcopy(notebook)
     hide_answers(folded)
-    assert folded == notebook, "run `make notebooks`"
+    assert folded == notebook, "run `python -m workbook.rerun notebooks/*.ipynb`"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

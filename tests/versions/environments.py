@@ -52,7 +52,7 @@ def whole_python(spark: str) -> Path:
     lean = lean_python(spark)
     with _made(folder) as new:
         if new:
-            see(_python(folder), packages_of(lean), OWN, ROOT)
+            see(_python(folder), packages_of(lean), OWN, ROOT, ROOT / "kit")
             for program in lean.parent.glob("*spark*"):  # spark-submit and what it calls
                 (folder / "bin" / program.name).symlink_to(program)
     return _python(folder)

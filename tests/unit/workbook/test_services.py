@@ -114,5 +114,5 @@ def test_make_services_names_a_version_or_what_to_install(
     assert capfd.readouterr().out == (
         "NATS: there is no server for NATS here: pip install nats-bin\n"
         "rsyslog: there is no rsyslog with RELP here: apt-get install rsyslog rsyslog-relp "
-        "rsyslog-gnutls (or `make rsyslog`)\n"
+        "rsyslog-gnutls (or `bash .ci/packages`)\n"
     )
