@@ -93,8 +93,9 @@ HEIGHT_OF_OUTPUTS = """async place => {
     await cell.ready;
     return cell.outputArea.node.offsetHeight;
 }"""
-PLACEHOLDERS = """() => Array.from(document.querySelectorAll('.jp-PlaceholderText'))
-    .filter(text => text.offsetParent).map(text => text.textContent)"""
+PLACEHOLDERS = """() => Array.from(
+    document.querySelectorAll('.jp-OutputPlaceholder .jp-PlaceholderText')
+).filter(text => text.offsetParent).map(text => text.textContent)"""
 KERNEL_IS_IDLE = """() => {
     const panel = window.jupyterapp && window.jupyterapp.shell.currentWidget;
     const session = panel && panel.sessionContext;
