@@ -131,7 +131,8 @@ class SinkContext:
 class BatchContext:
     """For `commit` and `abort`, which run once for a micro-batch, beside the driver.
 
-    The fields are those of a `SinkContext`.
+    `run` changes at each start of the query, and `checkpoint` is its location, or None if there is
+    none. The other fields are those of a `SinkContext`.
     """
 
     query: str
@@ -139,6 +140,8 @@ class BatchContext:
     options: OptionValues
     streaming: bool = True
     overwrite: bool = False
+    run: str = ""
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
-"""`SinkBuilder`: a stream's rows, put where your functions say, in one step or in two."""
+"""`SinkBuilder`: a sink from a few functions, in one step or with a commit in two."""
 
 from __future__ import annotations
 
 import copy
-import pickle
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -19,13 +18,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    MapType,
-    StructType,
-    UserDefinedType,
-)
+from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
@@ -37,16 +30,13 @@ from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
 
 NewState = TypeVar("NewState")
 _SPARKS_OWN = {"memory", "foreach", "foreachbatch"}  # which `writeStream` does not look up
-KEPT_ROWS = 10_000
-# Values that `receive` could change.
-_CHANGEABLE = (ArrayType, MapType, StructType, BinaryType, UserDefinedType)
 
-# ---- What is built -------------------------------------------------------------------------------
+# ---- The data source -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SinkParts(Parts):
-    """What the builder was given; `overwrite` says whether a batch may replace what is there."""
+    """The parts of a sink; `overwrite` says whether a batch may replace all existing rows."""
 
     overwrite: bool
 
@@ -58,16 +48,17 @@ class BuiltSink(Built):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         kind = StreamWriter if "receive" in self.parts.functions else ArrowStreamWriter
-        return kind(self.parts.functions, self._target(schema, overwrite, streaming=True))
+        target = self._target(schema, overwrite, streaming=True)
+        return kind(self.parts.functions, target, self.options)
 
     def _target(self, schema: StructType, overwrite: bool, streaming: bool) -> TargetContext:
-        """Raises `ValueError` for what the sink does not take."""
+        """Check mode, options and rows. Raise `ValueError` for what the sink cannot write."""
         functions = self.parts.functions
         target = TargetContext(schema, self.values(), streaming, overwrite)
         if overwrite and not self.parts.overwrite:
             raise ValueError(
-                f"format `{functions.format}` takes the output mode `append` only; "
-                "with `complete` every batch would have to replace all that was written"
+                f'format `{functions.format}` only appends: use `.outputMode("append")` or '
+                '`.mode("append")`'
             )
         if "check" in functions and ran("check", functions.given["check"](target)) is False:
             raise ValueError(
@@ -77,7 +68,7 @@ class BuiltSink(Built):
 
 
 class BuiltJobSink(BuiltSink):
-    """The base of those that `.also_batch()` makes; the others have no `writer` at all."""
+    """The base of sinks with `.also_batch()`; the others have no `writer` at all."""
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         kind = JobWriter if "receive" in self.parts.functions else ArrowJobWriter
@@ -86,82 +77,56 @@ class BuiltJobSink(BuiltSink):
 
 @dataclass
 class Flushed(WriterCommitMessage):
-    """What a task that succeeded tells the driver: `handle` is what its `flush` returned."""
+    """The message of a task that succeeded; `handle` is what its `flush` returned.
+
+    The other fields are known to tasks only. `checkpoints` is the session's folder of checkpoints.
+    """
 
     query: str
+    run: str
+    checkpoints: str | None
     handle: Any
 
 
-class Kept:
-    """A task's rows, of which the first are kept, so that the task can begin anew with them.
-
-    As many as Spark puts into one record batch, which is in memory anyway. Rows whose values can be
-    changed are kept `pickled`, as they were before anybody saw them.
-    """
-
-    def __init__(self, rows: Iterator[Any], pickled: bool) -> None:
-        self._rows, self._pickled = rows, pickled
-        self._first: list[Any] = []
-        self._count = 0
-        self.written = False
-
-    @property
-    def are_all(self) -> bool:
-        """Whether no row has passed that is not kept."""
-        return self._count <= KEPT_ROWS
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from map(pickle.loads, self._first) if self._pickled else self._first
-        for rows in self._rows:
-            self._count += rows.num_rows if isinstance(rows, pa.RecordBatch) else 1
-            if self.are_all:
-                self._first.append(pickle.dumps(rows) if self._pickled else rows)
-            else:
-                self._first.clear()
-            yield rows
-
-
 class SinkWriter:
-    """A task: `create`, all rows, `flush`, `destroy`. The driver: `commit` or `abort`."""
+    """Runs the functions: `commit` and `abort` in the driver, the others in tasks.
+
+    Errors such as a refused connection are retried in `create`, `commit` and `abort`. The other
+    functions have consumed rows; if they fail, Spark repeats the task or the batch.
+    """
 
     def __init__(self, functions: Functions, target: TargetContext) -> None:
         self._functions, self._target = functions, target
         self._retries = functions.retries.of(target.options)
 
-    def _work(self) -> tuple[str, int]:
-        """The query and the micro-batch that this task works for."""
-        return task_property("sql.streaming.queryId"), int(task_property("streaming.sql.batchId"))
+    def _query_run_batch(self) -> tuple[str, str, int]:
+        query, batch = (
+            task_property("sql.streaming.queryId"),
+            task_property("streaming.sql.batchId"),
+        )
+        return query, task_property("spark.jobGroup.id"), int(batch)  # a run is a job group
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
         freeze_imports()
-        changeable = any(isinstance(field.dataType, _CHANGEABLE) for field in self._target.schema)
-        kept = Kept(iterator, pickled=changeable and "receive" in self._functions)
-        return self._retries.patiently(
-            lambda: self._write(kept), also_if=lambda: kept.are_all and not kept.written
-        )
-
-    def _write(self, rows: Kept) -> Flushed:
-        context = self._context()
-        who = f"task {context.index}"
-        state = self._functions.call("create", who, context)
-        with closing_with(lambda: self._destroy(state, who)):
-            self._receive_all(rows, state, who)
-            handle = self._flush(state, who)
-            rows.written = True
-        return Flushed(context.query, handle)
-
-    def _context(self) -> SinkContext:
+        query, run, batch = self._query_run_batch()
         target, index = self._target, this_task().partitionId()
-        options = copy.deepcopy(target.options)  # which `create` may change
-        return SinkContext(*self._work(), index, options, target.streaming, target.overwrite)
+        options = copy.deepcopy(target.options)  # `create` may change them
+        context = SinkContext(query, batch, index, options, target.streaming, target.overwrite)
+        name = f"task {index}"
+        state = self._retries.patiently(lambda: self._functions.call("create", name, context))
+        with closing_with(lambda: self._destroy(state, name)):
+            self._receive_all(iterator, state, name)
+            handle = self._flush(state, name)
+        checkpoints = this_task().getLocalProperty("spark.sql.streaming.checkpointLocation")
+        return Flushed(query, run, checkpoints, handle)
 
-    def _receive_all(self, kept: Kept, state: Any, who: str) -> None:
+    def _receive_all(self, iterator: Iterator[Any], state: Any, who: str) -> None:
         name = "receive" if "receive" in self._functions else "receive_batch"
         receive: Callable[[Any, Any], object] = self._functions.given[name]
-        waits = "flush" in self._functions  # for what `receive` has begun
-        for rows in kept:  # whose errors are not those of `receive`
+        returns = name if "flush" in self._functions else "flush"  # which may wait for futures
+        for rows in iterator:  # an error of the query's rows is not one of `receive`
             try:
-                ran(name if waits else "flush", receive(state, rows))
+                ran(returns, receive(state, rows))
             except NOT_THEIRS:
                 raise
             except BaseException as error:
@@ -179,56 +144,74 @@ class SinkWriter:
         if "destroy" in self._functions:
             self._functions.call("destroy", who, state)
 
-    def _tell(self, name: str, messages: Sequence[Flushed | None], query: str, batch: int) -> None:
-        """A function may change what it gets, so each try has its own copy."""
+    def _finish(self, name: str, context: BatchContext, handles: list[Any]) -> None:
+        """Call `commit` or `abort`. Each try gets a copy, because it may change its arguments."""
         if name in self._functions:
-            target = self._target
-            context = BatchContext(query, batch, target.options, target.streaming, target.overwrite)
-            handles = [message.handle for message in messages if message is not None]
-            told = cloudpickle.dumps((context, handles))
+            arguments = cloudpickle.dumps((context, handles))
+            who = f"batch {context.batch}"
             self._retries.patiently(
-                lambda: self._functions.call(name, f"batch {batch}", *cloudpickle.loads(told))
+                lambda: self._functions.call(name, who, *cloudpickle.loads(arguments))
             )
+
+    def _batch_context(self, query: str, batch: int, run: str) -> BatchContext:
+        target = self._target
+        return BatchContext(query, batch, target.options, target.streaming, target.overwrite, run)
 
 
 class StreamWriter(SinkWriter, DataSourceStreamWriter):
-    """For a stream. As long as no task has ended, nobody knows the query."""
+    """Writes a stream. The driver learns the query's id from the tasks."""
+
+    def __init__(
+        self, functions: Functions, target: TargetContext, given: Mapping[str, str]
+    ) -> None:
+        super().__init__(functions, target)
+        self._checkpoint, self._name = given.get("checkpointLocation"), given.get("queryName")
 
     def commit(self, messages: Sequence[Flushed | None], batchId: int) -> None:
-        self._tell_query("commit", messages, batchId)
+        self._finish_batch("commit", messages, batchId)
 
     def abort(self, messages: Sequence[Flushed | None], batchId: int) -> None:
-        self._tell_query("abort", messages, batchId)
+        self._finish_batch("abort", messages, batchId)
 
-    def _tell_query(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
-        known = [message.query for message in messages if message is not None]
-        if known:
-            self._tell(name, messages, known[0], batch)
+    def _finish_batch(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
+        flushed = [message for message in messages if message is not None]
+        if flushed:
+            first = flushed[0]
+            checkpoint = self._checkpoint
+            if checkpoint is None and first.checkpoints and self._name:
+                checkpoint = f"{first.checkpoints}/{self._name}"
+            context = self._batch_context(first.query, batch, first.run)
+            context = replace(context, checkpoint=checkpoint)
+            self._finish(name, context, [message.handle for message in flushed])
 
 
 class ArrowStreamWriter(StreamWriter, DataSourceStreamArrowWriter):
-    """Spark hands over record batches."""
+    """Gets record batches from Spark."""
 
 
 class JobWriter(SinkWriter, DataSourceWriter):
-    """For `df.write`: one batch, which Spark never repeats."""
+    """Writes one batch for `df.write`. Spark never repeats its commit."""
 
     def __init__(self, functions: Functions, target: TargetContext) -> None:
         super().__init__(functions, target)
         self._job = str(uuid.uuid4())
 
-    def _work(self) -> tuple[str, int]:
-        return self._job, 0
+    def _query_run_batch(self) -> tuple[str, str, int]:
+        return self._job, self._job, 0
 
     def commit(self, messages: Sequence[Flushed | None]) -> None:
-        self._tell("commit", messages, self._job, 0)
+        self._finish_job("commit", messages)
 
     def abort(self, messages: Sequence[Flushed | None]) -> None:
-        self._tell("abort", messages, self._job, 0)
+        self._finish_job("abort", messages)
+
+    def _finish_job(self, name: str, messages: Sequence[Flushed | None]) -> None:
+        handles = [message.handle for message in messages if message is not None]
+        self._finish(name, self._batch_context(self._job, 0, self._job), handles)
 
 
 class ArrowJobWriter(JobWriter, DataSourceArrowWriter):
-    """Spark hands over record batches."""
+    """Gets record batches from Spark."""
 
 
 # ---- The builder ---------------------------------------------------------------------------------
@@ -251,49 +234,46 @@ class SinkBuilder(Declaration, Generic[State]):
         spark.dataSource.register(sink)
         stream.writeStream.format("lines").option("checkpointLocation", "/a/folder").start()
 
-    The functions run in tasks: for each partition of each micro-batch `create`, one `receive` for
-    each row (or `receive_batch` for some thousand at once), `flush`, `destroy`. A second function
-    for one of them replaces the first.
+    The functions run in tasks. Each partition of each micro-batch calls `create`, then `receive`
+    for every row (or `receive_batch` for some thousand at once), `flush`, and `destroy`.
 
-    Guarantee: at least once, if what `flush` has written survives a crash: Spark repeats
-    tasks that fail, and after a crash the last micro-batch. With `commit`: exactly once, if
-    `commit` does its work and records (`context.query`, `context.batch`) in one step, and does
-    nothing if that record exists. Then tasks only prepare (a hidden file, rows in a staging table)
-    and return a *handle* from `flush`: what `commit` needs to find what they have prepared. For a
-    database with tables `staged(handle, ...)`, `results(...)` and `done(query TEXT, batch INT)`:
+    Guarantee: at least once, if the rows that `flush` has written survive a crash, because Spark
+    repeats failed tasks, and the last micro-batch after a crash. With `commit`: exactly once, if
+    `commit` publishes the rows and records (`context.query`, `context.batch`) in one step, and does
+    nothing if that record exists. Then tasks only stage their rows (in a hidden file, or a staging
+    table), and `flush` returns a *handle* with which `commit` can find them. For a database with
+    tables `staged(handle, ...)`, `results(...)` and `done(query TEXT, batch INT)`:
 
         def flush(task):  # one transaction; a repeated task has a new `uuid4().hex` as its handle
             insert_all(task.connection, "staged", task.handle, task.rows)
             return task.handle
 
         def commit(context, handles):
-            work = (context.query, context.batch)
+            key = (context.query, context.batch)
             with connect(context.options) as database:  # one transaction
-                if not is_done(database, work):  # a row with it in table `done`
+                if not is_done(database, key):  # a row with it in table `done`
                     move_staged_to_results(database, handles)
-                    database.execute("INSERT INTO done VALUES (?, ?)", work)
+                    database.execute("INSERT INTO done VALUES (?, ?)", key)
 
-    What no `commit` took is rubbish: delete it in `commit` and `abort`, by the query that staged
-    it. Create the tables before the query starts. For what the contexts have, see
+    Delete staged rows that were never committed in `commit` and `abort`, by the query that staged
+    them. Create the tables before the query starts. For the fields of a context, see
     `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`, which has no `index`. `.check`
-    refuses rows that do not fit before anything runs; `.also_batch()` adds `df.write`, and
-    `.also_overwrite()` the modes that replace.
+    refuses rows before the query runs. `.also_batch()` adds `df.write`, `.also_overwrite()` the
+    modes that replace existing rows.
 
-    Functions are pickled: open connections and files in `create`; what cannot travel is refused by
-    `build()`. A variable that they use has the value that it had when the sink was registered. An
-    error in a function ends the query and names it: `last_error(query)`.
+    Functions are pickled, so open connections and files in `create`. An error in a function ends
+    the query; `last_error(query)` names the function. `.retry` says which errors are retried first.
 
-    The idea and the names: Hazelcast Jet's `SinkBuilder`; in two steps: Apache Flink.
+    The names are from Hazelcast Jet's `SinkBuilder`, the commit in two steps from Apache Flink.
     """
 
     @classmethod
     def stream(cls, name: str, create: Callable[[SinkContext], NewState]) -> SinkBuilder[NewState]:
-        """A sink whose state in a task is made by `create(context)`.
+        """Start a sink; `create(context)` makes the state of a task.
 
-        `context` has `query`, `batch`, `index` (the partition) and the query's `options`. The state
-        must be a new one each time: a task that is tried again has all its rows once more. So must
-        all that is in it. A worker runs one task after the other, and a list that belongs to a
-        class or a module, or is the default of a parameter, still holds the rows of earlier tasks.
+        `context` has `query`, `batch`, `index` (the partition) and the query's `options`. Return a
+        new state each time, without lists or other objects of a class or module in it: a worker
+        runs one task after the other, and a repeated task receives all its rows again.
         """
         made: SinkBuilder[NewState] = SinkBuilder(name)
         return made._set("create", create, "context")
@@ -301,98 +281,92 @@ class SinkBuilder(Declaration, Generic[State]):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         if name.lower() in _SPARKS_OWN:
-            raise ValueError(
-                f"a stream to `{name}` goes to Spark's sink of that name: choose another"
-            )
+            raise ValueError(f"`{name}` is the name of a sink of Spark's own: choose another")
         self._jobs = self._overwrite = False
 
     def also_batch(self) -> Self:
-        """`df.write` works, too: as one batch, with `context.streaming` false.
+        """Add `df.write`: a single batch, with `context.streaming` false.
 
-        Each `df.write` is a job of its own. So in `foreachBatch`, where Spark repeats a batch after
-        an error, its rows are written once more: `commit` cannot know them again. Use
-        `writeStream.format(...)`, or tell the batch by an option that your `commit` records.
+        Each `df.write` is a job of its own. In `foreachBatch`, where Spark repeats a batch after an
+        error, `commit` cannot recognize the batch, and its rows are duplicated. Use
+        `writeStream.format(...)`, or pass the batch in an option that your `commit` records.
         """
         self._jobs = True
         return self
 
     def also_overwrite(self) -> Self:
-        """The functions heed `context.overwrite`: a batch's rows replace all that are there.
+        """Add the modes that replace: with `context.overwrite`, the rows replace all existing rows.
 
-        That is so with a stream's output mode `complete`, and with `df.write.mode("overwrite")`.
-        Replace in `commit`. Tasks run side by side, and one that deletes in `create` takes away
-        what others have written.
+        These are a stream's output mode `complete` and `df.write.mode("overwrite")`. Delete the
+        existing rows in `commit`: a task that deleted them in `create` could delete new rows of
+        other tasks.
         """
         self._overwrite = True
         return self
 
     def check(self, function: Callable[[TargetContext], object]) -> Self:
-        """`check(context)` raises `ValueError` for rows or options that the sink does not take.
+        """Set `check(context)`, which raises `ValueError` for rows or options it cannot write.
 
-        It runs in the driver, before a query does. `context` has the `schema` of the rows,
-        `options`, `streaming` and `overwrite`.
+        It runs in the driver before the query. `context` has the `schema` of the rows, `options`,
+        `streaming` and `overwrite`.
         """
         return self._set("check", function, "context")
 
     def receive(self, function: Callable[[State, Row], object]) -> Self:
-        """`receive(state, row)` takes a row, a `pyspark.sql.Row`.
+        """Set `receive(state, row)`, which takes a `pyspark.sql.Row`.
 
         Write `row["count"]` and `row["index"]` for columns of these names: `row.count` is a method
-        that every tuple has.
-
-        Spark gives a TIMESTAMP as the time that a clock shows in the task's zone. So in the hour
-        that is repeated when summer ends, two moments look alike. If rows may have such times, run
-        workers with `TZ=UTC` in their environment, or take `receive_batch`, whose times have a
-        zone.
+        of every tuple. Spark converts a TIMESTAMP to the local time of the task, which is ambiguous
+        in the hour when summer time ends. If that matters, run workers with `TZ=UTC`, or use
+        `receive_batch`, whose timestamps have a time zone.
         """
         return self._set("receive", function, "state", "row")
 
     def receive_batch(self, function: Callable[[State, pa.RecordBatch], object]) -> Self:
-        """`receive_batch(state, batch)` takes a `pyarrow.RecordBatch`: much faster than rows.
+        """Set `receive_batch(state, batch)`, which takes a `pyarrow.RecordBatch`: much faster.
 
-        `batch.to_pandas()` turns whole numbers into floats where a null is among them, and large
-        ones change. Say `batch.to_pandas(types_mapper=pandas.ArrowDtype)`, or `batch.to_pylist()`.
+        `batch.to_pandas()` turns integers into floats if one of them is null, and changes large
+        ones. Use `batch.to_pandas(types_mapper=pandas.ArrowDtype)`, or `batch.to_pylist()`.
         """
         return self._set("receive_batch", function, "state", "batch")
 
     def flush(self, function: Callable[[State], Any]) -> Self:
-        """`flush(state)` puts the task's rows where a crash does not reach them.
+        """Set `flush(state)`, which stores the task's rows where they survive a crash.
 
-        It is called once, after the last row. What it returns is the handle that `commit` gets:
-        anything that can be pickled. Without a `return` that is None, so a `commit` that looks for
-        what was prepared by its handle should raise an error for None.
+        It is called once, after the last row. Return the handle that `commit` needs, as any object
+        that can be pickled.
         """
         return self._set("flush", function, "state")
 
     def destroy(self, function: Callable[[State], object]) -> Self:
-        """`destroy(state)` closes what `create` opened: once per state, even after an error."""
+        """Set `destroy(state)`, which closes what `create` opened: once, even after an error."""
         return self._set("destroy", function, "state")
 
     def commit(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
-        """`commit(context, handles)` makes a micro-batch visible, in a process beside the driver.
+        """Set `commit(context, handles)`, which makes a micro-batch visible, beside the driver.
 
-        `handles` has one for each partition, from the attempt that succeeded; it has none from
-        failed attempts. After a crash between its work and Spark's record of it, `commit` is called
-        again for the same (`context.query`, `context.batch`), with new handles.
+        There is one handle for each partition, of the attempt that succeeded. After a crash, or a
+        retried error, `commit` is called again for the same (`context.query`, `context.batch`).
         """
         return self._set("commit", function, "context", "handles")
 
     def abort(self, function: Callable[[BatchContext, list[Any]], object]) -> Self:
-        """`abort(context, handles)` removes what was prepared, when a task or `commit` failed.
+        """Set `abort(context, handles)`, which deletes staged rows if a task or `commit` failed.
 
-        `handles` may lack some, and after a crash `abort` is not called: clean up by
-        `context.query` as well.
+        Some handles may be missing, and after a crash it is not called at all. So also look for
+        staged rows by `context.query`.
         """
         return self._set("abort", function, "context", "handles")
 
     def build(self) -> type[DataSource]:
-        """The class for `spark.dataSource.register`.
+        """Return the class for `spark.dataSource.register`.
 
-        Raises `ValueError` for functions that are missing, or cannot travel to other processes.
+        Raises:
+            ValueError: A function is missing, or cannot be pickled.
         """
         if ("receive" in self._given) == ("receive_batch" in self._given):
             raise ValueError(
-                f"format `{self._name}`: give one of `receive` and `receive_batch`, "
+                f"format `{self._name}`: set one of `receive` and `receive_batch`, "
                 f"got {'both' if 'receive' in self._given else 'none'}"
             )
         if "commit" in self._given:
@@ -410,7 +384,7 @@ _GUARANTEES = {
     True: "exactly once, if `commit` is atomic and idempotent",
 }
 
-_DOCUMENTATION = """A sink for a stream's rows: made by `SinkBuilder.stream`.
+_DOCUMENTATION = """A sink for streams, made by `SinkBuilder.stream`.
 
 Parallelism: a task for each partition of the DataFrame.
 Guarantee: {guarantee}.

@@ -1,70 +1,72 @@
-"""What the tests of the commit protocol share: real files, no Spark."""
+"""The commit protocol on real files, without Spark.
+
+As a script, it publishes numbered batches and records each as done, as Spark does, until it is
+killed. Arguments: the directory, the file of the last batch, how many batches.
+"""
 
 from __future__ import annotations
 
-import errno
-import os
-from threading import Lock
+import sys
+from pathlib import Path
 
-import pytest
-
-from tutorial_pkg.connectors.cpu_log import DATA_FILES, applying
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory
-from tutorial_pkg.connectors.cpu_log.query_owner import Owner
-from tutorial_pkg.connectors.cpu_log.record import Staged
+from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
+from tutorial_pkg.connectors.cpu_log.sink import Stage
 
-HERE = os.uname().nodename
-FIRST = Owner("query-a", "run-1", HERE, 1, 0.5)
-OTHER = Owner("query-b", "run-2", HERE, 2, 0.5)
-Texts = dict[int, str]
+QUERY, OTHER = "query-a", "query-b"
+PARTITIONS, LINES = 3, 2000
 
 
 class Log(PublishedDirectory):
-    """A directory with what a test does to it, and sees of it."""
+    def stage(self, query: str = QUERY, partition: int = 0) -> Stage:
+        return Stage(self, query, partition)
 
-    def staged(self, texts: Texts, query: str = FIRST.query) -> list[Staged]:
-        """What tasks report that wrote these texts, by partition."""
-        reports = []
+    def staged(self, texts: dict[int, str], query: str = QUERY) -> list[Staged]:
+        """Stage a text for each partition."""
+        files: list[Staged] = []
         for partition, text in texts.items():
             stage = self.stage(query, partition)
             stage.write(text.encode())
-            reports += stage.finish()
-        return reports
+            files += stage.finish()
+        return files
 
     def add(
-        self, batch: int | None, texts: Texts, owner: Owner = FIRST, plan: str | None = None
+        self,
+        number: int | None,
+        texts: dict[int, str],
+        query: str = QUERY,
+        run: str = "run",
+        plan: str | None = None,
     ) -> bool:
-        """Whether the batch was published."""
-        return self.commit(owner, batch, self.staged(texts, owner.query), plan)
+        """Stage and commit a batch. Return whether it was published."""
+        return self.commit(Batch(query, run, number, plan), self.staged(texts, query))
 
     def visible(self) -> dict[str, str]:
-        """What readers see, by what the file's name says: the partition, or partition and part."""
-        begin, end = DATA_FILES.split("*")
-        files = sorted(self.path.glob(DATA_FILES))
-        return {file.name.removeprefix(begin).removesuffix(end): file.read_text() for file in files}
+        """Return what readers see, by the part of the name that the star in `data.*.csv` is for."""
+        return {file.name[5:-4]: file.read_text() for file in sorted(self.path.glob("data.*.csv"))}
 
-    def left(self) -> list[str]:
-        """The names of staged files."""
+    def orphans(self) -> list[str]:
         return sorted(file.name for file in (self.path / "_cpu_log" / "staged").iterdir())
 
-    def add_to_a_full_disk(self, texts: Texts, room: int) -> str:
-        """Batch 1, which is recorded, but of whose bytes only `room` are copied; the error."""
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError) as failed:
-            patch.setattr(applying, "copy_some", FullDisk(room))
-            self.add(1, texts)
-        return str(failed.value)
+
+def write(out: Path, done: Path, batches: int) -> None:
+    log = Log(out)
+    for batch in range(last_done(done) + 1, batches):
+        staged = []
+        for partition in range(PARTITIONS):
+            stage = log.stage(partition=partition)
+            for line in range(LINES):
+                stage.write(f"{batch}-{partition}-{line}\n".encode())
+            staged += stage.finish()
+        log.commit(Batch(QUERY, "run", batch), staged)
+        draft = done.with_suffix(".draft")
+        draft.write_text(str(batch))
+        draft.replace(done)
 
 
-class FullDisk:
-    """The kernel's answer when a disk is full, after some of the bytes have gone in."""
+def last_done(done: Path) -> int:
+    return int(done.read_text()) if done.exists() else -1
 
-    def __init__(self, room: int) -> None:
-        self._room, self._copy, self._one_at_a_time = room, applying.copy_some, Lock()
 
-    def __call__(self, reader: int, writer: int, count: int, source: int, target: int) -> int:
-        with self._one_at_a_time:
-            if not self._room:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            copied = self._copy(reader, writer, min(count, self._room), source, target)
-            self._room -= copied
-            return copied
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

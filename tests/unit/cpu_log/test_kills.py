@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.soak import few_or_many
-from tests.unit.cpu_log import writing
-from tests.unit.cpu_log.committing import Log
-from tests.unit.cpu_log.writing import LINES, PARTITIONS, last_done, write
-from tutorial_pkg.connectors.cpu_log.crash_point import CRASH_AT
+from tests.unit.cpu_log import committing
+from tests.unit.cpu_log.committing import LINES, PARTITIONS, Log, last_done, write
+from tutorial_pkg.connectors.cpu_log import CRASH_AT
 from tutorial_pkg.core.waiting import wait_until
 
 
@@ -29,10 +28,10 @@ def expected_files(batches: int) -> dict[str, str]:
 
 
 class Writer(subprocess.Popen):
-    """One that is killed, at the latest when it leaves the `with` block."""
+    """A process that commits; it is killed at the end of the `with` block."""
 
-    def __init__(self, folder: Path, run: int, batches: int, crash_at: str = "") -> None:
-        words = [writing.__file__, folder / "out", folder / "done", str(run), str(batches)]
+    def __init__(self, folder: Path, batches: int, crash_at: str = "") -> None:
+        words = [committing.__file__, folder / "out", folder / "done", str(batches)]
         super().__init__([sys.executable, *words], env={**os.environ, CRASH_AT: crash_at})
 
     def __exit__(self, *_: object) -> None:
@@ -41,38 +40,32 @@ class Writer(subprocess.Popen):
 
 
 @pytest.mark.parametrize("point", ["staging", "staged", "recorded", "half_applied", "applied"])
-def test_killed_at_any_point_every_line_is_there_once(tmp_path: Path, point: str) -> None:
+def test_kill_at_any_point_keeps_each_line_once(tmp_path: Path, point: str) -> None:
     log, done, arrived = Log(tmp_path / "out"), tmp_path / "done", tmp_path / "arrived"
-    write(log.path, done, run=1, batches=1)
-    with Writer(tmp_path, run=2, batches=3, crash_at=f"{point}@{arrived}"):
-        wait_until(arrived.exists, 60, f"the drill's arrival at {point!r}")
+    write(log.path, done, batches=1)
+    with Writer(tmp_path, batches=3, crash_at=f"{point}@{arrived}"):
+        wait_until(arrived.exists, 60, f"the writer's arrival at {point!r}")
         before = log.visible()
-    write(log.path, done, run=3, batches=3)
+    write(log.path, done, batches=3)
     after = log.visible()
     assert after == expected_files(3)
-    assert log.left() == []
+    assert log.orphans() == []
     assert all(after[name].startswith(text) for name, text in before.items()), "taken back"
 
 
 @few_or_many("kills", 3, 50)
-def test_killed_at_random_every_line_is_there_once(tmp_path: Path, kills: int) -> None:
-    """A tailing reader looks on: what it has seen of a file is always the file's beginning."""
-    log, done, moment = Log(tmp_path / "out"), tmp_path / "done", random.Random(20261121)
-    seen: dict[str, str] = {}
-    for run in range(kills):
-        with Writer(tmp_path, run, batches=100_000):
-            goal = last_done(done) + moment.randrange(1, 4)
+def test_random_kills_keep_each_line_once(tmp_path: Path, kills: int) -> None:
+    log, done, chance = Log(tmp_path / "out"), tmp_path / "done", random.Random(20261121)
+    before: dict[str, str] = {}
+    for _ in range(kills):
+        with Writer(tmp_path, batches=100_000):
+            goal = last_done(done) + chance.randrange(1, 4)
             wait_until(lambda goal=goal: last_done(done) >= goal, 60, f"batch {goal}")
-            _spin(moment.randrange(20_000))
+            for _ in range(chance.randrange(20_000)):
+                pass  # a random time that is far shorter than a batch
         now = log.visible()
-        assert all(now[name].startswith(text) for name, text in seen.items()), "taken back"
-        seen = now
+        assert all(now[name].startswith(text) for name, text in before.items()), "taken back"
+        before = now
     batches = last_done(done) + 2
-    write(log.path, done, kills, batches)
+    write(log.path, done, batches)
     assert log.visible() == expected_files(batches)
-
-
-def _spin(turns: int) -> None:
-    """Pass a random while, far shorter than a batch, without asking a clock to sleep."""
-    for _ in range(turns):
-        pass

@@ -2,72 +2,74 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.unit.cpu_log.committing import FIRST, HERE, OTHER, Log
+from tests.unit.cpu_log.committing import OTHER, QUERY, Log
 from tutorial_pkg.connectors.cpu_log import publish
-from tutorial_pkg.connectors.cpu_log.data_files import file_name
-from tutorial_pkg.connectors.cpu_log.query_owner import Owner
+from tutorial_pkg.connectors.cpu_log.publish import file_name
+from tutorial_pkg.connectors.cpu_log.record import Batch, FileEnd, read_record
+from tutorial_pkg.core import disk
 
-# ---- publishing ------------------------------------------------------------------------------
+EARLIER = Path(__file__).parents[2] / "earlier" / "written"
 
 
-def test_batches_append_to_one_file_per_partition(log: Log) -> None:
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+# ---- Batches -------------------------------------------------------------------------------------
+
+
+def test_batches_append_to_a_file_per_partition(log: Log) -> None:
     assert log.add(0, {0: "a\n", 1: "b\n"})
     assert log.add(1, {0: "c\n"})
     assert log.visible() == {"0": "a\nc\n", "1": "b\n"}
-    assert log.left() == []
-    assert (file_name(0), file_name(3, 2)) == ("data.0.csv", "data.3.2.csv")
+    assert log.orphans() == []
 
 
-def test_a_staged_line_is_invisible_until_its_commit(log: Log) -> None:
-    reports = log.staged({0: "a\n"})
+def test_staged_lines_are_invisible_until_commit(log: Log) -> None:
+    staged = log.staged({0: "a\n"})
     assert log.visible() == {}
-    log.commit(FIRST, 0, reports)
+    log.commit(Batch(QUERY, "run", 0), staged)
     assert log.visible() == {"0": "a\n"}
 
 
-def test_a_batch_of_the_same_query_is_published_once(log: Log) -> None:
-    log.add(7, {0: "first\n"}, plan="as planned")
-    assert not log.add(7, {0: "again\n"}, plan="as planned")
+def test_repeated_batch_is_published_once(log: Log) -> None:
+    log.add(7, {0: "first\n"}, plan="planned")
+    assert not log.add(7, {0: "again\n"}, plan="planned")
     assert log.visible() == {"0": "first\n"}
-    assert log.left() == []
+    assert log.orphans() == []
 
 
-@pytest.mark.parametrize(("batch", "plan"), [(7, "anew"), (6, "anew"), (6, "as planned")])
-def test_a_batch_that_was_planned_anew_is_an_error(log: Log, batch: int, plan: str) -> None:
-    """Skipped, new lines would be lost; published, old ones would come twice."""
-    log.add(7, {0: "first\n"}, plan="as planned")
+@pytest.mark.parametrize(("batch", "plan"), [(7, "new"), (6, "new"), (6, "planned")])
+def test_checkpoint_that_was_set_back_is_an_error(log: Log, batch: int, plan: str) -> None:
+    log.add(7, {0: "first\n"}, plan="planned")
     for _ in range(2):
-        with pytest.raises(RuntimeError) as failed:
+        with pytest.raises(RuntimeError, match=f"batch {batch} .*{QUERY}.*`failOnDuplicates`"):
             log.add(batch, {0: "new\n"}, plan=plan)
-    assert str(failed.value) == (
-        f"batch {batch} of query query-a was planned anew, but {log.path} has its batches up to 7 "
-        "already: its checkpoint was set back, and lines may come that are there. Restore the "
-        "checkpoint; or set `failOnDuplicates` to false, so that the query goes on, loses nothing, "
-        "and may repeat lines of these batches"
-    )
     assert log.visible() == {"0": "first\n"}
 
 
-def test_where_duplicates_are_allowed_a_batch_planned_anew_is_published(tmp_path: Path) -> None:
+def test_without_fail_on_duplicates_it_is_published(tmp_path: Path) -> None:
     log = Log(tmp_path, fail_on_duplicates=False)
     log.add(7, {0: "seven\n"}, plan="7")
-    assert log.add(6, {0: "new six\n"}, plan="6, anew")
-    assert not log.add(6, {0: "new six\n"}, plan="6, anew")
-    assert log.add(7, {0: "new seven\n"}, plan="7, anew")
+    assert log.add(6, {0: "new six\n"}, plan="new 6")
+    assert not log.add(6, {0: "new six\n"}, plan="new 6")
+    assert log.add(7, {0: "new seven\n"}, plan="new 7")
     assert log.visible() == {"0": "seven\nnew six\nnew seven\n"}
 
 
 @pytest.mark.parametrize(("before", "now"), [(None, "known"), ("known", None), (None, None)])
 @pytest.mark.parametrize("batch", [7, 6])
-def test_where_no_plan_is_known_the_number_decides(
+def test_number_decides_if_no_plan_is_known(
     log: Log, batch: int, before: str | None, now: str | None
 ) -> None:
     log.add(7, {0: "first\n"}, plan=before)
@@ -75,235 +77,276 @@ def test_where_no_plan_is_known_the_number_decides(
     assert log.visible() == {"0": "first\n"}
 
 
-def test_batch_0_of_a_new_query_is_not_mistaken_for_the_old_one(log: Log) -> None:
-    log.add(0, {0: "old\n"})
-    assert log.add(0, {0: "new\n"}, OTHER)
-    assert not log.add(0, {0: "old\n"})
-    assert log.visible() == {"0": "old\nnew\n"}
+def test_batch_numbers_belong_to_their_query(log: Log) -> None:
+    log.add(0, {0: "a\n"})
+    assert log.add(0, {0: "b\n"}, OTHER)
+    assert not log.add(0, {0: "a\n"})
+    assert all(log.add(None, {0: "job\n"}, f"job {number}") for number in range(2))
+    assert log.visible() == {"0": "a\nb\njob\njob\n"}
 
 
-def test_a_job_without_batches_is_never_mistaken_for_another(log: Log) -> None:
-    assert all(log.add(None, {0: "a\n"}) for _ in range(2))
-    assert log.visible() == {"0": "a\na\n"}
-
-
-def test_an_empty_batch_leaves_no_trace(tmp_path: Path) -> None:
+def test_empty_batch_creates_nothing(tmp_path: Path) -> None:
     log = Log(tmp_path / "new")
-    assert log.stage(FIRST.query, 0).finish() == []
-    assert not log.commit(FIRST, 0, [])
-    assert not (tmp_path / "new").exists()
+    assert log.stage().finish() == []
+    assert not log.commit(Batch(QUERY, "run", 0), [])
+    assert not log.path.exists()
 
 
-def test_a_hundred_batches_leave_one_file_per_partition_and_a_record_of_one_batch(log: Log) -> None:
+def test_state_does_not_grow_with_batches(log: Log) -> None:
     sizes = []
     for batch in range(100):
         log.add(batch, {0: f"{batch:04}\n"})
         sizes.append((log.path / "_cpu_log" / "record.json").stat().st_size)
-    assert log.visible() == {"0": "".join(f"{i:04}\n" for i in range(100))}
     assert max(sizes) - min(sizes) < 20  # digits of the batch and of the length
-    left = {path.name for path in (log.path / "_cpu_log").rglob("*")}
-    assert left == {"lock", "record.json", "staged"}
+    names = {path.name for path in (log.path / "_cpu_log").rglob("*")}
+    assert names == {"lock", "record.json", "staged"}
 
 
-def test_a_file_that_would_grow_past_the_limit_is_followed_by_another(tmp_path: Path) -> None:
+def test_full_file_is_followed_by_another(tmp_path: Path) -> None:
     log = Log(tmp_path, max_file_bytes=5)
-    for batch, text in enumerate(["aa\n", "b\n", "cc\n", "ddddddd\n", "e\n"]):
+    for batch, text in enumerate(["aa\n", "b\n", "cc\n", "ddddddd\n"]):
         log.add(batch, {0: text})
-    assert log.visible() == {"0": "aa\nb\n", "0.1": "cc\n", "0.2": "ddddddd\n", "0.3": "e\n"}
-
-
-def test_one_task_that_writes_past_the_limit_fills_several_files(tmp_path: Path) -> None:
-    log = Log(tmp_path, max_file_bytes=5)
-    stage = log.stage(FIRST.query, 0)
-    for text in ("aa\n", "bb\n", "c\n"):
+    stage = log.stage()
+    for text in ("ee\n", "ff\n", "g\n"):
         stage.write(text.encode())
-    log.commit(FIRST, 0, stage.finish())
-    assert log.visible() == {"0": "aa\n", "0.1": "bb\nc\n"}
+    log.commit(Batch(QUERY, "run", 4), stage.finish())
+    assert log.visible() == {
+        "0": "aa\nb\n",
+        "0.1": "cc\n",
+        "0.2": "ddddddd\n",
+        "0.3": "ee\n",
+        "0.4": "ff\ng\n",
+    }
 
 
-# ---- attempts that fail, lose or come late ---------------------------------------------------
+# ---- Attempts that fail or come late -------------------------------------------------------------
 
 
-def test_a_losing_attempt_is_swept_even_when_it_finishes_late(log: Log) -> None:
-    loser = log.stage(FIRST.query, 0)
-    loser.write(b"loser\n")
+def test_late_attempt_is_never_published(log: Log) -> None:
+    late = log.stage()
+    late.write(b"late\n")
+    log.sweep(QUERY)  # as in `abort`
+    late.write(b"later\n")
+    late.finish()
     log.add(0, {0: "winner\n"})
-    loser.finish()
-    log.staged({0: "late\n"})
-    assert len(log.left()) == 1
-    log.add(1, {0: "next\n"})
-    assert log.visible() == {"0": "winner\nnext\n"}
-    assert log.left() == []
+    assert log.visible() == {"0": "winner\n"}
+    assert log.orphans() == []
 
 
-def test_an_attempt_that_writes_on_after_abort_is_never_published(log: Log) -> None:
-    early, late = log.stage(FIRST.query, 0), log.stage(FIRST.query, 1)
-    early.write(b"before abort\n")
-    log.sweep(FIRST.query)
-    early.write(b"after abort\n")
-    late.write(b"after abort\n")
-    assert early.finish() and late.finish()
-    log.add(0, {0: "retried\n"})
-    assert log.visible() == {"0": "retried\n"}
-    assert log.left() == []
+def test_only_own_and_very_old_orphans_are_deleted(log: Log) -> None:
+    [own], [other], [old] = (log.staged({0: "x\n"}, query) for query in (QUERY, OTHER, "killed"))
+    os.utime(log.path / "_cpu_log" / "staged" / old.name, (0, 0))
+    log.sweep(QUERY)
+    assert log.orphans() == [other.name]
 
 
-def test_a_discarded_attempt_leaves_nothing(log: Log) -> None:
-    stage = log.stage(FIRST.query, 0)
+def test_failed_task_leaves_nothing(log: Log) -> None:
+    stage = log.stage()
     stage.write(b"a\n")
-    stage.discard()
-    assert log.left() == []
+    stage.close()
+    assert log.orphans() == []
 
 
-def test_another_querys_orphans_are_left_alone(log: Log) -> None:
-    [orphan] = log.staged({0: "b\n"}, OTHER.query)
-    log.staged({0: "a\n"})
-    log.sweep(FIRST.query)
-    assert log.left() == [orphan.name]
+# ---- Crashes and disks ---------------------------------------------------------------------------
 
 
-def test_a_batch_job_that_was_killed_leaves_nothing_to_the_next_one(log: Log) -> None:
-    me = psutil.Process()
-    jobs = [f"{HERE}-4194305-1", "elsewhere-4194305-1", f"{HERE}-{me.pid}-{me.create_time():.0f}"]
-    left = [log.staged({0: "b\n"}, f"batch-{job}-{'0' * 32}")[0].name for job in jobs]
+class FullDisk:
+    """Raises the error of a full disk after `room` bytes."""
+
+    def __init__(self, room: int) -> None:
+        self._room, self._copy = room, publish.copy_some
+
+    def __call__(self, reader: int, writer: int, count: int, source: int, target: int) -> int:
+        if not self._room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        copied = self._copy(reader, writer, min(count, self._room), source, target)
+        self._room -= copied
+        return copied
+
+
+def test_full_disk_names_the_file_and_commit_resumes(log: Log) -> None:
+    log.add(0, {0: "a\n", 1: "b\n"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publish, "copy_some", FullDisk(3))
+        with pytest.raises(OSError, match="No space left") as failed:
+            log.add(1, {0: "aaaa\n", 1: "bbbb\n", 2: "cccc\n"})
+    assert failed.value.filename == str(log.path / file_name(0))
+    log.sweep(QUERY)  # Spark aborts the batch, but it is recorded
+    assert not log.add(1, {0: "again\n"})
+    assert log.visible() == {"0": "a\naaaa\n", "1": "b\nbbbb\n", "2": "cccc\n"}
+    assert log.orphans() == []
+
+
+def test_recovery_syncs_what_a_crash_renamed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a power failure could undo the renames of a batch that was reported as done."""
     log.add(0, {0: "a\n"})
-    assert log.left() == sorted(left[1:]), "who may still run, keeps what it has"
+    sync = disk.sync_directory
+
+    def crash(folder: Path) -> None:
+        if (log.path / file_name(1)).exists():
+            raise OSError(errno.EIO, "the crash")
+        sync(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "sync_directory", crash)
+        with pytest.raises(OSError, match="the crash"):
+            log.add(1, {1: "b\n"})
+    synced: list[Path] = []
+    monkeypatch.setattr(publish, "sync_directory", synced.append)
+    assert not log.add(1, {1: "b\n"})
+    assert synced == [log.path / "_cpu_log", log.path]
+    assert log.visible() == {"0": "a\n", "1": "b\n"}
 
 
-# ---- what is not ours ------------------------------------------------------------------------
+@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.EXDEV, None])
+def test_python_copies_if_the_kernel_cannot(
+    log: Log, monkeypatch: pytest.MonkeyPatch, refusal: int | None
+) -> None:
+    def refuse(*_: int) -> int:
+        raise OSError(refusal, "not here")
+
+    monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
+    if refusal is None:
+        monkeypatch.delattr(os, "copy_file_range")
+    monkeypatch.setattr(disk, "READ_BYTES", 7)
+    long = "".join(f"{i}\n" for i in range(100))
+    for batch, text in enumerate(["a\n", long, "b\n"]):
+        log.add(batch, {0: text})
+    assert log.visible() == {"0": f"a\n{long}b\n"}
 
 
-def test_a_foreign_file_is_not_touched(log: Log) -> None:
+def test_followed_empty_file_stays_the_same_file(log: Log) -> None:
+    followed = log.path / file_name(0)
+    followed.touch()
+    number = followed.stat().st_ino
+    log.add(0, {0: "a\n"})
+    assert followed.stat().st_ino == number
+    assert log.visible() == {"0": "a\n"}
+
+
+# ---- Other programs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", ["a\nb\n", "", None])
+def test_changed_file_is_an_error(log: Log, content: str | None) -> None:
+    log.add(0, {0: "a\n"})
+    file = log.path / file_name(0)
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
+    with pytest.raises(RuntimeError, match=f"{file} has . bytes instead of 2"):
+        log.add(1, {0: "c\n"})
+
+
+def test_foreign_file_is_not_touched(log: Log) -> None:
     foreign = log.path / file_name(1)
     foreign.write_text("mine\n")
-    with pytest.raises(RuntimeError) as failed:
+    with pytest.raises(RuntimeError, match=f"{foreign} has 5 bytes instead of 0"):
         log.add(0, {0: "a\n", 1: "b\n"})
-    assert str(failed.value) == (
-        f"{foreign} has 5 bytes instead of 0: it was not written by this sink; "
-        "move it away, or choose another directory"
-    )
     assert log.visible() == {"1": "mine\n"}
     foreign.unlink()
     assert log.add(0, {0: "a\n", 1: "b\n"})
 
 
-@pytest.mark.parametrize("name", [file_name(0), "_cpu_log", "_cpu_log/lock", "_cpu_log/staged"])
-def test_a_symbolic_link_is_not_followed(tmp_path: Path, name: str) -> None:
-    """Where others may write, a link could lead to any file of the user who runs the query."""
-    victim, out = tmp_path / "victim", tmp_path / "out"
-    victim.mkdir() if name in ("_cpu_log", "_cpu_log/staged") else victim.touch()
-    (out / name).parent.mkdir(parents=True)
-    (out / name).symlink_to(victim)
-    with pytest.raises((OSError, RuntimeError)) as failed:
-        Log(out).add(0, {0: "a\n"})
-    assert str(out / name) in str(failed.value)
-    assert "symbolic link" in str(failed.value)
-    assert victim.read_text() == "" if victim.is_file() else not list(victim.iterdir())
+def test_missing_staged_file_is_an_error(log: Log) -> None:
+    [staged] = log.staged({0: "a\n"})
+    path = log.path / "_cpu_log" / "staged" / staged.name
+    path.unlink()
+    with pytest.raises(RuntimeError, match=f"{path} has 0 bytes instead of 2"):
+        log.commit(Batch(QUERY, "run", 0), [staged])
+    assert log.add(0, {0: "a\n"})
 
 
-def test_the_state_is_private_and_the_lines_are_as_the_umask_says(tmp_path: Path) -> None:
+def test_damaged_staged_file_is_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.add(0, {0: "a\n"})
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(publish, "copy_some", FullDisk(0))
+        log.add(1, {0: "a\n"})
+    [name] = log.orphans()
+    (log.path / "_cpu_log" / "staged" / name).write_text("b\n")
+    with pytest.raises(RuntimeError, match=f"{name} is damaged"):
+        log.add(1, {0: "a\n"})
+    assert log.visible() == {"0": "a\n"}
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda text: text.replace(QUERY, OTHER), lambda text: text[:40], lambda text: "{}"]
+)
+def test_damaged_record_is_an_error(log: Log, damage: Callable[[str], str]) -> None:
+    log.add(0, {0: "a\n"})
+    record = log.path / "_cpu_log" / "record.json"
+    record.write_text(damage(record.read_text()))
+    with pytest.raises(RuntimeError, match=f"{record} is damaged"):
+        log.add(1, {0: "b\n"})
+    assert log.visible() == {"0": "a\n"}
+
+
+def test_file_modes(tmp_path: Path) -> None:
     before, out = os.umask(0o022), tmp_path / "out"
     try:
         Log(out).add(0, {0: "a\n"})
     finally:
         os.umask(before)
-    modes = {path: path.stat().st_mode & 0o777 for path in (out, *out.rglob("*"))}
-    assert {str(path.relative_to(out)): mode for path, mode in modes.items()} == {
-        ".": 0o755,
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (out, *out.rglob("*"))}
+    assert modes == {
+        "out": 0o755,
         file_name(0): 0o644,
         "_cpu_log": 0o700,
-        "_cpu_log/staged": 0o700,
-        "_cpu_log/lock": 0o600,
-        "_cpu_log/record.json": 0o600,
+        "staged": 0o700,
+        "lock": 0o600,
+        "record.json": 0o600,
     }
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lambda text: text.replace("query-a", "query-x"), "its checksum does not match"),
-        (lambda text: text[:40], "Unterminated string"),
-        (lambda text: "{}", "'body'"),
-    ],
-)
-def test_a_damaged_record_is_an_error_and_nothing_is_written(
-    log: Log, damage: Callable[[str], str], reason: str
-) -> None:
+# ---- Two queries, and earlier versions -----------------------------------------------------------
+
+
+def test_younger_of_two_running_queries_is_refused(log: Log) -> None:
+    log.add(0, {0: "a0\n"})
+    log.add(0, {0: "b0\n"}, OTHER)  # the older one may have ended
+    log.add(1, {0: "a1\n"})
+    with pytest.raises(RuntimeError, match=f"query {QUERY} .* before query {OTHER}"):
+        log.add(1, {0: "b1\n"}, OTHER)
+    assert log.add(2, {0: "a2\n"})
+    assert log.visible() == {"0": "a0\nb0\na1\na2\n"}
+
+
+def test_queries_may_take_turns(log: Log) -> None:
+    for turn in range(3):
+        for query in (QUERY, OTHER):
+            for batch in (2 * turn, 2 * turn + 1):
+                assert log.add(batch, {0: "x\n"}, query, run=f"run {turn}")
+        assert log.add(None, {0: "job\n"}, f"job {turn}")
+    assert log.visible() == {"0": 3 * ("x\n" * 4 + "job\n")}
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from tutorial_pkg.core.file_lock import FileLock
+lock = FileLock(Path(sys.argv[1]))
+print(lock.take(1), flush=True)
+input()
+"""
+
+
+def test_locked_directory_names_the_process(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.add(0, {0: "a\n"})
-    record = log.path / "_cpu_log" / "record.json"
-    record.write_text(damage(record.read_text()))
-    with pytest.raises(RuntimeError) as failed:
-        log.add(1, {0: "b\n"})
-    assert str(failed.value).startswith(f"the commit record {record} is damaged ({reason}")
-    assert str(failed.value).endswith(f"move {log.path} away and begin a new directory")
-    assert log.visible() == {"0": "a\n"}
+    monkeypatch.setattr(publish, "LOCK_SECONDS", 0.1)
+    command = [sys.executable, "-c", HOLDER, log.path / "_cpu_log" / "lock"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as holder:
+        assert holder.stdout and holder.stdout.readline() == b"True\n"
+        with pytest.raises(RuntimeError, match=f"locked by process {holder.pid}"):
+            log.add(1, {0: "b\n"})
+        holder.communicate(b"\n")
+    assert log.add(1, {0: "b\n"})
 
 
-# ---- owners ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def living() -> Owner:
-    """A run of another query, in a process that lives: this one."""
-    me = psutil.Process()
-    return Owner("query-a", "run-1", HERE, me.pid, me.create_time())
-
-
-def test_a_second_query_fails_when_the_first_commits_again(log: Log, living: Owner) -> None:
-    log.add(0, {0: "0\n"}, living)
-    with ThreadPoolExecutor(1) as thread:
-        second = thread.submit(log.add, 0, {0: "b\n"}, OTHER)
-        batches = 0
-        while not second.done():
-            batches += 1
-            assert log.add(batches, {0: f"{batches}\n"}, living)
-    assert str(second.exception()) == (
-        f"{log.path} is being written by query query-a (run run-1, process {os.getpid()} on "
-        f"{HERE}), so query query-b (run run-2, process 2 on {HERE}) cannot write to it; stop the "
-        "other query first, or choose another directory"
-    )
-    assert log.visible() == {"0": "".join(f"{batch}\n" for batch in range(batches + 1))}
-
-
-def test_a_query_that_was_stopped_holds_up_another_one_for_a_lease(
-    log: Log, living: Owner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publish, "LEASE_SECONDS", 0.2)
-    log.add(0, {0: "a\n"}, living)
-    committed = (log.path / "_cpu_log" / "record.json").stat().st_mtime
-    assert log.add(0, {0: "b\n"}, OTHER)
-    assert (log.path / "_cpu_log" / "record.json").stat().st_mtime > committed + 0.1
-    assert log.visible() == {"0": "a\nb\n"}
-
-
-def test_a_lease_from_a_clock_that_is_ahead_is_no_longer(
-    log: Log, living: Owner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of a server of shared storage."""
-    waited: list[float] = []
-    monkeypatch.setattr(publish, "wait_for", lambda _, seconds: waited.append(seconds))
-    log.add(0, {0: "a\n"}, living)
-    os.utime(log.path / "_cpu_log" / "record.json", (4e9, 4e9))
-    log.add(0, {0: "b\n"}, OTHER)
-    assert waited == [publish.LEASE_SECONDS]
-
-
-def test_nobody_waits_for_an_earlier_run_or_a_dead_one(
-    log: Log, living: Owner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publish, "wait_for", lambda *_, **__: pytest.fail("waited"))
-    for batch, owner in enumerate((OTHER, living, FIRST)):
-        assert log.add(batch, {0: f"{batch}\n"}, owner)
-    assert log.visible() == {"0": "0\n1\n2\n"}
-
-
-def test_what_another_host_has_staged_out_of_sight_is_named(log: Log) -> None:
-    reports = log.staged({0: "a\n"})
-    log.check_sees(reports, "worker2")
-    (log.path / "_cpu_log" / "staged" / reports[0].name).unlink()
-    with pytest.raises(RuntimeError) as failed:
-        log.check_sees(reports, "worker2")
-    assert str(failed.value) == (
-        f"host worker2 does not see {log.path} as this machine, {HERE}, does: its lines are not "
-        "here; put it on storage that all workers share"
-    )
+def test_record_of_0_1_0_is_read() -> None:
+    record = read_record(EARLIER / "cpu_log" / "_cpu_log" / "record.json")
+    assert record.done == {"d212f59c-5891-451c-a63d-0bdcd6f99656": 3}
+    assert record.ends == {0: FileEnd(0, 6294), 1: FileEnd(0, 6294)}
+    assert record.plans == {}
+    assert list(record.runs) == ["d212f59c-5891-451c-a63d-0bdcd6f99656"]

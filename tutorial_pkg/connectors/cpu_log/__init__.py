@@ -1,15 +1,24 @@
 """Format `cpu_log`: rows become lines of files that grow by whole batches, exactly once.
 
-A row's way: `data_source` (options, tasks, commit) → `line_format` (the line, with the load that
-`monitor` measured) → `staging` (a task's files, which nobody reads) → `publish` (the protocol) →
-`applying` (into the files that readers see; `data_files` names them). In the protocol,
-`checkpoint_plan` tells which batch it is, `query_owner` who else writes, `state_folder` has the
-lock, and `record` is the commit point. At a `crash_point` a drill can have it stand still.
-It is read back by what `file_lines` offers.
+- `data_source`: the options, and the way back from files to rows, by `file_lines`
+- `sink`: what tasks stage and the driver commits, as functions of a `SinkBuilder`
+- `line_format`: rows to lines, and lines to rows
+- `monitor`: the CPU load in each line
+- `publish`: the protocol: stage, record, apply, recover; and `CRASH_AT` to stop it at a step
+- `record`: the commit record, `_cpu_log/record.json`
 """
 
-from tutorial_pkg.connectors.cpu_log.data_files import DATA_FILES
 from tutorial_pkg.connectors.cpu_log.data_source import CpuLogDataSource, parse_cpu_log
-from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor
+from tutorial_pkg.connectors.cpu_log.line_format import format_lines
+from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor, cpu_monitor
+from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT, DATA_FILES
 
-__all__ = ["DATA_FILES", "CpuLogDataSource", "CpuMonitor", "parse_cpu_log"]
+__all__ = [
+    "CRASH_AT",
+    "DATA_FILES",
+    "CpuLogDataSource",
+    "CpuMonitor",
+    "cpu_monitor",
+    "format_lines",
+    "parse_cpu_log",
+]

@@ -1,13 +1,10 @@
-r"""The lines of a CPU log, `epoch_millis,cpu_usage,item`, made and taken apart a batch at a time.
+r"""Format and parse the lines of a CPU log, `epoch_millis,cpu_usage,item`, a batch at a time.
 
-A newline, a carriage return and a backslash inside an item are written as `\n`, `\r` and `\\`, so
-that a line stays a line; an item that is null is written as `\N`. Commas and quotes need no
-escape: a line is split at its first two commas only.
+Newlines, carriage returns and backslashes in an item are written as `\n`, `\r` and `\\`, and a null
+as `\N`. Commas and quotes need no escape: a line is split at its first two commas only.
 """
 
 from __future__ import annotations
-
-import re
 
 import pyarrow as pa
 
@@ -15,8 +12,8 @@ from tutorial_pkg.core import compute as pc
 from tutorial_pkg.core.lines import LAST_MILLIS
 
 NULL_ITEM = r"\N"
-ESCAPES = (("\\", r"\\"), ("\n", r"\n"), ("\r", r"\r"))  # the backslash first: the others add some
-# What every line begins with. The time is at most `LAST_MILLIS`, too.
+ESCAPES = (("\\", r"\\"), ("\n", r"\n"), ("\r", r"\r"))  # the backslash first: the others add more
+# Every line starts like this, with a time of at most `LAST_MILLIS`.
 LINE_PATTERN = r"^[0-9]{1,15},[0-9]+\.[0-9]+,"
 LINE_SCHEMA = pa.schema(
     [
@@ -26,31 +23,30 @@ LINE_SCHEMA = pa.schema(
     ]
 )
 
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?")
 _TEXT = pa.large_string()  # 64-bit offsets: a batch of long items may pass 2 GiB once escaped
 
 
 def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> bytes:
-    """The rows of `batch` as lines, each with its newline, all with the same time and usage.
+    """Return the rows as lines with newlines, all with the same time and usage.
 
     A single column is the item; several become `Row(name=value, ...)`, with `null` for nulls.
-    Columns that are not text appear as Arrow's cast to string prints them.
+    Columns that are not text are cast to string by Arrow, timestamps in the session's time zone.
     """
     if not batch.num_rows:
         return b""
     items = _escaped(_items(batch)).fill_null(NULL_ITEM)
-    # All lines begin alike, so one join over the batch, with that as separator, makes them.
-    begin = f"{epoch_millis},{cpu_usage:.6f},"
+    # All lines have the same prefix, so joining the items with it as separator makes the lines.
+    prefix = f"{epoch_millis},{cpu_usage:.6f},"
     together = pa.LargeListArray.from_arrays([0, len(items)], items)
-    joined = pc.binary_join(together, pa.scalar(f"\n{begin}", _TEXT))
-    return b"".join((begin.encode(), joined.buffers()[2], b"\n"))
+    joined = pc.binary_join(together, pa.scalar(f"\n{prefix}", _TEXT))
+    return b"".join((prefix.encode(), joined.buffers()[2], b"\n"))
 
 
 def parse_lines(lines: pa.Array) -> pa.RecordBatch:
-    """The rows (`LINE_SCHEMA`) of an array of lines without their newlines.
+    """Return the rows (`LINE_SCHEMA`) of lines without their newlines.
 
-    A line that does not have this format, or whose time is past the year 9999, is kept whole in
-    `item`; its other two columns are null.
+    A line of another format, or with a time after the year 9999, is kept whole in `item`, and its
+    other two columns are null.
     """
     may_be = pc.match_substring_regex(lines, LINE_PATTERN)
     parts = pc.split_pattern(pc.if_else(may_be, lines, None), ",", max_splits=2)
@@ -67,34 +63,13 @@ def parse_lines(lines: pa.Array) -> pa.RecordBatch:
 
 
 def _items(batch: pa.RecordBatch) -> pa.Array:
-    columns = [_as_text(column) for column in batch.columns]
+    columns = [column.cast(_TEXT) for column in batch.columns]
     if len(columns) == 1:
         return columns[0]
     pieces: list[pa.Array | str] = []
     for name, column in zip(batch.schema.names, columns, strict=True):
         pieces += [f", {name}=" if pieces else f"Row({name}=", column]
     return _joined(*pieces, ")", null="null")
-
-
-def _as_text(column: pa.Array) -> pa.Array:
-    kind = column.type
-    if not pa.types.is_timestamp(kind) or not kind.tz:
-        return column.cast(_TEXT)
-    try:
-        return column.cast(pa.timestamp(kind.unit, _arrow_zone(kind.tz))).cast(_TEXT)
-    except pa.ArrowInvalid as error:  # as for Java's `PST`
-        raise ValueError(
-            f"format `cpu_log`: no database of time zones has the session's zone {kind.tz!r}; set "
-            "`spark.sql.session.timeZone` to a name such as 'America/Los_Angeles', or to 'UTC'"
-        ) from error
-
-
-def _arrow_zone(zone: str) -> str:
-    """A zone as Arrow knows it: `GMT+5` is `+05:00`."""
-    if offset := _OFFSET.fullmatch(zone):
-        sign, hours, minutes = offset.groups("0")
-        return f"{sign}{int(hours):02}:{int(minutes):02}"
-    return "UTC" if zone == "Z" else zone
 
 
 def _joined(*pieces: pa.Array | str, null: str) -> pa.Array:
@@ -116,7 +91,7 @@ def _unescaped(text: pa.Array) -> pa.Array:
     if not _occurs("\\", text):
         return text
     is_null = pc.equal(text, NULL_ITEM)
-    # Cut at the escaped backslashes first: what is left of a backslash then starts an escape.
+    # Split at escaped backslashes first: any other backslash then starts an escape.
     parts = pc.split_pattern(text, r"\\")
     values = parts.flatten()
     for character, escape in ESCAPES[1:]:
@@ -126,13 +101,13 @@ def _unescaped(text: pa.Array) -> pa.Array:
 
 
 def _list_like(parts: pa.ListArray, values: pa.Array) -> pa.ListArray:
-    """`values` in lists of the same lengths as those of `parts`, nulls where `parts` has them."""
+    """Return `values` in lists as long as those of `parts`, with nulls in the same places."""
     lengths = pc.fill_null(pc.list_value_length(parts), 0)
     offsets = pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), lengths]))
     return pa.ListArray.from_arrays(offsets, values, mask=pc.is_null(parts))
 
 
 def _occurs(character: str, text: pa.Array) -> bool:
-    """Whether `character` may occur: one fast look at the bytes spares three slow searches."""
+    """Return whether `character` may occur: a fast scan that often saves slow replacements."""
     data = text.buffers()[2]
     return data is not None and character.encode() in data.to_pybytes()

@@ -2,204 +2,282 @@
 
     data.0.csv, data.1.csv …     what readers see: bytes that are never taken back
     _cpu_log/record.json         the last commit
-    _cpu_log/staged/             what tasks have written and no commit has published yet
-    _cpu_log/lock                held by the process that commits; dies with it
-
-(`staging`, `record`, `applying` and `state_folder` are the files that do the work.)
+    _cpu_log/staged/             lines that tasks have written and no commit has published yet
+    _cpu_log/lock                locked by the process that commits
 
 Why no crash can lose or repeat a line:
 
 1. *Stage.* A task attempt writes to files of its own, under names that are never used again, and
-   syncs them. Nobody reads them. An attempt that fails, loses or comes late leaves an orphan.
-2. *Record.* The commit of a batch writes one record: which staged bytes go at which offset of which
-   file, and that this batch of this query is done. The record is renamed into place: before the
-   rename nothing has happened, after it everything has, and only step 3 remains.
-3. *Apply.* Each staged file is copied to its exact offset; one that begins a new file is renamed
-   to it, whole. The same bytes at the same place: doing it twice, or half and then again, is doing
-   it once. When files and folder are synced, the staged files go. So a staged file that a record
-   names and that is not there any more has been applied.
-4. *Recover.* Every commit starts by applying what is left of the record that it finds. A batch
-   that the record names as done is not recorded again, so Spark may replay it as often as it likes.
+   syncs them. No reader looks at them. An attempt that fails or comes late leaves orphans behind.
+2. *Record.* The commit of a batch writes one record: which staged bytes belong at which offset of
+   which file, and that this batch of this query is done. The record is renamed into place. Before
+   the rename nothing has happened, after it everything has, and only step 3 remains.
+3. *Apply.* Each staged file is copied to its exact offset. If it starts a new file, it is renamed
+   to it. Repeated, both put the same bytes in the same place. Once files and folder are synced,
+   the staged files are deleted. So if a staged file of the record is missing, it is applied.
+4. *Recover.* Every commit starts by applying the rest of the record that it finds. If the record
+   contains its batch, it publishes nothing. So Spark may repeat a batch any number of times.
 
-One record is enough, because a batch is applied before the next one is recorded; so its size does
-not grow with the number of batches. The idea is the redo log of databases, kept to one entry.
-
-What it asks for: ids of queries that are never used again, batches numbered in order, a plan that
-tells a repeated batch from another one with its number (`checkpoint_plan`), and a caller that
-commits a batch again until it hears that it is done. A job without batches (`batch=None`) that
-fails may have published all the same: only its caller can tell whether to run it again. A reader
-sees the bytes of a batch come in pieces, and must wait for a line's newline.
+One record is enough, because a batch is applied before the next one is recorded. The idea is the
+redo log of databases, reduced to one entry. Readers must wait for the newline of a line.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
-from tutorial_pkg.connectors.cpu_log.applying import Applying
-from tutorial_pkg.connectors.cpu_log.crash_point import CRASH_AT as CRASH_AT
-from tutorial_pkg.connectors.cpu_log.crash_point import crash_point
-from tutorial_pkg.connectors.cpu_log.data_files import file_name
-from tutorial_pkg.connectors.cpu_log.query_owner import LEASE_SECONDS, Owner, is_job_that_ended
-from tutorial_pkg.connectors.cpu_log.record import FileEnd, Piece, Record, RecordFile, Staged
-from tutorial_pkg.connectors.cpu_log.staging import Stage
-from tutorial_pkg.connectors.cpu_log.state_folder import StateFolder
-from tutorial_pkg.core.disk import sync_directory
-from tutorial_pkg.core.waiting import wait_for
+from tutorial_pkg.connectors.cpu_log.record import (
+    Batch,
+    FileEnd,
+    Piece,
+    Record,
+    Staged,
+    read_record,
+)
+from tutorial_pkg.core.disk import (
+    READ_BYTES,
+    begin_sync,
+    copy_some,
+    naming,
+    replace_file,
+    sync_directory,
+)
+from tutorial_pkg.core.file_lock import FileLock
+
+DATA_FILES = "data.*.csv"
+CRASH_AT = "TUTORIAL_PKG_CRASH_AT"  # environment variable: `<point>@<file to create on arrival>`
+LOCK_SECONDS = 30.0  # far longer than another commit takes
+ORPHAN_SECONDS = 7 * 24 * 3600  # no task takes that long
+COPY_BYTES = 1 << 23
+
+_FOREIGN = "this sink did not write it; move it away, or choose another directory"
+_CHANGED = "another program has changed it; restore it, or move the whole directory away"
+_MISSING = (
+    "it was deleted before its commit, or its task ran on a machine that sees another directory: "
+    "use storage that all workers share, and run the query again"
+)
+
+
+def crash_point(point: str) -> None:
+    """Stop here until killed, if the environment variable `CRASH_AT` names this point."""
+    stop_at, _, marker = os.environ.get(CRASH_AT, "").partition("@")
+    if stop_at == point:
+        Path(marker).touch()
+        signal.pause()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def file_name(partition: int, part: int = 0) -> str:
+    """Return `data.<partition>.csv`, or `data.<partition>.<part>.csv` for the files after it."""
+    return f"data.{partition}.{part}.csv" if part else f"data.{partition}.csv"
 
 
 class PublishedDirectory:
     """A directory whose `data.<partition>.csv` files grow by whole batches, each exactly once.
 
-    With `max_file_bytes`, a file that would grow past it is followed by `data.<partition>.1.csv`
-    and so on. Without `fail_on_duplicates`, a batch that was planned anew is published as well.
+    Args:
+        max_file_bytes: A file that would grow past it is followed by `data.<partition>.1.csv` etc.
+        fail_on_duplicates: Whether to refuse a batch that Spark has planned a second time, or to
+            publish it as well.
     """
 
     def __init__(
-        self,
-        path: Path | str,
-        max_file_bytes: int | None = None,
-        fail_on_duplicates: bool = True,
+        self, path: Path | str, max_file_bytes: int | None = None, fail_on_duplicates: bool = True
     ) -> None:
         self.path = Path(path)
-        self._max_file_bytes = max_file_bytes
+        self.max_file_bytes = max_file_bytes
         self._fail_on_duplicates = fail_on_duplicates
-        self._state = StateFolder(self.path)
-        self._record = RecordFile(self._state.path / "record.json")
-        self._applying = Applying(self._state.staged, self.path)
+        self._state = self.path / "_cpu_log"
+        self._staged = self._state / "staged"
+        self._record = self._state / "record.json"
 
-    def stage(self, query: str, partition: int) -> Stage:
-        """Where one task attempt of `query` (an id without wildcards) writes for `partition`."""
-        return Stage(self._state, query, partition, self._max_file_bytes)
+    def staged_path(self, name: str) -> Path:
+        """Return the path for a new staged file. Only this user may look into its folder."""
+        for folder in (self._state, self._staged):
+            folder.mkdir(0o700, parents=True, exist_ok=True)
+        return self._staged / name
 
-    def commit(
-        self, owner: Owner, batch: int | None, staged: Sequence[Staged], plan: str | None = None
-    ) -> bool:
-        """Publish `staged` as this batch of the owner's query; False when there is nothing to do.
+    def commit(self, batch: Batch, staged: Sequence[Staged]) -> bool:
+        """Publish the staged lines of a batch, and return False if there was nothing to do.
 
-        `batch` is None for a job that is never repeated; `plan` says what a repeated batch has in
-        common with the first one, if that is known. Raises `RuntimeError` when another owner
-        commits, too, when the batch is not the one that was published under its number, when
-        somebody else has changed a file, or when the record is damaged; `OSError` when the disk
-        refuses: the next commit then goes on from a whole state.
+        Raises:
+            RuntimeError: Another query writes here, this batch differs from the published batch
+                with its number, a file was changed by others, or the record is damaged.
+            OSError: For example a full disk. The next commit continues from a consistent state.
         """
         if not staged and not self._record.exists():
             return False
-        self.wait_for_turn(owner)  # without the lock, which the other owner needs to commit
-        with self._state.locked():
-            record = self._recovered()
-            fresh = bool(staged) and not self._is_repeated(record, owner.query, batch, plan)
-            if fresh:
-                self._publish(self._next(record, owner, batch, staged, plan))
-            self._sweep(owner.query)
+        with self._locked():
+            record = self._recover()
+            is_new = bool(staged) and not self._is_published(record, batch)
+            if is_new:
+                self._publish(self._next(record, batch, staged))
+            self._sweep(batch.query)
         crash_point("applied")
-        return fresh
-
-    def recover(self) -> None:
-        """Finish what a crash has interrupted."""
-        if self._record.exists():
-            with self._state.locked():
-                self._recovered()
-
-    def check_record(self) -> None:
-        """Raises `RuntimeError` when the record is damaged: better before a batch than after it."""
-        self._record.read()
-
-    def wait_for_turn(self, owner: Owner) -> None:
-        """Return when nobody else is writing, which may take a lease of the last owner.
-
-        Raises `RuntimeError` that names the other owner, when that commits meanwhile.
-        """
-        holder, committed = self._record.read().owner, self._record.committed_at()
-        if holder is None or holder.gives_way_to(owner):
-            return
-        wait_for(
-            lambda: self._record.committed_at() != committed or holder.gives_way_to(owner),
-            seconds=min(LEASE_SECONDS, committed + LEASE_SECONDS - time.time()),  # clocks differ
-        )
-        if self._record.committed_at() != committed:
-            raise RuntimeError(
-                f"{self.path} is being written by {self._record.read().owner}, so {owner} cannot "
-                "write to it; stop the other query first, or choose another directory"
-            )
-
-    def check_sees(self, staged: Sequence[Staged], host: str) -> None:
-        """Raises `RuntimeError` when this machine does not see what a task on `host` has staged."""
-        if any(not (self._state.staged / each.name).exists() for each in staged):
-            raise RuntimeError(
-                f"host {host} does not see {self.path} as this machine, {os.uname().nodename}, "
-                "does: its lines are not here; put it on storage that all workers share"
-            )
+        return is_new
 
     def sweep(self, query: str) -> None:
-        """Remove what attempts of `query` have staged and no record needs."""
-        if self._state.staged.exists():
-            with self._state.locked():
+        """Delete the staged files of `query`, unless the record still needs them."""
+        if self._staged.exists():
+            with self._locked():
                 self._sweep(query)
 
-    def _publish(self, record: Record) -> None:
-        self._applying.check(record)
-        crash_point("staged")
-        if not self._record.exists():  # the folders may be new, too
-            for folder in (*self.path.parents, self.path):
-                if os.access(folder, os.R_OK):  # one that is not readable is not ours either
-                    sync_directory(folder)
-        sync_directory(self._state.staged)
-        self._record.write(record)  # the commit point
-        crash_point("recorded")
-        self._applying.apply(record.pieces)
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other commits out. Raise `RuntimeError` that names a process that blocks this."""
+        lock = FileLock(self._state / "lock", 0o600)
+        try:
+            if not lock.take(LOCK_SECONDS, 0.02):
+                holder = lock.holder()
+                process = f"process {holder.process}" if holder else "another process"
+                raise RuntimeError(
+                    f"{lock.path} has been locked by {process} for {LOCK_SECONDS:g} s; end that "
+                    "process, then start the query again"
+                )
+            yield
+        finally:
+            lock.release()
 
-    def _next(
-        self,
-        record: Record,
-        owner: Owner,
-        batch: int | None,
-        staged: Sequence[Staged],
-        plan: str | None,
-    ) -> Record:
-        ends, pieces = dict(record.ends), []
-        for each in staged:
-            end = self._room_for(each.length, ends.get(each.partition, FileEnd()))
-            pieces.append(Piece(each, file_name(each.partition, end.part), end.length))
-            ends[each.partition] = replace(end, length=end.length + each.length)
-        noted = record if batch is None else record.with_batch(owner.query, batch, plan)
-        return replace(noted, owner=owner, ends=ends, pieces=tuple(pieces))
+    def _sweep(self, query: str) -> None:
+        """Delete orphans of `query`, and very old ones: batch jobs that were killed leave some."""
+        needed = {piece.staged.name for piece in read_record(self._record).pieces}
+        for orphan in self._staged.iterdir():
+            is_old = time.time() - orphan.stat().st_mtime > ORPHAN_SECONDS
+            if (is_old or orphan.name.startswith(f"{query}.")) and orphan.name not in needed:
+                orphan.unlink(missing_ok=True)
 
-    def _room_for(self, length: int, end: FileEnd) -> FileEnd:
-        limit = self._max_file_bytes
-        full = limit and end.length and end.length + length > limit
-        return FileEnd(end.part + 1) if full else end
+    # ---- Recording
 
-    def _is_repeated(self, record: Record, query: str, batch: int | None, plan: str | None) -> bool:
-        """Whether this batch has been recorded; a job without batches never has."""
-        last = record.done.get(query, -1)
-        if batch is None or batch > last:
+    def _is_published(self, record: Record, batch: Batch) -> bool:
+        """Return whether the batch is published. Raise `RuntimeError` if only its number is."""
+        last, plan = record.done.get(batch.query, -1), record.plans.get(batch.query)
+        if batch.number is None or batch.number > last:
             return False
-        known = record.plans.get(query)
-        if plan is None or known is None or (batch, plan) == (last, known):
-            return True  # where no plan is known, the number decides
+        if batch.plan is None or plan is None or (batch.number, batch.plan) == (last, plan):
+            return True  # if no plan is known, the number decides
         if self._fail_on_duplicates:
             raise RuntimeError(
-                f"batch {batch} of query {query} was planned anew, but {self.path} has its batches "
-                f"up to {last} already: its checkpoint was set back, and lines may come that are "
-                "there. Restore the checkpoint; or set `failOnDuplicates` to false, so that the "
-                "query goes on, loses nothing, and may repeat lines of these batches"
+                f"Spark has planned batch {batch.number} of query {batch.query} a second time, but "
+                f"{self.path} already contains its batches up to {last}: the checkpoint was set "
+                "back, and lines may be duplicated. Restore the checkpoint, or set "
+                "`failOnDuplicates` to false: then no line is lost, and some may be duplicated"
             )
         return False
 
-    def _recovered(self) -> Record:
-        record = self._record.read()
+    def _next(self, record: Record, batch: Batch, staged: Sequence[Staged]) -> Record:
+        if rival := record.rival_of(batch):
+            raise RuntimeError(
+                f"query {rival} writes to {self.path}, too, and was there before query "
+                f"{batch.query}; stop one of them, or choose another directory"
+            )
+        ends, pieces, limit = dict(record.ends), [], self.max_file_bytes
+        for file in staged:
+            end = ends.get(file.partition, FileEnd())
+            if limit and end.length and end.length + file.length > limit:
+                end = FileEnd(end.part + 1)
+            pieces.append(Piece(file, file_name(file.partition, end.part), end.length))
+            ends[file.partition] = FileEnd(end.part, end.length + file.length)
+        return record.following(batch, ends, pieces)
+
+    def _publish(self, record: Record) -> None:
+        self._check_lengths(record.pieces)
+        crash_point("staged")
+        if not self._record.exists():  # the folders may be new as well
+            for folder in (*self.path.parents, self.path):
+                if os.access(folder, os.R_OK):
+                    sync_directory(folder)
+        sync_directory(self._staged)
+        replace_file(self._record, record.to_json(), 0o600)  # the commit point
+        crash_point("recorded")
+        self._apply(record.pieces)
+
+    def _check_lengths(self, pieces: Sequence[Piece]) -> None:
+        """Before recording: the staged bytes are there, and the files end where they should."""
+        offsets: dict[str, int] = {}
+        for piece in pieces:
+            _check_length(self._source(piece), piece.staged.length, _MISSING)
+            offsets.setdefault(piece.target, piece.offset)
+        for target, offset in offsets.items():
+            _check_length(self.path / target, offset, _CHANGED if offset else _FOREIGN)
+
+    # ---- Applying
+
+    def _recover(self) -> Record:
+        """Apply the pieces whose staged files are still there, and return the record."""
+        record = read_record(self._record)
+        pieces = [piece for piece in record.pieces if self._source(piece).exists()]
+        for piece in pieces:  # the machine may have crashed, not only Spark
+            _check_checksum(self._source(piece), piece.staged.crc32)
         if record.pieces:
-            sync_directory(self._state.path)  # a crash may lie between rename and sync
-        self._applying.finish(record)
+            sync_directory(self._state)  # the crash may have come between rename and sync
+            self._apply(pieces)
+        for target, end in {x.target: x.offset + x.staged.length for x in record.pieces}.items():
+            _check_length(self.path / target, end, _CHANGED)
         return record
 
-    def _sweep(self, query: str) -> None:
-        needed = {piece.staged.name for piece in self._record.read().pieces}
-        for orphan in self._state.staged.iterdir():
-            over = orphan.name.startswith(f"{query}.") or is_job_that_ended(orphan.name)
-            if over and orphan.name not in needed:
-                orphan.unlink(missing_ok=True)
+    def _apply(self, pieces: Sequence[Piece]) -> None:
+        """Copy everything first, so that the disk works on all files until they are synced."""
+        targets: list[Path] = []
+        for name, parts in groupby(sorted(pieces, key=_place), key=lambda piece: piece.target):
+            if len(targets) == 1:
+                crash_point("half_applied")
+            targets.append(self.path / name)
+            with naming(targets[-1]):
+                self._extend(targets[-1], list(parts))
+        for target in targets:
+            with naming(target), target.open("rb") as file:
+                os.fsync(file.fileno())
+        sync_directory(self.path)  # also for files that were renamed before a crash
+        for piece in pieces:
+            self._source(piece).unlink(missing_ok=True)
+
+    def _extend(self, target: Path, pieces: list[Piece]) -> None:
+        """Append pieces in the order of their offsets: a reader must never see a hole."""
+        if not target.exists() and pieces[0].offset == 0:
+            self._source(pieces.pop(0)).rename(target)  # synced by its task, and complete
+        if pieces:
+            with target.open("r+b", buffering=0) as writer:
+                for piece in pieces:
+                    with self._source(piece).open("rb") as reader:
+                        _copy_piece(reader.fileno(), writer.fileno(), piece)
+
+    def _source(self, piece: Piece) -> Path:
+        return self._staged / piece.staged.name
+
+
+def _place(piece: Piece) -> tuple[str, int]:
+    return piece.target, piece.offset
+
+
+def _copy_piece(reader: int, writer: int, piece: Piece) -> None:
+    done = 0
+    while done < piece.staged.length:
+        count, target = min(COPY_BYTES, piece.staged.length - done), piece.offset + done
+        copied = copy_some(reader, writer, count, done, target)
+        if not copied:
+            raise OSError(errno.EIO, "the staged file ends too early")
+        begin_sync(writer, target, copied)
+        done += copied
+
+
+def _check_length(path: Path, expected: int, remedy: str) -> None:
+    length = path.stat().st_size if path.exists() else 0
+    if length != expected:
+        raise RuntimeError(f"{path} has {length} bytes instead of {expected}: {remedy}")
+
+
+def _check_checksum(path: Path, expected: int) -> None:
+    crc32 = 0
+    with path.open("rb") as file:
+        while data := file.read(READ_BYTES):
+            crc32 = zlib.crc32(data, crc32)
+    if crc32 != expected:
+        raise RuntimeError(f"{path} is damaged: its checksum does not match the record")

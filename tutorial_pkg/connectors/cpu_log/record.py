@@ -1,19 +1,18 @@
-"""The record of the last commit: what is done, where files end, and which staged bytes go where.
+"""The commit record: which batches are done, where the files end, and what the last commit adds.
 
-`record.json` is replaced by a rename, which happens entirely or not at all: it is the one moment
-in which a batch becomes part of the log.
+`record.json` is replaced by a rename, which happens entirely or not at all. This rename is the
+commit point: it alone makes a batch part of the log.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-
-from tutorial_pkg.connectors.cpu_log.query_owner import Owner
-from tutorial_pkg.connectors.cpu_log.state_folder import PRIVATE_FILE, words_for_another_user
-from tutorial_pkg.core.disk import replace_file
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Piece:
-    """One step of applying a record: the bytes of `staged` go to `offset` of the file `target`."""
+    """One step of applying a record: copy the bytes of `staged` to `offset` of file `target`."""
 
     staged: Staged
     target: str
@@ -37,28 +36,66 @@ class Piece:
 
 @dataclass(frozen=True)
 class FileEnd:
-    """Where a partition goes on: the `part`-th of its files, which holds `length` bytes."""
+    """Where a partition continues: in its file number `part`, which has `length` bytes."""
 
     part: int = 0
     length: int = 0
 
 
 @dataclass(frozen=True)
+class Batch:
+    """A batch to commit; a batch job has no `number`.
+
+    `plan` is a digest of what Spark planned for the batch, or None if it is unknown.
+    """
+
+    query: str
+    run: str
+    number: int | None
+    plan: str | None = None
+
+
+@dataclass(frozen=True)
 class Record:
-    """The last commit, and what must be known of all before it: batches done, ends of files."""
+    """The state after the last commit.
 
-    owner: Owner | None = None
-    done: dict[str, int] = field(default_factory=dict)  # the last batch of each query
-    ends: dict[int, FileEnd] = field(default_factory=dict)  # by partition
+    `done` has the last batch of each query and `plans` its plan. `runs` has the last run of each
+    query, in the order of their first commits; `owner` committed last. `ends` has the file end of
+    each partition, and `pieces` what the last commit adds.
+    """
+
+    owner: dict[str, Any] | None = None
+    done: dict[str, int] = field(default_factory=dict)
+    ends: dict[int, FileEnd] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
-    plans: dict[str, str] = field(default_factory=dict)  # of the last batches, where known
+    plans: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
 
-    def with_batch(self, query: str, batch: int, plan: str | None) -> Record:
-        """The same, with this batch as the query's last one."""
-        plans = {other: known for other, known in self.plans.items() if other != query}
-        if plan is not None:
-            plans[query] = plan
-        return replace(self, done={**self.done, query: batch}, plans=plans)
+    def rival_of(self, batch: Batch) -> str | None:
+        """Return the id of a query that was here first and has committed during this query's run.
+
+        Then both are alive.
+        """
+        if not self.owner or self.runs.get(batch.query) != batch.run:
+            return None
+        other, order = str(self.owner["query"]), list(self.runs)
+        return other if order.index(other) < order.index(batch.query) else None
+
+    def following(self, batch: Batch, ends: dict[int, FileEnd], pieces: Sequence[Piece]) -> Record:
+        """Return the record that commits `batch`."""
+        after = replace(self, ends=ends, pieces=tuple(pieces))
+        if batch.number is None:
+            return after
+        query, runs, plans = batch.query, dict(self.runs), dict(self.plans)
+        if runs.get(query) != batch.run:
+            runs.pop(query, None)  # a new run is the youngest
+            runs[query] = batch.run
+        plans.pop(query, None)
+        if batch.plan is not None:
+            plans[query] = batch.plan
+        owner = {"query": query, "run": batch.run, "host": os.uname().nodename}
+        done = {**self.done, query: batch.number}
+        return replace(after, owner=owner, done=done, plans=plans, runs=runs)
 
     def to_json(self) -> str:
         body = json.dumps(asdict(self))
@@ -66,50 +103,31 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> Record:
-        """Raises `ValueError`, `KeyError` or `TypeError` when `to_json` did not write `text`."""
+        """Raise `ValueError`, `KeyError` or `TypeError` if `to_json` did not write `text`."""
         envelope = json.loads(text)
         if zlib.crc32(envelope["body"].encode()) != envelope["crc32"]:
             raise ValueError("its checksum does not match")
         body = json.loads(envelope["body"])
-        return cls(
-            owner=body["owner"] and Owner(**body["owner"]),
-            done=body["done"],
-            ends={int(partition): FileEnd(**end) for partition, end in body["ends"].items()},
-            pieces=tuple(
-                Piece(Staged(**piece["staged"]), piece["target"], piece["offset"])
-                for piece in body["pieces"]
-            ),
-            plans=body.get("plans", {}),  # version 0.1.0 did not know them
-        )
+        ends = {int(partition): FileEnd(**end) for partition, end in body["ends"].items()}
+        pieces = [{**piece, "staged": Staged(**piece["staged"])} for piece in body["pieces"]]
+        owner = body["owner"]
+        runs = {owner["query"]: owner["run"]} if owner else {}  # if an earlier version wrote it
+        fields = {"plans": {}, "runs": runs, **body, "ends": ends}
+        return cls(**{**fields, "pieces": tuple(Piece(**piece) for piece in pieces)})
 
 
-class RecordFile:
-    """`record.json`."""
+def read_record(path: Path) -> Record:
+    """Return the record; an empty one if there is no file.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def exists(self) -> bool:
-        with words_for_another_user(self.path.parent):
-            return self.path.exists()
-
-    def committed_at(self) -> float:
-        """Seconds since the epoch; 0 if nothing was ever committed."""
-        return self.path.stat().st_mtime if self.exists() else 0.0
-
-    def read(self) -> Record:
-        """Raises `RuntimeError` when the record is damaged."""
-        if not self.exists():
-            return Record()
-        try:
-            with words_for_another_user(self.path.parent):
-                return Record.from_json(self.path.read_text())
-        except (ValueError, KeyError, TypeError) as error:
-            raise RuntimeError(
-                f"the commit record {self.path} is damaged ({error}): move "
-                f"{self.path.parent.parent} away and begin a new directory"
-            ) from error
-
-    def write(self, record: Record) -> None:
-        """The commit point."""
-        replace_file(self.path, record.to_json(), PRIVATE_FILE)
+    Raises:
+        RuntimeError: The record is damaged.
+    """
+    if not path.exists():
+        return Record()
+    try:
+        return Record.from_json(path.read_text())
+    except (ValueError, KeyError, TypeError) as error:
+        raise RuntimeError(
+            f"the commit record {path} is damaged ({error}): move {path.parent.parent} away and "
+            "start with a new directory"
+        ) from error

@@ -1,0 +1,173 @@
+"""The sink of `cpu_log`: tasks stage lines, the driver's side commits them (`publish`)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import uuid
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from tutorial_pkg.builder import BatchContext, SinkBuilder, SinkContext, TargetContext
+from tutorial_pkg.connectors.cpu_log.data_source import WRITE_OPTIONS
+from tutorial_pkg.connectors.cpu_log.line_format import format_lines
+from tutorial_pkg.connectors.cpu_log.monitor import cpu_monitor
+from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory, crash_point
+from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
+from tutorial_pkg.core.disk import begin_sync, naming, sync_directory
+from tutorial_pkg.core.options import OptionValues, local_directory
+
+_WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
+
+
+class Stage:
+    """The lines of one task attempt, in files that no reader looks at.
+
+    The first file is created with the first line, and with `max_file_bytes` there may be several.
+    """
+
+    def __init__(self, directory: PublishedDirectory, query: str, partition: int) -> None:
+        self._directory = directory
+        self._query = query
+        self._partition = partition
+        self._files: list[_StagedFile] = []
+        self._is_finished = False
+
+    def write_rows(self, batch: pa.RecordBatch) -> None:
+        """Append a line for each row: the hot path, without a loop over the rows."""
+        if batch.num_rows:
+            self.write(format_lines(batch, int(time.time() * 1000), cpu_monitor().usage()))
+
+    def write(self, lines: bytes) -> None:
+        """Append complete lines."""
+        limit = self._directory.max_file_bytes
+        if not self._files or (limit and self._files[-1].length + len(lines) > limit):
+            path = self._directory.staged_path(f"{self._query}.{uuid.uuid4().hex}")
+            self._files.append(_StagedFile(path))
+        self._files[-1].write(lines)
+
+    def finish(self) -> list[Staged]:
+        """Sync the files, and return what the commit has to know about them."""
+        crash_point("staging")
+        staged = [file.finish(self._partition) for file in self._files]
+        self._is_finished = True
+        return staged
+
+    def close(self) -> None:
+        """Delete the files, unless the task has finished."""
+        if not self._is_finished:
+            for file in self._files:
+                file.discard()
+
+
+class _StagedFile:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("xb", buffering=0)
+        self._crc32 = 0
+        self.length = 0
+
+    def write(self, lines: bytes) -> None:
+        self._crc32 = zlib.crc32(lines, self._crc32)
+        rest = memoryview(lines)
+        with naming(self._path):
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            begin_sync(self._file.fileno(), self.length, len(lines))
+        self.length += len(lines)
+
+    def finish(self, partition: int) -> Staged:
+        with self._file, naming(self._path):
+            os.fsync(self._file.fileno())
+        return Staged(self._path.name, partition, self.length, self._crc32)
+
+    def discard(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def create(context: SinkContext) -> Stage:
+    return Stage(_directory(context.options), context.query, context.index)
+
+
+def commit(context: BatchContext, handles: list[list[Staged]]) -> None:
+    staged = [file for handle in handles for file in handle]
+    number = context.batch if context.streaming else None
+    plan = read_plan(context.checkpoint, context.batch) if staged else None
+    batch = Batch(context.query, context.run, number, plan)
+    _directory(context.options).commit(batch, staged)
+
+
+def abort(context: BatchContext, handles: list[list[Staged]]) -> None:
+    _directory(context.options).sweep(context.query)
+
+
+def read_plan(checkpoint: str | None, batch: int) -> str | None:
+    """Return a digest of what Spark has planned for a batch, or None if that is unknown.
+
+    The plan is Spark's file `offsets/N`, written before the batch runs. A repeated batch has the
+    same file, byte for byte; a batch that was planned again has another timestamp in it. (The rows
+    would not do: with `rand()`, they differ at each repetition.)
+
+    Spark does not sync its checkpoint. This syncs the files that identify the batch, because after
+    a power failure the record must not know a batch whose plan is lost.
+    """
+    try:
+        folder = Path(local_directory(checkpoint or ""))
+    except ValueError:  # another file system, or none
+        return None
+    plan = folder / "offsets" / str(batch)
+    if not plan.is_file():
+        return None
+    for path in (folder / "metadata", folder, plan, plan.parent):
+        sync_directory(path)
+    return hashlib.sha256(plan.read_bytes()).hexdigest()
+
+
+def _directory(options: OptionValues) -> PublishedDirectory:
+    return PublishedDirectory(options.path, options.maxFileBytes, options.failOnDuplicates)
+
+
+def check(context: TargetContext) -> None:
+    """Raise `ValueError` for columns or a path that the sink cannot write."""
+    if not context.schema.fields:
+        raise ValueError("format `cpu_log`: the DataFrame has no column to write")
+    for field in context.schema:
+        if not isinstance(field.dataType, _WITH_TEXT):
+            raise ValueError(
+                f"format `cpu_log`: column `{field.name}` of type "
+                f"{field.dataType.simpleString()} has no text form; cast it to STRING first"
+            )
+    path = Path(context.options.path)
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise ValueError(
+            f"format `cpu_log`: option `path` must be a directory to write in, and {existing} is "
+            f"{'read-only' if existing.is_dir() else 'a file'}; choose another one"
+        )
+
+
+sink = (
+    SinkBuilder.stream("cpu_log", create)
+    .receive_batch(Stage.write_rows)
+    .flush(Stage.finish)
+    .destroy(Stage.close)
+    .commit(commit)
+    .abort(abort)
+    .check(check)
+    .options(*WRITE_OPTIONS.declared.values())
+    .retry(seconds=0)  # nothing here is remote
+    .also_batch()
+    .build()
+)
