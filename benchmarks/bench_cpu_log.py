@@ -40,7 +40,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 from tutorial_pkg import start_spark
-from tutorial_pkg.connectors.cpu_log.line_format import format_lines
+from tutorial_pkg.connectors.cpu_log import format_lines
 from tutorial_pkg.core.places import work_dir
 
 NO_BYTE_LIMIT = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}

@@ -1,4 +1,4 @@
-"""A driver made to be killed: it writes the lines of a folder's files, one file a batch, as a log.
+"""A driver to kill: it writes the lines of a folder to a `cpu_log`, one file in each batch.
 
 Arguments: the two files of a spare driver, folder of the lines, log directory, checkpoint.
 """
@@ -12,7 +12,7 @@ from tests.faults.spare_driver import started
 
 
 def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The first attempt of partition 0 dies after it has handed on its lines."""
+    """Fail the first attempt of partition 0, after its last line."""
     yield from batches
     if TaskContext.get().partitionId() == 0 and TaskContext.get().attemptNumber() == 0:
         raise RuntimeError("this attempt was told to fail")

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.query_process import QueryProcess, wait_until
 from tutorial_pkg import network_status, send_lines
-from tutorial_pkg.connectors.cpu_log.crash_point import CRASH_AT
+from tutorial_pkg.connectors.cpu_log import CRASH_AT
 from tutorial_pkg.connectors.network_lines.receiver import receive
 from tutorial_pkg.durable_log.segments import read_frames
 from workbook import network_to_log

@@ -15,7 +15,7 @@ NUMBERS = StructType().add("id", LongType())
 
 def refusal(schema: StructType = NUMBERS, overwrite: bool = False, **options: object) -> str:
     source = CpuLogDataSource({name: str(value) for name, value in options.items()})
-    with pytest.raises(ValueError, match="^format `cpu_log`") as failed:
+    with pytest.raises(ValueError, match=r"^format `cpu_log`") as failed:
         source.writer(schema, overwrite)
     return str(failed.value)
 

@@ -42,6 +42,7 @@ from tutorial_pkg.connectors.cpu_log.record import (
     Staged,
     read_record,
 )
+from tutorial_pkg.core.batch_order import is_repeated
 from tutorial_pkg.core.disk import (
     READ_BYTES,
     begin_sync,
@@ -158,19 +159,20 @@ class PublishedDirectory:
 
     def _is_published(self, record: Record, batch: Batch) -> bool:
         """Return whether the batch is published. Raise `RuntimeError` if only its number is."""
-        last, plan = record.done.get(batch.query, -1), record.plans.get(batch.query)
-        if batch.number is None or batch.number > last:
+        if batch.number is None:
             return False
-        if batch.plan is None or plan is None or (batch.number, batch.plan) == (last, plan):
-            return True  # if no plan is known, the number decides
-        if self._fail_on_duplicates:
+        plan = record.plans.get(batch.query)
+        same = plan is None or batch.plan is None or plan == batch.plan
+        last = record.done.get(batch.query)
+        try:
+            return is_repeated(f"directory {self.path}", batch.number, last, same)
+        except ValueError as error:
+            if not self._fail_on_duplicates:
+                return False
             raise RuntimeError(
-                f"Spark has planned batch {batch.number} of query {batch.query} a second time, but "
-                f"{self.path} already contains its batches up to {last}: the checkpoint was set "
-                "back, and lines may be duplicated. Restore the checkpoint, or set "
-                "`failOnDuplicates` to false: then no line is lost, and some may be duplicated"
-            )
-        return False
+                f"{error}. To lose no line and perhaps duplicate some, set `failOnDuplicates` to "
+                "false"
+            ) from None
 
     def _next(self, record: Record, batch: Batch, staged: Sequence[Staged]) -> Record:
         if rival := record.rival_of(batch):
