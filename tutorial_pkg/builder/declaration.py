@@ -94,10 +94,10 @@ class Declaration:
 
         What is repeated? An instance of a `stream` or a `cursor` starts over as after a restart of
         the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
-        that reads starts over as long as Spark has none of its rows, and a task of a sink as long
-        as it has received no more than 10,000 rows. Functions beside the driver are called again,
-        on a new connection. Each retry is logged, by Spark's driver or by the task. When the time
-        is up, the error says how long it was tried, and names the option.
+        that reads starts over as long as Spark has none of its rows. In a task of a sink, only
+        `create` is repeated, because `receive` and `flush` have consumed rows. Functions beside the
+        driver are called again, on a new connection. Each retry is logged, by Spark's driver or by
+        the task. When the time is up, the error says how long it was tried, and names the option.
         """
         wrong = [error for error in errors if not isinstance(error, type)]
         if wrong or seconds < 0 or not pause > 0:

@@ -110,10 +110,13 @@ class SinkWriter:
         freeze_imports()
         query, run, batch = self._query_run_batch()
         target, index = self._target, this_task().partitionId()
-        options = copy.deepcopy(target.options)  # `create` may change them
-        context = SinkContext(query, batch, index, options, target.streaming, target.overwrite)
+        context = SinkContext(
+            query, batch, index, target.options, target.streaming, target.overwrite
+        )
         name = f"task {index}"
-        state = self._retries.patiently(lambda: self._functions.call("create", name, context))
+        state = self._retries.patiently(
+            lambda: self._functions.call("create", name, copy.deepcopy(context))
+        )
         with closing_with(lambda: self._destroy(state, name)):
             self._receive_all(iterator, state, name)
             handle = self._flush(state, name)

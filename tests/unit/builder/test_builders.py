@@ -176,7 +176,7 @@ def test_what_is_missing_is_named(make: Callable[[], Any], text: str) -> None:
         ),
         (
             lambda: SinkBuilder.stream("Memory", nothing),
-            "a stream to `Memory` goes to Spark's sink of that name: choose another",
+            "`Memory` is the name of a sink of Spark's own",
         ),
         (lambda: stream(fill=nothing).heartbeat(0), "`heartbeat` takes seconds, more than 0, got"),
         (

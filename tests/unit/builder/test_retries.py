@@ -15,14 +15,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-)
 
 from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
@@ -37,7 +29,6 @@ from tutorial_pkg.builder import (
 )
 from tutorial_pkg.builder.functions import FunctionError
 from tutorial_pkg.builder.retries import Retries
-from tutorial_pkg.builder.sink_builder import KEPT_ROWS
 
 SOON = {"retryPauseMillis": "1"}
 
@@ -60,10 +51,15 @@ class Refusing:
 def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """The functions share memory with the test; nothing is pickled."""
     monkeypatch.setattr("tutorial_pkg.builder.declaration.check_travel", lambda *_: None)
-    properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "7"}
+    properties = {
+        "sql.streaming.queryId": "q",
+        "streaming.sql.batchId": "7",
+        "spark.jobGroup.id": "r",
+    }
+    task = SimpleNamespace(partitionId=lambda: 0, getLocalProperty=lambda name: None)
     sink = "tutorial_pkg.builder.sink_builder"
     monkeypatch.setattr(f"{sink}.task_property", properties.__getitem__)
-    monkeypatch.setattr(f"{sink}.this_task", lambda: SimpleNamespace(partitionId=lambda: 0))
+    monkeypatch.setattr(f"{sink}.this_task", lambda: task)
 
 
 # ---- Which errors --------------------------------------------------------------------------------
@@ -365,72 +361,38 @@ def test_a_batch_begins_anew_before_its_first_rows() -> None:
     assert batch.column(0).to_pylist() == [1]
 
 
-class Target:
-    """Rows by attempt; each function is refused at first."""
+def test_sink_retries_create_commit_and_abort(caplog: pytest.LogCaptureFixture) -> None:
+    refusing, created, finished = Refusing(), list[list[Row]](), list[Any]()
 
-    def __init__(self, refusing: Refusing) -> None:
-        self.refusing, self.attempts = refusing, list[list[int]]()
-        self.flushed = self.destroyed = 0
+    def create(context: Any) -> list[Row]:
+        refusing.at("create")
+        created.append([])
+        return created[-1]
 
-    def create(self, context: Any) -> list[int]:
-        self.refusing.at("create")
-        self.attempts.append([])
-        return self.attempts[-1]
+    def finish(context: Any, handles: list[list[Row]]) -> None:
+        refusing.at(f"finish {len(finished)}")
+        finished.append(handles)
 
-    def receive(self, state: list[int], row: Row) -> None:
-        state.append(row.number)
-        if row.number == 3:
-            self.refusing.at("receive")
-
-    def flush(self, state: list[int]) -> list[int]:
-        self.refusing.at("flush")
-        return state
-
-    def destroy(self, state: list[int]) -> None:
-        self.destroyed += 1
-
-    def commit(self, context: Any, handles: list[list[int]]) -> None:
-        self.refusing.at("commit")
-        self.handles = handles
-
-    def writer(self) -> Any:
-        builder = SinkBuilder.stream("target", self.create).receive(self.receive).flush(self.flush)
-        built = builder.destroy(self.destroy).commit(self.commit).build()
-        return built(SOON).streamWriter(NUMBER, False)
+    builder = SinkBuilder.stream("target", create).receive(list.append).flush(list)
+    writer: Any = builder.commit(finish).abort(finish).build()(SOON).streamWriter(NUMBER, False)
+    rows = [Row(number=number) for number in range(3)]
+    message = writer.write(iter(rows))
+    writer.commit([message], 7)
+    writer.abort([message], 7)
+    assert created == [rows]
+    assert finished == [[rows], [rows]]
+    assert caplog.text.count("; it is tried again") == 6
 
 
-def test_a_task_of_a_sink_begins_anew_with_all_its_rows(caplog: pytest.LogCaptureFixture) -> None:
-    target = Target(Refusing())
-    message = target.writer().write(Row(number=number) for number in range(10))
-    target.writer().commit([message], 7)
-    assert target.handles == [list(range(10))]
-    assert not any(target.refusing.left.values()) and len(target.refusing.left) == 4
-    assert target.destroyed == len(target.attempts) == 5
-    assert caplog.text.count("; it is tried again") == 8
-
-
-def test_rows_that_were_flushed_are_not_written_again() -> None:
-    refusing, flushed = Refusing(1), list[Any]()
-    builder = SinkBuilder.stream("target", lambda context: []).receive(list.append)
-    builder.flush(flushed.append).destroy(lambda state: refusing.at("destroy"))
-    writer: Any = builder.build()(SOON).streamWriter(NUMBER, False)
-    with pytest.raises(FunctionError, match="`destroy` of task 0 failed: ConnectionRefusedError"):
+@pytest.mark.parametrize("name", ["receive", "flush"])
+def test_sink_does_not_retry_consumed_rows(name: str) -> None:
+    refusing = Refusing(1)
+    functions: dict[str, Any] = {"receive": lambda *_: None, "flush": lambda _: None}
+    functions[name] = lambda *_: refusing.at(name)
+    builder = SinkBuilder.stream("target", lambda _: None).receive(functions["receive"])
+    writer: Any = builder.flush(functions["flush"]).build()(SOON).streamWriter(NUMBER, False)
+    with pytest.raises(FunctionError, match=f"`{name}` of task 0 failed: ConnectionRefusedError"):
         writer.write(iter([Row(number=1)]))
-    assert flushed == [[Row(number=1)]]
-
-
-@pytest.mark.parametrize("before", [KEPT_ROWS - 1, KEPT_ROWS])
-def test_rows_that_are_not_kept_cannot_be_written_again(before: int) -> None:
-    """A task begins anew only as long as it can do so with all of them."""
-    target = Target(Refusing(1))
-    target.refusing.left |= {"create": 0, "flush": 0}
-    rows = [*range(10, 10 + before), 3, 4]
-    if before == KEPT_ROWS:
-        with pytest.raises(FunctionError, match="`receive` of task 0 failed: ConnectionRefusedErr"):
-            target.writer().write(Row(number=number) for number in rows)
-    else:
-        message = target.writer().write(Row(number=number) for number in rows)
-        assert message.handle == rows
 
 
 # ---- What a function has changed before it was refused -------------------------------------------
@@ -461,25 +423,6 @@ def test_handles_that_a_function_has_changed_are_told_again_as_they_were(name: s
     messages = [writer.write(iter([Row(number=number)])) for number in range(2)]
     getattr(writer, name)(messages, 7)
     assert taking.told == [[[Row(number=0)], [Row(number=1)]]] * 2
-
-
-NESTED = StructType().add("tags", ArrayType(StringType())).add("raw", BinaryType())
-NESTED.add("inner", StructType().add("counts", MapType(StringType(), LongType())))
-
-
-def test_a_row_that_receive_has_changed_comes_again_as_it_was() -> None:
-    refusing, received = Refusing(1), list[Any]()
-
-    def receive(state: list[Any], row: Row) -> None:
-        state.append((row.tags.pop(), row.inner.counts.pop("n"), row.raw.pop()))
-        if len(state) == 2:
-            refusing.at("receive")
-
-    builder = SinkBuilder.stream("target", lambda context: []).receive(receive)
-    writer: Any = builder.flush(received.extend).build()(SOON).streamWriter(NESTED, False)
-    row = Row(tags=["a", "b"], raw=bytearray(b"c"), inner=Row(counts={"n": 1}))
-    writer.write(iter([row, copy.deepcopy(row)]))
-    assert received == [("b", 1, ord("c"))] * 2
 
 
 def test_options_that_create_has_changed_are_given_again_as_they_were(tmp_path: Path) -> None:

@@ -24,12 +24,17 @@ TASK = SimpleNamespace(index=0)  # the one that writes; every batch here is numb
 def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """The functions share memory with the test; nothing is pickled."""
     monkeypatch.setattr("tutorial_pkg.builder.declaration.check_travel", lambda *_: None)
-    properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "7"}
+    properties = {
+        "sql.streaming.queryId": "q",
+        "streaming.sql.batchId": "7",
+        "spark.jobGroup.id": "r",
+    }
+    task = SimpleNamespace(
+        partitionId=lambda: TASK.index, getLocalProperty=lambda name: "/checkpoints"
+    )
     sink = "tutorial_pkg.builder.sink_builder"
     monkeypatch.setattr(f"{sink}.task_property", properties.__getitem__)
-    monkeypatch.setattr(
-        f"{sink}.this_task", lambda: SimpleNamespace(partitionId=lambda: TASK.index)
-    )
+    monkeypatch.setattr(f"{sink}.this_task", lambda: task)
 
 
 class Warehouse:
@@ -182,7 +187,7 @@ def test_what_a_sink_does_not_say_that_it_can_is_refused() -> None:
     plain: Any = SinkBuilder.stream("table", lambda context: []).receive(fails).build()
     with pytest.raises(PySparkNotImplementedError, match="writer"):
         plain({}).writer(NUMBER, False)
-    with pytest.raises(ValueError, match="format `table` takes the output mode `append` only"):
+    with pytest.raises(ValueError, match="format `table` only appends"):
         plain({}).streamWriter(NUMBER, True)
 
 

@@ -10,7 +10,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.format import Format
+from tutorial_pkg.builder import (
+    REQUIRED,
+    Format,
+    Option,
+    Options,
+    OptionValues,
+    boolean,
+    documented,
+    integer,
+    local_directory,
+)
 from tutorial_pkg.connectors.cpu_log.line_format import LINE_PATTERN, parse_lines
 from tutorial_pkg.connectors.cpu_log.publish import DATA_FILES
 from tutorial_pkg.connectors.file_lines import (
@@ -20,16 +30,6 @@ from tutorial_pkg.connectors.file_lines import (
     local_path,
 )
 from tutorial_pkg.core.lines import LAST_MILLIS
-from tutorial_pkg.core.options import (
-    REQUIRED,
-    Option,
-    Options,
-    OptionValues,
-    boolean,
-    documented,
-    integer,
-    local_directory,
-)
 from tutorial_pkg.core.spark_versions import stream_reader, warn_of_limits
 
 PATH = Option("path", local_directory, REQUIRED, "the directory of the `data.<i>.csv` files")

@@ -19,14 +19,20 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tutorial_pkg.builder import BatchContext, SinkBuilder, SinkContext, TargetContext
+from tutorial_pkg.builder import (
+    BatchContext,
+    OptionValues,
+    SinkBuilder,
+    SinkContext,
+    TargetContext,
+    local_directory,
+)
 from tutorial_pkg.connectors.cpu_log.data_source import WRITE_OPTIONS
 from tutorial_pkg.connectors.cpu_log.line_format import format_lines
 from tutorial_pkg.connectors.cpu_log.monitor import cpu_monitor
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory, crash_point
 from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
 from tutorial_pkg.core.disk import begin_sync, naming, sync_directory
-from tutorial_pkg.core.options import OptionValues, local_directory
 
 _WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
 
