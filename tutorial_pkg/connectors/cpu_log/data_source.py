@@ -10,19 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder import (
-    REQUIRED,
-    Format,
-    Option,
-    Options,
-    OptionValues,
-    boolean,
-    documented,
-    integer,
-    local_directory,
-)
+from tutorial_pkg.builder import Format, Options, OptionValues, documented
 from tutorial_pkg.connectors.cpu_log.line_format import LINE_PATTERN, parse_lines
 from tutorial_pkg.connectors.cpu_log.publish import DATA_FILES
+from tutorial_pkg.connectors.cpu_log.sink import PATH, WRITE_OPTIONS, sink
 from tutorial_pkg.connectors.file_lines import (
     FILE_OPTIONS,
     FileLinesReader,
@@ -32,24 +23,8 @@ from tutorial_pkg.connectors.file_lines import (
 from tutorial_pkg.core.lines import LAST_MILLIS
 from tutorial_pkg.core.spark_versions import stream_reader, warn_of_limits
 
-PATH = Option("path", local_directory, REQUIRED, "the directory of the `data.<i>.csv` files")
-MAX_FILE_BYTES = Option(
-    "maxFileBytes",
-    integer(1, unit="bytes"),
-    None,
-    "writing: a file that would grow past it is followed by `data.<i>.1.csv` and so on; files are "
-    "split between Arrow batches, so one may be longer",
-)
-FAIL_ON_DUPLICATES = Option(
-    "failOnDuplicates",
-    boolean,
-    True,
-    "writing: whether a checkpoint that was set back is an error, or its batches are published "
-    "again, which loses no line and may duplicate some",
-)
-WRITE_OPTIONS = Options("cpu_log", (PATH, MAX_FILE_BYTES, FAIL_ON_DUPLICATES))
 READ_OPTIONS = Options("cpu_log", (PATH, *FILE_OPTIONS[1:]))  # FILE_OPTIONS[0] is their own path
-ALL_OPTIONS = Options("cpu_log", (*WRITE_OPTIONS.declared.values(), *FILE_OPTIONS[1:]))
+ALL_OPTIONS = Options("cpu_log", (*WRITE_OPTIONS, *FILE_OPTIONS[1:]))
 
 
 @documented(ALL_OPTIONS)
@@ -79,8 +54,6 @@ class CpuLogDataSource(Format):
     format = "cpu_log"
 
     def sink(self) -> type[DataSource]:
-        from tutorial_pkg.connectors.cpu_log.sink import sink
-
         return sink
 
     def schema(self) -> str:

@@ -20,19 +20,39 @@ from pyspark.sql.types import (
 )
 
 from tutorial_pkg.builder import (
+    REQUIRED,
     BatchContext,
+    Option,
     OptionValues,
     SinkBuilder,
     SinkContext,
     TargetContext,
+    boolean,
+    integer,
     local_directory,
 )
-from tutorial_pkg.connectors.cpu_log.data_source import WRITE_OPTIONS
 from tutorial_pkg.connectors.cpu_log.line_format import format_lines
 from tutorial_pkg.connectors.cpu_log.monitor import cpu_monitor
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory, crash_point
 from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
 from tutorial_pkg.core.disk import begin_sync, naming, sync_directory
+
+PATH = Option("path", local_directory, REQUIRED, "the directory of the `data.<i>.csv` files")
+MAX_FILE_BYTES = Option(
+    "maxFileBytes",
+    integer(1, unit="bytes"),
+    None,
+    "writing: a file that would grow past it is followed by `data.<i>.1.csv` and so on; files are "
+    "split between Arrow batches, so one may be longer",
+)
+FAIL_ON_DUPLICATES = Option(
+    "failOnDuplicates",
+    boolean,
+    True,
+    "writing: whether a checkpoint that was set back is an error, or its batches are published "
+    "again, which loses no line and may duplicate some",
+)
+WRITE_OPTIONS = (PATH, MAX_FILE_BYTES, FAIL_ON_DUPLICATES)
 
 _WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
 
@@ -172,7 +192,7 @@ sink = (
     .commit(commit)
     .abort(abort)
     .check(check)
-    .options(*WRITE_OPTIONS.declared.values())
+    .options(*WRITE_OPTIONS)
     .retry(seconds=0)  # nothing here is remote
     .also_batch()
     .build()
