@@ -27,8 +27,6 @@ class Parts:
 
 @dataclass(frozen=True)
 class SourceParts(Parts):
-    """The same, of a source."""
-
     schema: Schema
 
 
@@ -42,7 +40,7 @@ class Built(DataSource):
         return cls.parts.functions.format
 
     def values(self) -> OptionValues:
-        """The options of the query. Raises `ValueError` for a wrong one."""
+        """Return the options of the query. Raises `ValueError` for a wrong one."""
         return self.parts.options.parse(self.options)
 
 
@@ -53,21 +51,25 @@ class BuiltSource(Built):
     reads_log = False  # so the conformance kit knows when only a running query adds rows
 
     def schema(self) -> PlainSchema:
-        options, schema = self.values(), self.parts.schema  # the time to say what is wrong
+        options, schema = self.values(), self.parts.schema
         # `spark.read` of a cursor needs no log, and names none.
         warn_of_limits(self.name(), options, log=self.reads_log and "path" in self.options)
         return schema(options) if callable(schema) else schema
 
 
-def data_source(base: type[Built], doc: str, parts: Parts) -> type[DataSource]:
-    """A class of its own for each format: it is pickled whole, so it works in any process."""
+def data_source(base: type[Built], doc: str, parts: Parts, **attributes: Any) -> type[DataSource]:
+    """Make a class for a format. It is pickled whole, so it works in any process."""
     words = "".join(part.capitalize() for part in parts.functions.format.split("_"))
-    attributes: dict[str, Any] = {"__doc__": doc, "parts": parts}
-    return type(f"{words}DataSource", (base,), attributes)
+    return type(f"{words}DataSource", (base,), {"__doc__": doc, "parts": parts, **attributes})
+
+
+def documented(text: str, parts: SourceParts) -> str:
+    """Add the options and the schema to what a format's documentation says."""
+    return f"{text}\nOptions:\n{parts.options.table()}\n\nSchema: {schema_text(parts.schema)}\n"
 
 
 def schema_text(schema: Schema) -> str:
-    """The schema for the documentation; `toDDL` would need a session."""
+    """Describe the schema; `toDDL` would need a session."""
     if callable(schema):
         return "as the options say"
     return schema if isinstance(schema, str) else schema.simpleString()

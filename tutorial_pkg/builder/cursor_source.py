@@ -1,39 +1,44 @@
-"""`SourceBuilder.cursor`: services that give pages, through a log on disk, or without one.
+"""`SourceBuilder.cursor`: services that return pages, through a log on disk, or without one.
 
-Through the log it is a stream source whose `fill` reads the next page (`PageInstance`). Without one
-the pages go from the driver to the tasks, and are asked for again when a batch is repeated.
+Through the log it is a stream source whose `fill` reads the next page (`PageInstance`). Without a
+log the pages travel from the driver to the tasks, and are read again when a batch is repeated.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.built import BuiltSource, Schema, data_source, schema_text
-from tutorial_pkg.builder.context import SourceContext, SplitContext
+from tutorial_pkg.builder.built import Schema, data_source, documented
+from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
 from tutorial_pkg.builder.declaration import SplitsDeclaration
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
-from tutorial_pkg.builder.pages import Walk
+from tutorial_pkg.builder.replayable_source import ReplayableParts, SplitBatchReader
 from tutorial_pkg.builder.retries import NONE
 from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.builder.splits import Page, SplitCalls
+from tutorial_pkg.builder.splits import (
+    SOURCE,
+    SplitCalls,
+    add,
+    mapped,
+    rows_of,
+    shortened,
+    split_text,
+)
 from tutorial_pkg.builder.stream_source import BuiltStreamReader, BuiltStreamSource, StreamParts
+from tutorial_pkg.core.json_text import read_json
 from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.pauses import LONGEST, Patience
 from tutorial_pkg.core.spark_versions import (
@@ -51,7 +56,8 @@ POLL = Option(
     "pollSeconds",
     integer(0),
     1,
-    "stream: a split that had nothing new is asked again this long after that, and for new splits",
+    "stream: a split that had nothing new is read again this long after that, and new splits are "
+    "looked for",
 )
 PAGES = Option(
     "maxRowsPerTrigger",
@@ -68,53 +74,135 @@ MOST_INSTANCES = 64
 
 
 def one_split(context: SplitContext) -> list[str]:
-    """Where nobody names the splits."""
+    """The splits of a source that names none."""
     return ["all"]
 
 
-def _calls(functions: Functions, options: OptionValues, schema: StructType) -> SplitCalls:
-    return SplitCalls(functions, SplitContext(options, schema=schema))
+# ---- Pages ---------------------------------------------------------------------------------------
 
 
-# ---- Batch ---------------------------------------------------------------------------------------
-
-
-@dataclass
-class WholeSplit(InputPartition):
-    """One task's work: a split from the page at `start` to its end."""
+@dataclass(frozen=True)
+class Page:
+    """The rows of a split from `start` to `end`, where the next page begins."""
 
     split: str
     start: Any
+    end: Any
+    batches: list[pa.RecordBatch]
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.num_rows for batch in self.batches)
 
 
-class BuiltCursorBatchReader(DataSourceReader):
-    """A task for each split, until that has nothing more."""
+class PageCalls(SplitCalls):
+    """Calls `splits` and `read`, and checks what they return. Raises `FunctionError`."""
 
-    def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
-        context = SplitContext(options, batch=True, schema=schema)
-        self._calls, self._schema = SplitCalls(functions, context), schema
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
+        super().__init__(functions, context)
+        self._packer = RowPacker(context.schema)
 
-    def partitions(self) -> list[WholeSplit]:
-        with closing_with(self._calls.close):
-            return [WholeSplit(split, at) for split, at in self._calls.begins({}).items()]
+    def begins(self, positions: dict[str, Any]) -> dict[str, Any]:
+        """Return the current splits, with the positions of their first pages."""
+        answer = self.ask("splits", SOURCE, offset=positions)
+        with self.functions.blamed("splits", SOURCE):
+            if not isinstance(answer, str | Mapping):
+                answer = dict.fromkeys(answer)
+            return {split: normalized(first) for split, first in mapped(answer).items()}
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        freeze_imports()
-        if isinstance(partition, WholeSplit):  # where there is none, Spark makes an empty one
-            with closing_with(self._calls.close):
-                for page in _pages(self._calls, self._schema, partition):
-                    yield from page.batches
+    def page(self, split: str, position: Any) -> Page:
+        """Return the page at `position`. The next one must begin after its rows."""
+        return self.retries.patiently(lambda: self._page(split, position), self.close)
+
+    def _page(self, split: str, position: Any) -> Page:
+        who = f"{split_text(split)} at position {position!r}"
+        own = normalized(position)  # which the function may change
+        answer = self.functions.call("read", who, self.open(), split, own)
+        with self.functions.blamed("read", who):
+            if not isinstance(answer, tuple) or len(answer) != 2:
+                raise TypeError(f"expected (rows, next position), got {shortened(answer)}")
+            buffer = Buffer(self._packer)
+            for row in rows_of(answer[0]):
+                add(row, buffer)
+            page = Page(split, position, normalized(answer[1]), buffer.take()[0])
+            if page.rows and page.end == position:
+                raise ValueError(_SAME_POSITION)
+            if page.end in (None, "") and (page.rows or position not in (page.end, None)):
+                raise ValueError(_NO_POSITION.format(end=page.end))
+            return page
+
+    def pages(self, split: str, position: Any) -> Iterator[Page]:
+        """Yield the pages from `position` on, until there is nothing more."""
+        page = self.page(split, position)
+        while page.end != page.start:
+            yield page
+            page = self.page(split, page.end)
 
 
-def _pages(
-    calls: SplitCalls, schema: StructType, part: WholeSplit | PagePartition
-) -> Iterator[Page]:
-    """From `start` on, until there is nothing more."""
-    packer = RowPacker(schema)
-    page = calls.page(part.split, part.start, packer)
-    while page.end != page.start:
-        yield page
-        page = calls.page(part.split, page.end, packer)
+def normalized(position: Any) -> Any:
+    """Return a position as a checkpoint will: a tuple is a list then."""
+    return read_json(json.dumps(position, allow_nan=False))
+
+
+_SAME_POSITION = (
+    "the page has rows, but the next position is the same, so the rows would be read again and "
+    "again; return one after them. For a page that still grows, that is its number and how many of "
+    "its rows there were"
+)
+_NO_POSITION = (
+    "the next position is {end!r}, which is where a source begins; at the end of the pages return "
+    "no rows and the same position, and after a last page one from which to continue"
+)
+
+
+class Walk:
+    """Walks from page to page; the split that has waited longest comes first.
+
+    `positions` are those of the next unread pages. A split without anything new is read again
+    `pause` seconds later; with an infinite pause a walk ends when each has been at its end once.
+    """
+
+    def __init__(
+        self,
+        calls: PageCalls,
+        pause: float,
+        is_mine: Callable[[str], bool] = lambda split: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.positions: dict[str, Any] = {}
+        self._calls, self._pause, self._is_mine, self._clock = calls, pause, is_mine, clock
+        self._due: dict[str, float] = {}  # by split; the last one read is the last one here
+        self._look_at = 0.0
+
+    def go_to(self, positions: dict[str, Any]) -> None:
+        """Continue an earlier walk; other walks have the other splits."""
+        self.positions |= {split: at for split, at in positions.items() if self._is_mine(split)}
+
+    def next_page(self) -> Page | None:
+        """Return the next page of a split, perhaps without rows; None if no split is due."""
+        if self._clock() >= self._look_at:
+            self.look()
+        now = self._clock()
+        split = min(self._due, key=self._due.__getitem__, default=None)
+        if split is None or self._due[split] > now:
+            return None
+        page = self._calls.page(split, self.positions[split])
+        self.positions[split] = page.end
+        del self._due[split]
+        self._due[split] = now if page.end != page.start else now + self._pause
+        return page
+
+    def look(self) -> None:
+        """See which splits exist; one that has vanished keeps its position."""
+        now = self._clock()
+        begins = self._calls.begins(self.positions)
+        mine = {split: first for split, first in begins.items() if self._is_mine(split)}
+        self.positions = mine | self.positions
+        self._due = {split: self._due.get(split, now) for split in mine}
+        self._look_at = now + self._pause
+
+    def close(self) -> None:
+        self._calls.close()
 
 
 # ---- Through the log -----------------------------------------------------------------------------
@@ -123,11 +211,22 @@ def _pages(
 class BuiltCursorSource(BuiltStreamSource):
     """The base of the classes that `SourceBuilder.cursor` makes."""
 
-    def reader(self, schema: StructType) -> BuiltCursorBatchReader:
-        return BuiltCursorBatchReader(self.parts.functions, schema, self.values())
+    def reader(self, schema: StructType) -> SplitBatchReader:
+        """Make a task of each split, as a replayable source does."""
+        functions = self.parts.functions
+        whole: dict[str, Any] = {
+            "look": partial(_splits, functions),
+            "read": partial(_rows, functions),
+        }
+        parts = ReplayableParts(
+            replace(functions, given=whole), self.parts.options, self.parts.schema
+        )
+        return SplitBatchReader(parts, schema, self.values())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = self.values()
+        if not self.reads_log:
+            return stream_reader(BuiltPageReader(self.parts.functions, schema, options))
         if options.path is None:  # which `spark.read` does not need
             raise ValueError(
                 f"format `{self.name()}`: option `path` is missing; a stream keeps its pages in a "
@@ -136,34 +235,51 @@ class BuiltCursorSource(BuiltStreamSource):
         return stream_reader(BuiltCursorReader(self.parts, schema, options))
 
 
-class PageInstance(Walk):
-    """The state of an instance: it has the splits whose names fall to its share.
+def _splits(functions: Functions, context: SplitContext) -> dict[str, Split]:
+    calls = PageCalls(functions, context)
+    with closing_with(calls.close):
+        begins = calls.begins({})
+    return {split: Split(0, 1, payload=[first]) for split, first in begins.items()}
 
-    After an error that may pass the instance begins anew, so here nothing is tried again.
+
+def _rows(
+    functions: Functions, context: SplitContext, split: str, start: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    calls, [first] = PageCalls(functions, context), context.payload
+    with closing_with(calls.close):
+        for page in calls.pages(split, first):
+            yield from page.batches
+
+
+class PageInstance(Walk):
+    """The state of an instance, which reads the splits whose names fall to its share.
+
+    The instance starts over after a transient error, so nothing is retried here.
     """
 
     def __init__(
         self, parts: StreamParts, schema: StructType, pause: float, context: SourceContext
     ) -> None:
-        calls = _calls(replace(parts.functions, retries=NONE), context.options, schema)
-        super().__init__(calls, RowPacker(schema), pause, partial(_falls_to, context))
+        functions = replace(parts.functions, retries=NONE)
+        calls = PageCalls(functions, SplitContext(context.options, schema=schema))
+        super().__init__(calls, pause, partial(_falls_to, context))
         self._ends = pause == math.inf
-        self._kept = set[str]()  # whose positions are in a snapshot
+        self._recorded = set[str]()  # splits whose positions are in a snapshot
 
     def fill(self, buffer: Buffer) -> None:
         page = self.next_page()
         for batch in page.batches if page else ():
             buffer.add_batch(batch)
-        if self.positions.keys() != self._kept:
+        if self.positions.keys() != self._recorded:
             buffer.keep_place()
         if page is None and self._ends:
             buffer.close()
 
     def snapshot(self) -> dict[str, Any]:
-        """Before the first page, too: the first positions may be others after a restart."""
+        """Look before the first page, too: after a restart the splits may begin elsewhere."""
         if not self.positions:
             self.look()
-        self._kept = set(self.positions)
+        self._recorded = set(self.positions)
         return self.positions
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
@@ -188,14 +304,14 @@ class BuiltCursorReader(BuiltStreamReader):
         return self._instances
 
     def functions(self) -> Functions:
-        given: dict[str, Any] = {
+        pages: dict[str, Any] = {
             "create": partial(PageInstance, self._parts, self._schema, self._pause),
             "fill": PageInstance.fill,
             "snapshot": PageInstance.snapshot,
             "restore": PageInstance.restore,
             "destroy": PageInstance.close,
         }
-        return replace(self._parts.functions, given=given)
+        return replace(self._parts.functions, given=pages)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._pause = math.inf
@@ -224,7 +340,7 @@ class BuiltCursorReader(BuiltStreamReader):
 
 @dataclass
 class PagePartition(InputPartition):
-    """A split's rows in one batch; they are not in it when another process has planned that."""
+    """A split's rows in one batch. Without them, another process has planned the batch."""
 
     split: str
     start: Any
@@ -233,21 +349,9 @@ class PagePartition(InputPartition):
     batches: list[pa.RecordBatch] | None
 
 
-class BuiltPageSource(BuiltSource):
-    """The base of the classes that `SourceBuilder.cursor(...).replayable()` makes."""
-
-    parts: ClassVar[StreamParts]
-
-    def reader(self, schema: StructType) -> BuiltCursorBatchReader:
-        return BuiltCursorBatchReader(self.parts.functions, schema, self.values())
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return stream_reader(BuiltPageReader(self.parts.functions, schema, self.values()))
-
-
 @dataclass(frozen=True)
 class Planned:
-    """A batch: its offsets, and the pages between them by split."""
+    """A batch: its offsets, and the rows between them by split."""
 
     start: dict[str, Any]
     end: dict[str, Any]
@@ -257,14 +361,14 @@ class Planned:
 class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """An offset has the splits' positions and, for its batch, its start, row count and checksum.
 
-    So a batch can be repeated from its end alone: the end says how many rows it has behind its
-    start. More may have come behind them, also on the same page; others in their place are an
-    error. Pages without rows move no offset; a split that is new enters it where it begins.
+    So a batch can be repeated from its end alone: the end says how many rows follow its start.
+    There may be more rows now, also on the same page; different rows are an error. Pages without
+    rows move no offset. A new split enters the offset where it begins.
     """
 
     def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
         outlive_ctrl_c()
-        self._calls, self._schema = _calls(functions, options, schema), schema
+        self._calls = PageCalls(functions, SplitContext(options, schema=schema))
         self._max_rows: int = options.maxRowsPerTrigger
         self._pause: float = options.pollSeconds
         self._walk: Walk | None = None
@@ -289,24 +393,23 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _plan(self, start: dict[str, Any], limit: ReadLimit) -> Planned:
         known = _positions_of(start)
-        walk = self._walk_from(known)
+        if self._walk is None:
+            self._walk = Walk(self._calls, self._pause)
+            self._walk.go_to(known)
         most = math.inf if isinstance(limit, ReadAllAvailable) else self._max_rows
+        seconds = math.inf if math.inf in (most, self._pause) else FETCH_SECONDS
         firsts: dict[str, Any] = {}
         batches: dict[str, list[pa.RecordBatch]] = {}
-        seconds = math.inf if math.inf in (most, self._pause) else FETCH_SECONDS
-        for page in _up_to(walk, most, seconds):
+        for page in _up_to(self._walk, most, seconds):
             firsts.setdefault(page.split, page.start)
             batches.setdefault(page.split, []).extend(page.batches)
-        batch = {split: [first, *_checked(batches[split])] for split, first in firsts.items()}
-        end = {"positions": dict(walk.positions), "batch": batch}
-        moved = batch or walk.positions.keys() != known.keys()
+        batch = {
+            split: [first, sum(rows.num_rows for rows in batches[split]), checksum(batches[split])]
+            for split, first in firsts.items()
+        }
+        moved = batch or self._walk.positions.keys() != known.keys()
+        end = {"positions": dict(self._walk.positions), "batch": batch}
         return Planned(start, end if moved else start, batches)
-
-    def _walk_from(self, positions: dict[str, Any]) -> Walk:
-        if self._walk is None:
-            self._walk = Walk(self._calls, RowPacker(self._schema), self._pause)
-            self._walk.go_to(positions)
-        return self._walk
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[PagePartition]:
         _positions_of(end)
@@ -322,16 +425,16 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _again(self, part: PagePartition) -> Iterator[pa.RecordBatch]:
         """Raises `LookupError` when the rows are not those that were planned."""
-        left, checksum = part.rows, 0
+        remaining, total = part.rows, 0
         with closing_with(self._calls.close):
-            for page in _pages(self._calls, self._schema, part):
+            for page in self._calls.pages(part.split, part.start):
                 for batch in page.batches:
-                    rows = batch.slice(0, left)
-                    left, checksum = left - rows.num_rows, _checksum(rows, checksum)
+                    rows = batch.slice(0, remaining)
+                    remaining, total = remaining - rows.num_rows, checksum([rows], total)
                     yield rows
-                if not left:
+                if not remaining:
                     break
-        if left or checksum != part.checksum:
+        if remaining or total != part.checksum:
             raise LookupError(_CHANGED.format(split=part.split, start=part.start, rows=part.rows))
 
     def stop(self) -> None:
@@ -346,7 +449,7 @@ def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
 
 
 def _up_to(walk: Walk, most: float, seconds: float) -> Iterator[Page]:
-    """Pages with rows, until there are enough rows, or so long; no split twice at its end."""
+    """Yield pages with rows until there are enough rows, or so long; no split twice at its end."""
     deadline = time.monotonic() + seconds
     rows, at_end = 0, set[str]()
     while rows < most and (page := walk.next_page()):
@@ -361,25 +464,18 @@ def _up_to(walk: Walk, most: float, seconds: float) -> Iterator[Page]:
             return
 
 
-def _checked(batches: list[pa.RecordBatch]) -> tuple[int, int]:
-    """How many rows there are, and their checksum."""
-    checksum = 0
+def checksum(batches: list[pa.RecordBatch], before: int = 0) -> int:
+    """Add the rows to the checksum of those before: by value, as the bytes of Arrow may change."""
     for batch in batches:
-        checksum = _checksum(batch, checksum)
-    return sum(batch.num_rows for batch in batches), checksum
-
-
-def _checksum(batch: pa.RecordBatch, before: int) -> int:
-    """Of the rows before and these; of values, since the bytes of Arrow's versions may differ."""
-    for row in batch.to_pylist():
-        before = zlib.crc32(repr(row).encode(), before)
+        for row in batch.to_pylist():
+            before = zlib.crc32(repr(row).encode(), before)
     return before
 
 
 _CHANGED = (
-    "split `{split}`: the {rows} rows from position {start!r} on are not those that were there "
-    "when the batch was planned, so it cannot be repeated. Such pages belong in the log: build "
-    "the source without `.replayable()`, and start anew with a new checkpoint"
+    "split `{split}`: the {rows} rows from position {start!r} on have changed since the batch was "
+    "planned, so it cannot be repeated. Keep such pages in a log: build the source without "
+    "`.replayable()`, and start with a new checkpoint"
 )
 
 # ---- The builder ---------------------------------------------------------------------------------
@@ -396,61 +492,55 @@ class CursorSourceBuilder(SplitsDeclaration):
         self._set("splits", one_split, "context")
 
     def splits(self, function: Splits) -> Self:
-        """`splits(context)` names the splits, each with pages of its own: a list of texts, or a
-        dict with first positions.
+        """Name with `splits(context)` the splits, each with pages of its own.
 
-        It is asked again every `pollSeconds`: new ones join, vanished ones keep their place.
-        Without it there is one split, `all`, that begins at None.
+        Return a list of names, or a dict with first positions. It is called again every
+        `pollSeconds`: new splits join, vanished ones keep their position. Without this function
+        there is one split, `all`, that begins at None.
         """
         return self._set("splits", function, "context", may_yield=True)
 
     def distributed(self, count: int) -> Self:
-        """This many threads share the splits, unless the option `parallelism` says otherwise.
+        """Share the splits between `count` threads, unless the option `parallelism` says otherwise.
 
-        Each has a log of its own, and a connection. Not with `.replayable()`: there one thread asks
-        for all pages.
+        Each has a log of its own, and a connection. Not with `.replayable()`: there one thread
+        reads all pages.
         """
-        if not isinstance(count, int) or not 1 <= count <= MOST_INSTANCES:
-            raise ValueError(
-                f"format `{self._name}`: `distributed` takes 1..{MOST_INSTANCES}, got {count!r}"
-            )
+        self._check_count(count, MOST_INSTANCES)
         self._count = count
         return self
 
     def replayable(self) -> Self:
-        """You promise that `read` gives the same rows in the same order when it is asked again for
-        a position, at any time; so no log is needed.
+        """Do without a log: `read` returns the same rows, in the same order, for the same position.
 
-        More may come after them, and pages may have other lengths. This holds where rows are only
-        added at the end and never changed, and a position says where to go on: an id in `since=`, a
-        place in a journal, the number of rows that were read. It does not hold where rows can be
-        deleted, changed or put in between (then page numbers shift), for a token that expires or
-        can be used once, nor for an ETag: what existed before a change cannot be asked for. A
-        checksum in the checkpoint finds a promise that was not kept: then the query ends with a
-        `LookupError`, and the batch is not written.
+        You promise that for as long as the query may repeat a batch. There may be more rows after
+        them, and pages may have other lengths. It holds where rows are only added at the end and
+        never changed, and a position says where to continue: an id in `since=`, a place in a
+        journal, the number of rows read. It does not hold where rows can be deleted, changed or
+        inserted (then page numbers shift), for a token that expires or works once, nor for an ETag.
+        A checksum in the checkpoint finds a broken promise: the query ends with a `LookupError`,
+        and the batch is not written.
 
-        A batch's pages are asked for in the driver and kept there until the batch is done: so its
-        memory bounds `maxRowsPerTrigger`. After a crash, those of one batch are asked for again.
+        The driver reads a batch's pages and keeps them until the batch is done, so its memory
+        bounds `maxRowsPerTrigger`. After a crash, the pages of one batch are read again.
         """
         self._replayable = True
         return self
 
     def build(self) -> type[DataSource]:
-        """The class for `spark.dataSource.register`.
+        """Make the class for `spark.dataSource.register`.
 
-        Raises `ValueError` for functions that cannot travel to other processes.
+        Raises `ValueError` for functions that cannot be pickled.
         """
         if self._replayable and self._count > 1:
             raise ValueError(
                 f"format `{self._name}`: `distributed` is for pages that go through the log; one "
-                "thread asks for those of a `replayable` source"
+                "thread reads those of a `replayable` source"
             )
-        base = BuiltPageSource if self._replayable else BuiltCursorSource
         options = self._all_options(*([POLL, PAGES] if self._replayable else self._log_options()))
         parts = StreamParts(self._functions(), options, self._schema, None, None)
-        text = _WITHOUT_LOG if self._replayable else _WITH_LOG
-        doc = text.format(options=options.table(), schema=schema_text(self._schema))
-        return data_source(base, doc, parts)
+        doc = documented(_WITHOUT_LOG if self._replayable else _WITH_LOG, parts)
+        return data_source(BuiltCursorSource, doc, parts, reads_log=not self._replayable)
 
     def _log_options(self) -> list[Option]:
         path, *limits = log_options("rows", "instance")
@@ -462,28 +552,18 @@ class CursorSourceBuilder(SplitsDeclaration):
 
 _WITH_LOG = """Pages of a service, kept in a log: made by `SourceBuilder.cursor`.
 
-Parallelism: `parallelism` threads in the driver ask for pages; tasks read slices of the log, which
+Parallelism: `parallelism` threads in the driver read pages; tasks read slices of the log, which
     they must see under the same name. `spark.read`: a task for each split.
-Replay: any batch that the source has not been told to forget (Spark's commit).
+Replay: any batch that Spark has not committed yet.
 Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink: a page and the
     next position are one frame of the log.
-
-Options:
-{options}
-
-Schema: {schema}
 """
 
-_WITHOUT_LOG = """Pages of a service, which can be asked for again: made by `SourceBuilder.cursor`.
+_WITHOUT_LOG = """Pages of a service, which can be read again: made by `SourceBuilder.cursor`.
 
-Parallelism: one thread in the driver asks for pages; a task for each split takes them over.
+Parallelism: one thread in the driver reads pages; a task for each split takes them over.
     `spark.read`: a task for each split.
-Replay: any batch, as long as `read` gives the same pages for the same positions.
+Replay: any batch, as long as `read` returns the same rows for the same positions.
 Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
     sink.
-
-Options:
-{options}
-
-Schema: {schema}
 """

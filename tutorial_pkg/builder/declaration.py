@@ -15,25 +15,23 @@ from tutorial_pkg.core.options import Option, Options, OptionValues, choice, int
 
 Parse = Callable[[str], Any]
 State = TypeVar("State")  # what `create` returns, and all other functions take
-# What is easily given as a parser: what makes one, Python's `bool`, to which "false" is true, and
-# what takes a text apart into letters.
+# To Python's `bool`, "false" is true; the other two make a parser, and are none.
 MISTAKEN: dict[Any, str] = {
+    bool: "`boolean`",
     integer: "`integer(0)`",
     choice: '`choice("a", "b")`',
-    bool: "`boolean`",
-    **dict.fromkeys((list, tuple, set, frozenset), "`names`"),
 }
 
 
 class Declaration:
-    """Functions and options as they are given, one after the other."""
+    """Functions and options, as they are declared one after the other."""
 
     _OPENS = "`create`", "its state"
 
     def __init__(self, name: str, schema: Schema = "") -> None:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name):
             raise ValueError(
-                f"the name of a format is letters, digits and `_`, and starts with a letter, "
+                f"the name of a format must be letters, digits and `_`, and start with a letter, "
                 f"got {name!r}"
             )
         self._name = name
@@ -47,21 +45,28 @@ class Declaration:
     ) -> Self:
         """Declare an option: the query's `.option(name, …)` reaches `context.options`.
 
-        `parse` turns the text that Spark hands over into a value, and raises `ValueError` if it
-        cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`,
-        or a function of yours. `default` is a value, such as `False`, or `REQUIRED`. `allowed` says
-        in errors what the option takes.
+        Args:
+            name: of the option.
+            parse: turns the string that Spark hands over into a value, and raises `ValueError` if
+                it cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of
+                `tutorial_pkg.builder`, or a function of yours.
+            default: a value, such as `False`, or `REQUIRED`.
+            meaning: one line for the documentation.
+            allowed: what the option takes, for error messages.
         """
         return self.options(Option(name, parse, default, meaning, allowed))
 
     def options(self, *declared: Option) -> Self:
-        """Declare several: each an `Option(name, parse, default, meaning)`, as formats share
-        them."""
+        """Declare several options, each an `Option(name, parse, default, meaning)`.
+
+        Formats can share them.
+        """
         for option in declared:
             checked(f"option {option.name}", option.parse, "text")
             if instead := MISTAKEN.get(option.parse):
-                raise ValueError(f"option {option.name}: say what it takes: {instead}")
-            _check_default(option)
+                raise ValueError(
+                    f"option {option.name}: `{option.parse.__name__}` is no parser; use {instead}"
+                )
         self._options += declared
         return self
 
@@ -122,45 +127,34 @@ class Declaration:
             if name not in self._given:
                 raise ValueError(f"format `{self._name}`: the function `{name}` is missing")
 
+    def _check_count(self, count: Any, most: int) -> None:
+        if not isinstance(count, int) or not 1 <= count <= most:
+            raise ValueError(f"format `{self._name}`: `distributed` takes 1..{most}, got {count!r}")
+
     def _functions(self) -> Functions:
-        """Raises `ValueError` if one cannot travel."""
-        parsers = {f"option {option.name}": option.parse for option in self._options}
-        schema = {"schema": self._schema} if callable(self._schema) else {}
-        transient = self._retries.transient
-        retry = {"retry": transient} if transient else {}
-        check_travel(self._name, {**self._given, **parsers, **schema, **retry}, self._OPENS)
-        names = {declared.name for declared in self._options}
-        retries = replace(self._retries, declared=self._retries.option in names)
-        return Functions(self._name, dict(self._given), retries)
+        """Return what was declared. Raises `ValueError` if a function cannot be pickled."""
+        others: dict[str, Any] = {f"option {option.name}": option.parse for option in self._options}
+        others |= {"schema": self._schema, "transient": self._retries.transient}
+        pickled = {**self._given, **{name: f for name, f in others.items() if callable(f)}}
+        check_travel(self._name, pickled, self._OPENS)
+        declared = any(option.name == self._retries.option for option in self._options)
+        return Functions(self._name, dict(self._given), replace(self._retries, declared=declared))
 
     def _all_options(self, *own: Option) -> Options:
-        """The options of this format: the builder's `own`, then those that were declared."""
-        if self._retries.option not in {option.name for option in self._options}:
-            own += tuple(self._retries.options())
+        """Return the options of the format: the builder's `own`, then those that were declared."""
+        declared = {option.name for option in self._options}
+        own += tuple(
+            each for each in self._retries.options() if self._retries.option not in declared
+        )
         taken = {option.name.lower() for option in own}
         for option in self._options:
             if option.name.lower() in taken:
                 raise ValueError(
-                    f"format `{self._name}`: option `{option.name}` is there already; choose "
+                    f"format `{self._name}`: option `{option.name}` exists already; choose "
                     "another name"
                 )
             taken.add(option.name.lower())
         return Options(self._name, (*own, *self._options))
-
-
-def _check_default(option: Option) -> None:
-    """A text, as a query gives it, is no value: "false" is true."""
-    if not isinstance(option.default, str):
-        return
-    try:
-        value = option.parse(option.default)
-    except ValueError:
-        told = f"must be {option.takes}"
-    else:
-        if value == option.default:
-            return
-        told = f"is not parsed: say {value!r}"
-    raise ValueError(f"option {option.name}: the default {option.default!r} {told}")
 
 
 class SplitsDeclaration(Declaration):
@@ -169,15 +163,15 @@ class SplitsDeclaration(Declaration):
     _OPENS = "`.connect`", "`context.connection`"
 
     def connect(self, function: Callable[[OptionValues], Any]) -> Self:
-        """`connect(options)` opens what the other functions find in `context.connection`.
+        """Open with `connect(options)` what the other functions find in `context.connection`.
 
-        It is called in each process that needs it, once: beside the driver, as long as the query
+        It is called once in each process that needs it: beside the driver, for as long as the query
         runs, and in each task that reads.
         """
         return self._set("connect", function, "options")
 
     def close(self, function: Callable[[Any], object]) -> Self:
-        """`close(connection)` closes what `connect` opened, also after an error."""
+        """Close with `close(connection)` what `connect` opened, also after an error."""
         return self._set("close", function, "connection")
 
 
@@ -192,26 +186,20 @@ class InstancesDeclaration(Declaration, Generic[State]):
         self._set("create", create, "context")
 
     def destroy(self, function: Callable[[State], object]) -> Self:
-        """`destroy(state)` closes what `create` opened: once, also after an error."""
+        """Close with `destroy(state)` what `create` opened: once, also after an error."""
         return self._set("destroy", function, "state")
 
     def distributed(self, count: int) -> Self:
-        """That many instances, unless the query's option `parallelism` says otherwise.
+        """Run that many instances, unless the query's option `parallelism` says otherwise.
 
-        `create` must give each a share of its own by `context.index` and `context.count`. Where it
-        does not look at them, each instance gives all rows, so a query with `parallelism=2` has
-        every row twice. And it must return a new state each time: what the functions keep elsewhere
-        (in a module, or in the object whose methods they are) is one for all instances, which would
-        give only the last one's share.
+        `create` must give each instance its own share, by `context.index` and `context.count`, and
+        must return a new state each time. If it ignores them, each instance adds all rows, and a
+        query with `parallelism=2` has every row twice. What the functions keep elsewhere, such as
+        in a module, is shared by all instances.
         """
-        if not isinstance(count, int) or not 1 <= count <= self._MOST_INSTANCES:
-            raise ValueError(
-                f"format `{self._name}`: `distributed` takes 1..{self._MOST_INSTANCES}, "
-                f"got {count!r}"
-            )
+        self._check_count(count, self._MOST_INSTANCES)
         self._count = count
         return self
 
     def _parallelism(self, meaning: str) -> Option:
-        most = self._MOST_INSTANCES
-        return Option("parallelism", integer(1, most), self._count, meaning)
+        return Option("parallelism", integer(1, self._MOST_INSTANCES), self._count, meaning)

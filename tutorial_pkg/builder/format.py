@@ -35,12 +35,12 @@ class Format(DataSource):
         spark.dataSource.register(Orders)
 
     `source` and `sink` return what `SourceBuilder` and `SinkBuilder` have built, or any other
-    `DataSource` class, for the query with `self.options`: texts by name, whatever its case.
-    `spark.read` and `spark.readStream` ask the same source. What they share, they declare together:
+    `DataSource` class, for the query with `self.options`: strings by name, whatever its case.
+    `spark.read` and `spark.readStream` use the same source. Declare shared options in both:
     `.options(*SHARED)`.
 
     Import in these two methods what needs another package. It is then needed only when the format
-    is used, and `install` says where it comes from.
+    is used, and the error for a missing package quotes `install`.
     """
 
     format: ClassVar[str]
@@ -51,11 +51,11 @@ class Format(DataSource):
         return cls.format
 
     def source(self) -> type[DataSource]:
-        """The source of this query; a format without one is only written."""
-        return DataSource  # whose methods say what is missing
+        """Return the source of this query. By default there is none."""
+        return DataSource  # whose methods raise an error that says what is missing
 
     def sink(self) -> type[DataSource]:
-        """The sink of this query; a format without one is only read."""
+        """Return the sink of this query. By default there is none."""
         return DataSource
 
     def schema(self) -> StructType | str:

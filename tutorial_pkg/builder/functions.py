@@ -1,13 +1,13 @@
-"""The functions that users give to a builder: how they are called, and whether they can travel."""
+"""The functions that users give to a builder: how they are called, and whether they pickle."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import inspect
 import logging
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +19,14 @@ from tutorial_pkg.builder.retries import NONE, FunctionError, Retries
 from tutorial_pkg.core.errors import NOT_THEIRS
 
 Function = Callable[..., Any]
+STATES = ("create", "connect")  # what these return may be anything
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of one source or sink, by what they are for. `format` is its name."""
+    """The functions of one source or sink, by their names. `format` is its name."""
 
     format: str
     given: Mapping[str, Function]
@@ -36,19 +37,18 @@ class Functions:
 
     def call(self, name: str, who: str, *arguments: Any) -> Any:
         """Call a function for `who` ("instance 1"). Raises `FunctionError`."""
-        try:
+        with self.blamed(name, who):
             return ran(name, self.given[name](*arguments))
-        except (FunctionError, *NOT_THEIRS):  # the first is of a function within this one
-            raise
-        except BaseException as error:
-            raise self.failure(name, who, error) from as_cause(error)
 
     @contextmanager
     def blamed(self, name: str, who: str) -> Iterator[None]:
-        """Errors in this block are those of the function `name`: it returned something wrong."""
+        """Turn errors in this block into those of the function `name`.
+
+        A `FunctionError` stays what it is: it comes from a function within this one.
+        """
         try:
             yield
-        except NOT_THEIRS:
+        except (FunctionError, *NOT_THEIRS):
             raise
         except BaseException as error:
             raise self.failure(name, who, error) from as_cause(error)
@@ -60,10 +60,10 @@ class Functions:
 
 
 def as_cause(error: BaseException) -> BaseException | None:
-    """The error, if Spark can write down what it says.
+    """Return the error, if Spark can write its text as UTF-8.
 
-    The name of a file need not be UTF-8. A worker that has to tell such a name dies without a word,
-    and the query waits for ever.
+    The name of a file may be anything. A worker that has to report such a name dies without an
+    error, and the query hangs.
     """
     try:
         "".join(traceback.format_exception(error)).encode()
@@ -74,9 +74,9 @@ def as_cause(error: BaseException) -> BaseException | None:
 
 @contextmanager
 def closing_with(close: Callable[[], object]) -> Iterator[None]:
-    """Call `close` behind the block, and after an error in it.
+    """Call `close` after the block, also after an error in it.
 
-    The query reports what failed first; an error of `close` after that goes to Spark's log.
+    The query reports the first error. An error of `close` after that goes to Spark's log.
     """
     try:
         yield
@@ -90,87 +90,63 @@ def closing_with(close: Callable[[], object]) -> Iterator[None]:
 
 
 def checked(name: str, function: Function, *parameters: str, may_yield: bool = False) -> Function:
-    """`function`, if it can be called with these parameters, and does its work then.
+    """Return `function`, if it can be called with these parameters.
 
-    Raises `TypeError` for others: also for a generator, if it must not be one, and for `async`.
+    Raises `TypeError` for anything else, for `async` functions, and for generators unless
+    `may_yield`: calling these does not run them.
     """
-    wanted = f"`{name}` must be a function of ({', '.join(parameters)})"
+    expected = f"`{name}` must be a function of ({', '.join(parameters)})"
     if not callable(function):
-        raise TypeError(f"{wanted}, got {function!r}")
+        raise TypeError(f"{expected}, got {function!r}")
     try:
         inspect.signature(function).bind(*parameters)
     except TypeError as error:
-        raise TypeError(f"{wanted}: {error}") from None
-    except ValueError:  # some builtins tell nothing about their parameters
+        raise TypeError(f"{expected}: {error}") from None
+    except ValueError:  # some builtins have no signature
         pass
-    runs = (
-        function
-        if inspect.isroutine(function) or isinstance(function, partial | type)
-        else (
-            type(function).__call__  # of an object
-        )
-    )
-    if inspect.iscoroutinefunction(runs) or inspect.isasyncgenfunction(runs):
-        raise TypeError(f"`{name}` must not be `async`: {_ASYNC}")
-    if inspect.isgeneratorfunction(runs) and not may_yield:
-        raise TypeError(f"`{name}` must not `yield`: {_YIELDS}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"`{name}` must not be `async`: call `asyncio.run(...)` in it")
+    if inspect.isgeneratorfunction(function) and not may_yield:
+        raise TypeError(f"`{name}` must not `yield`: calling it would run nothing")
     return function
 
 
 def ran(name: str, result: Any) -> Any:
-    """What a function has returned.
-
-    Raises `TypeError` for an error, and if it shows that nothing has run yet.
-    """
+    """Return what a function has returned. Raises `TypeError` for work that is not done."""
     kind = type(result)
-    if isinstance(result, BaseException):
-        raise TypeError(f"`{name}` returned a {kind.__name__}: raise it")
-    is_state = name in ("create", "connect", "splits")  # or names; may be anything that has run
-    if isinstance(result, types.CoroutineType | types.AsyncGeneratorType) or (
-        inspect.isawaitable(result) and not is_state
-    ):
-        raise TypeError(f"it returned a {kind.__name__}: {_ASYNC}")
-    # As `map(buffer.add, rows)` is one; a database's cursor has run, and is an iterator, too.
+    # A database's cursor is an iterator, too, and has run; `map(buffer.add, rows)` has not.
     is_lazy = isinstance(result, Iterator) and kind.__module__ in ("builtins", "itertools")
-    if is_lazy and not is_state:
-        raise TypeError(f"it returned a {kind.__name__}: {_YIELDS}")
-    begins_work = is_state or name in ("receive", "receive_batch")  # which `flush` may wait for
-    if isinstance(result, concurrent.futures.Future) and not begins_work:
-        raise TypeError(f"it returned a {kind.__name__}: {_BEGUN}")
+    if name not in STATES and (is_lazy or inspect.isawaitable(result)):
+        raise TypeError(f"it returned a {kind.__name__}, which has not run; run it, then return")
+    if isinstance(result, Future) and name not in (*STATES, "receive", "receive_batch"):
+        raise TypeError(f"it returned a {kind.__name__}; wait for its `result()`, then return")
     return result
 
 
-_ASYNC = (
-    "nobody would await it; call `asyncio.run(...)` in it, or `run_until_complete` of a loop that "
-    "the state keeps"
-)
-_YIELDS = "nobody would run it; do the work, and return"
-_BEGUN = "nobody would wait for it, nor see its error; call its `result()`"
-
-
-# ---- Travelling: Spark pickles functions, for the driver's reader process and for tasks ----------
+# ---- Spark pickles functions, for the driver's reader process and for tasks ----------------------
 
 
 def check_travel(
     format_name: str, functions: Mapping[str, Function], opens: tuple[str, str]
 ) -> None:
-    """Raises `ValueError` that names the function and what it captures.
+    """Raise `ValueError` for a function that cannot be pickled, naming what it captures.
 
-    `opens` says which function makes what cannot travel, and where it stays.
+    `opens` names the function in which to create such objects, and where to keep them.
     """
     for name, function in functions.items():
-        reason = _why_not(function)
+        reason = _refusal(function)
         if reason:
-            captured, value = _culprit(name, function, set()) or (name, function)
+            what = _captured(function)
+            because = f"it captures {what}" if what else "it cannot be pickled"
             raise ValueError(
-                f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
-                f"captures `{captured}`, a {type(value).__name__} ({reason}). Make such things "
-                f"in {opens[0]}, which runs where they are used, and keep them in {opens[1]}"
+                f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because "
+                f"{because} ({reason}). Make such things in {opens[0]}, which runs where they are "
+                f"used, and keep them in {opens[1]}"
             )
 
 
-def _why_not(value: Any) -> str | None:
-    """What pickling says against it; any error means that it cannot travel."""
+def _refusal(value: Any) -> str | None:
+    """Return why `value` cannot be pickled."""
     try:
         cloudpickle.dumps(value)
     except Exception as error:
@@ -178,42 +154,16 @@ def _why_not(value: Any) -> str | None:
     return None
 
 
-def _culprit(name: str, value: Any, seen: set[int]) -> tuple[str, Any] | None:
-    """The innermost thing with a name of its own that keeps `value` from travelling.
-
-    None if everything to blame was `seen`: things may lead back to what captures them, as each
-    method with `super()` does to its class.
-    """
-    seen.add(id(value))
-    blamed = [(part_name, part) for part_name, part in _parts(value) if _why_not(part)]
-    for part_name, part in blamed:
-        if id(part) not in seen and (found := _culprit(part_name, part, seen)):
-            return found
-    return None if blamed else (name, value)
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a function, a method or a class brings along, by the name that the user gave it."""
-    if isinstance(value, partial):
-        yield from [("func", value.func), *value.keywords.items()]
-        yield from ((f"argument {place}", part) for place, part in enumerate(value.args))
-    elif isinstance(value, types.MethodType):
-        yield from vars(value.__self__).items() if hasattr(value.__self__, "__dict__") else ()
-        yield value.__name__, value.__func__
-    elif isinstance(value, types.FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        yield from ((name, cell.cell_contents) for name, cell in cells)
-        yield from ((name, value.__globals__[name]) for name in _globals(value))
-    elif isinstance(value, type):
-        yield from vars(value).items()
-
-
-def _globals(function: types.FunctionType) -> list[str]:
-    """The global names that a function uses, also in functions within it."""
-    codes = [function.__code__]
-    names: set[str] = set()
-    while codes:
-        code = codes.pop()
-        names.update(code.co_names)
-        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return sorted(names & function.__globals__.keys())
+def _captured(function: Function) -> str | None:
+    """Name the variable of a function, or the attribute of a method's object, to blame."""
+    while isinstance(function, partial):
+        function = function.func
+    if isinstance(function, types.MethodType):
+        values = dict(vars(function.__self__)) if hasattr(function.__self__, "__dict__") else {}
+    else:
+        captured = inspect.getclosurevars(function) if inspect.isfunction(function) else None
+        values = {**captured.nonlocals, **captured.globals} if captured else {}
+    for name, value in values.items():
+        if _refusal(value):
+            return f"`{name}`, a {type(value).__name__}"
+    return None

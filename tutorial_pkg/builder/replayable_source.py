@@ -1,4 +1,4 @@
-"""`SourceBuilder.replayable`: what can be asked again; the builder keeps offsets, and no log."""
+"""`SourceBuilder.replayable`: what can be asked for again; offsets, and no log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -17,19 +18,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
+from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, documented
 from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, SplitContext
 from tutorial_pkg.builder.declaration import SplitsDeclaration
 from tutorial_pkg.builder.functions import checked, closing_with
 from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.builder.splits import (
-    Positions,
-    SplitCalls,
-    SplitPartition,
-    _named,
-    before,
-    pieces,
-)
+from tutorial_pkg.builder.splits import Positions, ReplayableCalls, SplitPartition, before
 from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits
@@ -54,8 +48,9 @@ PARALLELISM = Option(
     "parallelism",
     integer(1),
     1,
-    "the least number of tasks, while each has 1,000 rows: what is new is cut",
+    "the least number of tasks, while each has 1,000 rows: splits with more are cut",
 )
+LEAST_ROWS = 1_000  # for a task: fewer are read in less time than the task needs to start
 
 BEGAN = ""  # no split's name: in the first batch's end, where the splits began, as JSON
 NOT_BEGUN: Positions = {BEGAN: ""}
@@ -71,16 +66,28 @@ Bound = Callable[[SplitContext, str, Any, Any, int | None], Position]
 class ReplayableParts(SourceParts):
     """What the builder was given; `limit` and `parallelism` are the names of these options."""
 
-    limit: str
-    parallelism: str | None
-    has_identities: bool
+    limit: str | None = None
+    parallelism: str | None = None
+    has_identities: bool = False
 
-    def tasks(self, options: OptionValues) -> int:
-        """How many tasks a query wants at least."""
+    def calls(self, schema: StructType, options: OptionValues, batch: bool) -> ReplayableCalls:
+        context = SplitContext(options, batch=batch, schema=schema)
+        return ReplayableCalls(self.functions, context, self.has_identities)
+
+    def cut(self, parts: list[SplitPartition], options: OptionValues) -> list[SplitPartition]:
+        """Cut parts whose positions are numbers, until there are as many as the query wants."""
         if self.parallelism is None:
-            return 1
-        wanted: int = options[self.parallelism] or cores()
-        return wanted
+            return parts
+        share = -(-(options[self.parallelism] or cores()) // max(1, len(parts)))  # rounded up
+        return [piece for part in parts for piece in _cut(part, share)]
+
+
+def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
+    if isinstance(part.start, str):
+        return [part]
+    size = max(LEAST_ROWS, -(-(part.end - part.start) // count))
+    bounds = [*range(part.start, part.end, size), part.end]
+    return [replace(part, start=start, end=end) for start, end in pairwise(bounds)]
 
 
 class BuiltReplayableSource(BuiltSource):
@@ -88,20 +95,19 @@ class BuiltReplayableSource(BuiltSource):
 
     parts: ClassVar[ReplayableParts]
 
-    def reader(self, schema: StructType) -> BuiltReplayableBatchReader:
-        return BuiltReplayableBatchReader(self.parts, schema, self.values())
+    def reader(self, schema: StructType) -> SplitBatchReader:
+        return SplitBatchReader(self.parts, schema, self.values())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return stream_reader(BuiltReplayableReader(self.parts, schema, self.values()))
 
 
-class BuiltReplayableBatchReader(DataSourceReader):
-    """All that there is when the query is planned, from each split's first position on."""
+class SplitBatchReader(DataSourceReader):
+    """All that there is when the query is planned: each split from its first position on."""
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
-        context = SplitContext(options, batch=True, schema=schema)
-        self._calls = SplitCalls(parts.functions, context, parts.has_identities)
-        self._schema, self._tasks = schema, parts.tasks(options)
+        self._parts, self._schema, self._options = parts, schema, options
+        self._calls = parts.calls(schema, options, batch=True)
 
     def partitions(self) -> list[SplitPartition]:
         with closing_with(self._calls.close):
@@ -113,33 +119,31 @@ class BuiltReplayableBatchReader(DataSourceReader):
             for key, split in splits.items()
             if before(split.first, split.end)
         ]
-        return pieces(parts, self._tasks)
+        return self._parts.cut(parts, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
-        if isinstance(partition, SplitPartition):  # where there is none, Spark makes an empty one
+        if isinstance(partition, SplitPartition):  # Spark makes an empty one if there is none
             yield from self._calls.read(partition, RowPacker(self._schema))
 
 
 class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """All progress is in the offset, which has an entry for each split that ever existed.
 
-    A new split enters the offset at its first position, and is read from the next batch on: so
-    the start of every range is in the checkpoint before it is read. The first batch's is in its
-    end: Spark asks for the initial offset again until that batch is through, and by then the
+    A new split enters the offset at its first position, and is read from the next batch on. So the
+    start of every range is in the checkpoint before the range is read. The start of the first batch
+    is in its end: Spark asks for the initial offset again until that batch is done, and by then the
     splits may begin elsewhere.
     """
 
     def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
         outlive_ctrl_c()
-        context = SplitContext(options, schema=schema)
-        self._calls = SplitCalls(parts.functions, context, parts.has_identities)
-        self._schema, self._tasks = schema, parts.tasks(options)
-        self._max_rows: int | None = options[parts.limit]
+        self._parts, self._schema, self._options = parts, schema, options
+        self._calls = parts.calls(schema, options, batch=False)
+        self._max_rows: int | None = options[parts.limit] if parts.limit else None
         self._begins: Positions | None = None
         self._newest: Positions | None = None
         self._entering: Positions = {}
-        self._draining = False
         self._patience = Patience()
 
     def initialOffset(self) -> Positions:
@@ -153,8 +157,8 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._draining = True
-        self._calls.drain()
+        """From now on, one look says where the query ends."""
+        self._calls.context = replace(self._calls.context, draining=True)
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
         if start == NOT_BEGUN:
@@ -165,13 +169,13 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return start if end == begins else end  # the same offset: no batch
 
     def _end(self, start: Positions, limit: ReadLimit) -> Positions:
-        if self._newest is None or not self._draining:
+        if self._newest is None or not self._calls.context.draining:
             self._patience.wait()
             self._look(start)
         newest = self._newest or {}
-        known = {key: _later(at, newest.get(key, at)) for key, at in start.items()}
+        reached = {key: _later(at, newest.get(key, at)) for key, at in start.items()}
         rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
-        end = self._calls.bounded(start, known, Limits(rows))
+        end = self._calls.bounded(start, reached, Limits(rows))
         self._patience.answer(end != start)
         return end | {key: at for key, at in self._entering.items() if key not in start}
 
@@ -191,7 +195,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
         if start == NOT_BEGUN:
             start = json.loads(str(end[BEGAN])) if BEGAN in end else self._firsts()
-        return pieces(self._calls.parts(start, _splits_of(end)), self._tasks)
+        return self._parts.cut(self._calls.parts(start, _splits_of(end)), self._options)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
@@ -205,7 +209,7 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 
 def _splits_of(offset: Positions) -> Positions:
-    """What an offset says of the splits."""
+    """Return what an offset says of the splits. Raises `ValueError` for another source's."""
     if is_of_logs(offset) or not all(isinstance(at, int | str) for at in offset.values()):
         raise ValueError(OTHER_SOURCE)
     return {split: position for split, position in offset.items() if split != BEGAN}
@@ -232,33 +236,33 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         self._set("read", read, "context", "split", "start", "end", may_yield=True)
 
     def bound(self, function: Bound) -> Self:
-        """`bound(context, split, start, end, rows)` says where a batch ends on its way to `end`.
+        """Say with `bound(context, split, start, end, rows)` where a batch ends before `end`.
 
-        `rows` is how many it may have of this split, None without a limit. For positions that do
-        not count rows: keys with gaps, places in a log, texts. Without it, a batch of 10 rows is
-        one of 10 positions. It may return `start`: then there is no row before `end`, and no batch.
-        With the trigger `availableNow`, `end` is what `look` has returned once.
+        `rows` is how many rows of this split it may have, None without a limit. Add it if positions
+        do not count rows: keys with gaps, places in a log, strings. Without it, a batch of 10 rows
+        is one of 10 positions. Return `start` if there is no row before `end`: then there is no
+        batch. With the trigger `availableNow`, `end` is what `look` has returned once.
         """
         return self._set("bound", function, "context", "split", "start", "end", "rows")
 
     def commit(self, function: Callable[[SplitContext, dict[str, Position]], object]) -> Self:
-        """`commit(context, positions)`: Spark has recorded that everything before these is done.
+        """Learn with `commit(context, positions)` that everything before these positions is done.
 
-        Spark never asks for that again, so the other side may forget it: a queue, a slot, a
-        consumer group that wants to know. `commit` runs beside the driver, with the
-        `context.connection` of `look`, when the next batch begins. So it does not run for the
-        last batch before a stop, and it runs again for the same positions after a crash.
+        `positions` are by split name. Spark never asks for those rows again, so the other side may
+        forget them: a queue, a slot, a consumer group. `commit` runs beside the driver, with the
+        `context.connection` of `look`, when the next batch begins. So it does not run for the last
+        batch before a stop, and it runs again for the same positions after a crash.
         """
         return self._set("commit", function, "context", "positions")
 
     def distributed(
         self, count: int | None = 1, option: str = "parallelism", meaning: str = PARALLELISM.meaning
     ) -> Self:
-        """At least this many tasks, unless the query's `option` says otherwise.
+        """Read in at least this many tasks, unless the query's `option` says otherwise.
 
-        With None as many as Spark runs at once.
-        For sources whose positions count rows: a split's new rows are cut into neighbouring ranges.
-        If they count something else, say so in the option's `meaning`.
+        None stands for as many as Spark runs at once. A split's new rows are cut into neighboring
+        ranges, for sources whose positions count rows. If they count something else, say so in the
+        option's `meaning`.
         """
         if count is not None and (not isinstance(count, int) or count < 1):
             raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")
@@ -274,39 +278,31 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         return self
 
     def build(self) -> type[DataSource]:
-        """The class for `spark.dataSource.register`.
+        """Make the class for `spark.dataSource.register`.
 
-        Raises `ValueError` for functions that cannot travel to other processes.
+        Raises `ValueError` for functions that cannot be pickled.
         """
-        limit = self._limit
+        limit, cut = self._limit, self._parallelism
         if "bound" in self._given and limit.meaning == LIMIT.meaning:
             limit = replace(limit, meaning=BOUND_MEANING)
-        own = [option for option in (limit, self._parallelism) if option]
-        options, cut = self._all_options(*own), self._parallelism
         declared = any(option.name == FAIL_ON_DATA_LOSS.name for option in self._options)
         parts = ReplayableParts(
             self._functions(),
-            options,
+            self._all_options(*(option for option in (limit, cut) if option)),
             self._schema,
-            self._limit.name,
+            limit.name,
             cut.name if cut else None,
             declared and not self._is_adapted,
         )
-        doc = _DOCUMENTATION.format(options=options.table(), schema=schema_text(self._schema))
-        return data_source(BuiltReplayableSource, doc, parts)
+        return data_source(BuiltReplayableSource, documented(_DOCUMENTATION, parts), parts)
 
 
-_DOCUMENTATION = """What can be asked again: made by `SourceBuilder.replayable`.
+_DOCUMENTATION = """What can be asked for again: made by `SourceBuilder.replayable`.
 
 Parallelism: a task for each split that has new rows, or more, if it is `distributed`.
-Replay: any batch, as long as `read` gives the same rows for the same positions.
+Replay: any batch, as long as `read` yields the same rows for the same positions.
 Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
     sink. `spark.read` has what there was when it was planned.
-
-Options:
-{options}
-
-Schema: {schema}
 """
 
 
@@ -320,7 +316,8 @@ def adapted(splits: Any, latest: Any) -> Look:
 
 
 def _look(splits: Any, latest: Any, context: SplitContext) -> Mapping[str, Any]:
-    firsts = _named(splits(context), 0)
+    names = splits(context)
+    firsts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
     offset = context.offset
     if offset is None and not context.batch:
         return {name: (first, first) for name, first in firsts.items()}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyspark.sql.types import DataType, StructType
 
 from tests.properties import ANYTHING, EXAMPLES, KINDS, holds, same, structs, typed
+from tutorial_pkg.builder.cursor_source import normalized
 from tutorial_pkg.builder.frames import batches_of, encode
 from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.builder.splits import _plain
 
 
 def read(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -121,11 +121,11 @@ def test_a_position_is_after_a_restart_what_it_was(examples: int) -> None:
 
     def check(position: Any) -> None:
         try:
-            kept = _plain(position)
+            kept = normalized(position)
         except ValueError as error:
             assert "Out of range float" in str(error)
         else:
             assert same(kept, position)
-            assert _plain(kept) == kept
+            assert normalized(kept) == kept
 
     holds(check, examples, nested)

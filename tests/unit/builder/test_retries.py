@@ -84,18 +84,18 @@ def raised(*errors: BaseException, suppressed: bool = False) -> BaseException:
         (OSError(28, "no space"), False),
     ],
 )
-def test_an_error_may_pass_if_the_network_led_to_it(error: BaseException, passes: bool) -> None:
+def test_network_errors_and_their_consequences_pass(error: BaseException, passes: bool) -> None:
     assert Retries().may_pass(error) is passes
 
 
 @pytest.mark.parametrize("given", [{"seconds": -1}, {"pause": 0}, {"errors": ["OSError"]}])
-def test_retry_says_what_it_takes(given: dict[str, Any]) -> None:
+def test_wrong_retry_is_refused(given: dict[str, Any]) -> None:
     builder = SourceBuilder.cursor("pages", NUMBER, lambda *_: ([], 0))
     with pytest.raises(ValueError, match="`retry` takes classes of errors, `seconds` from 0 on an"):
         builder.retry(*given.pop("errors", []), **given)
 
 
-def test_the_options_are_those_that_were_declared() -> None:
+def test_options_have_the_declared_defaults() -> None:
     builder = SourceBuilder.cursor("pages", NUMBER, lambda *_: ([], 0))
     assert "retrySeconds (0 or more; default 30)" in str(builder.build().__doc__)
     assert "retryPauseMillis (1 or more; default 500)" in str(builder.build().__doc__)
@@ -182,7 +182,7 @@ def numbers(refusing: Refusing) -> StreamSourceBuilder[Numbers]:
     )
 
 
-def test_an_instance_begins_anew_where_it_was(tmp_path: Path) -> None:
+def test_instance_starts_over_where_it_was(tmp_path: Path) -> None:
     """What a `fill` that failed had added is not in the log: its state is made again."""
     with running(numbers(Refusing()).build(), tmp_path, **SOON) as run:
         found = run.rows_until(lambda rows: len(rows) >= 100)
@@ -191,9 +191,7 @@ def test_an_instance_begins_anew_where_it_was(tmp_path: Path) -> None:
     assert found == list(range(len(found)))
 
 
-def test_rows_that_nobody_can_give_again_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_lost_by_a_retry_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """They were added by a `fill` that failed, and the source has no place to go back to."""
     refusing = Refusing(1)
 
@@ -212,7 +210,7 @@ def test_rows_that_nobody_can_give_again_are_told(
 @pytest.mark.parametrize(
     ("error", "options"), [(LookupError, {}), (ConnectionError, {"retrySeconds": "0"})]
 )
-def test_other_errors_and_too_many_end_the_query(
+def test_other_or_lasting_errors_end_the_query(
     tmp_path: Path, error: type[BaseException], options: dict[str, str]
 ) -> None:
     with running(numbers(Refusing(1, error)).build(), tmp_path, **SOON, **options) as run:
@@ -220,7 +218,7 @@ def test_other_errors_and_too_many_end_the_query(
         assert run.failure().startswith(text)
 
 
-def test_the_errors_that_were_named_pass_and_no_others(tmp_path: Path) -> None:
+def test_only_named_errors_pass(tmp_path: Path) -> None:
     builder = numbers(Refusing(2, LookupError)).retry(LookupError, pause=0.001)
     with running(builder.build(), tmp_path / "named") as run:
         found = run.rows_until(lambda rows: len(rows) >= 20)
@@ -230,7 +228,7 @@ def test_the_errors_that_were_named_pass_and_no_others(tmp_path: Path) -> None:
         assert "`create` of instance 0 failed: ConnectionError" in run.failure()
 
 
-def test_a_destroy_that_fails_fills_no_closed_source_again(tmp_path: Path) -> None:
+def test_closed_source_is_not_filled_again(tmp_path: Path) -> None:
     refusing = Refusing(1)
 
     def fill(state: Any, buffer: Buffer) -> None:
@@ -246,7 +244,7 @@ def test_a_destroy_that_fails_fills_no_closed_source_again(tmp_path: Path) -> No
         assert run.rows() == [1]
 
 
-def test_a_cursor_begins_anew_at_the_page_that_was_refused(tmp_path: Path) -> None:
+def test_cursor_continues_at_the_refused_page(tmp_path: Path) -> None:
     refusing = Refusing()
 
     def read(context: Any, split: str, position: Any) -> tuple[list[int], int]:
@@ -273,7 +271,7 @@ def test_a_cursor_begins_anew_at_the_page_that_was_refused(tmp_path: Path) -> No
 # ---- In tasks ------------------------------------------------------------------------------------
 
 
-def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connection(
+def test_replayable_functions_get_new_connections(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refusing, open_now = Refusing(1), list[object]()
@@ -316,22 +314,7 @@ def test_all_functions_of_a_replayable_source_are_tried_again_on_a_new_connectio
     assert caplog.text.count("; it is tried again") == 5
 
 
-def test_positions_that_commit_has_changed_are_told_again_as_they_were() -> None:
-    told = list[dict[str, Any]]()
-
-    def commit(context: Any, positions: dict[str, Any]) -> None:
-        told.append(dict(positions))
-        positions.clear()
-        if len(told) == 1:
-            raise ConnectionRefusedError
-
-    pages = SourceBuilder.replayable("pages", NUMBER, *[lambda *_: {}] * 2).commit(commit)
-    made: Any = pages.build()(SOON).streamReader(NUMBER)  # type: ignore[arg-type, call-arg]
-    made.commit({"a": 3, "b": 2})
-    assert told == [{"a": 3, "b": 2}] * 2
-
-
-def test_a_read_is_not_repeated_when_spark_has_some_of_its_rows() -> None:
+def test_read_is_not_repeated_after_its_first_rows() -> None:
     refusing = Refusing(1)
 
     def read(context: Any, split: str, start: int, end: int) -> Any:
@@ -344,7 +327,7 @@ def test_a_read_is_not_repeated_when_spark_has_some_of_its_rows() -> None:
         list(reader.read(reader.partitions()[0]))
 
 
-def test_a_batch_begins_anew_before_its_first_rows() -> None:
+def test_batch_task_starts_over_before_its_first_rows() -> None:
     refusing = Refusing()
 
     def create(context: SourceContext) -> None:
@@ -423,35 +406,3 @@ def test_handles_that_a_function_has_changed_are_told_again_as_they_were(name: s
     messages = [writer.write(iter([Row(number=number)])) for number in range(2)]
     getattr(writer, name)(messages, 7)
     assert taking.told == [[[Row(number=0)], [Row(number=1)]]] * 2
-
-
-def test_options_that_create_has_changed_are_given_again_as_they_were(tmp_path: Path) -> None:
-    """Each instance, each task and each second try has its own."""
-    taking = Taking()
-
-    def create(context: Any) -> list[Any]:
-        return taking.take(str(type(context)), context.options.files)
-
-    def connect(options: Any) -> list[Any]:
-        return taking.take("connect", options.files)
-
-    def fill(state: list[Any], buffer: Buffer) -> None:
-        buffer.close()
-
-    declared = "files", lambda text: [[text]], [], "what to read"
-    stream = SourceBuilder.stream("stream", NUMBER, create).fill(fill).option(*declared)
-    with running(stream.build(), tmp_path, files="a", retryPauseMillis=1) as run:
-        wait_until(lambda: run.rows() or len(taking.told) == 2, 60, "a second try")
-    taking.refusing.left.clear()
-    given: Any = {"files": "a", **SOON}
-    batch: Any = SourceBuilder.batch("batch", NUMBER, create).fill(fill).option(*declared).build()
-    reader = batch(given).reader(NUMBER)
-    assert list(reader.read(reader.partitions()[0])) == []
-    taking.refusing.left.clear()
-    sink = SinkBuilder.stream("sink", create).receive(list.append).option(*declared).build()
-    writer: Any = sink(given).streamWriter(NUMBER, False)
-    writer.write(iter([]))
-    pages = SourceBuilder.replayable("pages", NUMBER, *[lambda *_: {}] * 2).connect(connect)
-    planned: Any = pages.option(*declared).build()(given)
-    planned.reader(NUMBER).partitions()
-    assert taking.told == [[["a"]]] * 8
