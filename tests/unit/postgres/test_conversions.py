@@ -54,7 +54,7 @@ FLAT = st.sampled_from(list(OIDS))
 
 
 @EXAMPLES
-def test_values_as_postgresql_s_text(examples: int) -> None:
+def test_values_as_array_literals(examples: int) -> None:
     """Nulls, quotes, backslashes, newlines and braces included, also within arrays."""
 
     def check(found: tuple[DataType, list[Any]]) -> None:
@@ -98,7 +98,7 @@ NESTED = st.builds(ArrayType, KINDS) | KEYED | structs(KINDS)
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32()])
-def test_a_year_that_cannot_be_written_is_no_other_year(kind: pa.DataType) -> None:
+def test_extreme_year_is_an_error(kind: pa.DataType) -> None:
     """Milliseconds that were taken for seconds are such years; Arrow made 3392 of 200,000."""
 
     def of(year: int) -> pa.RecordBatch:
@@ -108,7 +108,7 @@ def test_a_year_that_cannot_be_written_is_no_other_year(kind: pa.DataType) -> No
 
     assert bytes(csv_of(of(32_767))).startswith(b"\n32767-06-01")
     for year in (200_000, 32_768, -32_768):
-        with pytest.raises(ValueError, match=r"column `at`: a time of a year after 32767, or befo"):
+        with pytest.raises(ValueError, match="column `at`"):
             csv_of(of(year))
 
 
@@ -186,7 +186,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 2**63 - 1), st.lists(VALUES, max_siz
 
 
 @EXAMPLES
-def test_messages_of_the_log_are_taken_apart_as_they_were_put_together(examples: int) -> None:
+def test_decoder_returns_encoded_values(examples: int) -> None:
     def check(transactions: list[tuple[int, list[list[bytes | None]]]]) -> None:
         messages: list[bytes] = []
         for position, rows in transactions:

@@ -53,7 +53,7 @@ def test_each_kind_of_change() -> None:
     assert committed.isoformat() == "2026-11-22T01:43:44.005080+00:00"
 
 
-def test_what_a_chunk_begins_with_may_have_come_with_the_one_before() -> None:
+def test_state_survives_between_chunks() -> None:
     decoder, whole = Decoder(OID), Decoder(OID)
     messages = [BEGIN, RELATION, INSERT, RELATION, DELETE, COMMIT]
     found = [changes for message in messages for changes in decoder.changes([message])]
@@ -70,17 +70,17 @@ def test_what_a_chunk_begins_with_may_have_come_with_the_one_before() -> None:
         ]
 
 
-def test_a_transaction_without_changes() -> None:
+def test_transaction_without_changes() -> None:
     assert list(Decoder(OID).changes([BEGIN, COMMIT])) == []
 
 
-def test_changes_outside_of_a_batch_are_left_out() -> None:
+def test_changes_outside_a_batch_are_dropped() -> None:
     [changes] = Decoder(OID).changes([BEGIN, RELATION, INSERT, COMMIT])
     for start, end, count in ((0, 0x173AAC8, 0), (0x173AAC8, 0x173AAC9, 1), (0x173AAC9, 2**62, 0)):
         assert len(changes.between(start, end).at) == count
 
 
-def test_what_is_told_of_other_tables_is_not_of_this_one() -> None:
+def test_other_tables_do_not_change_the_columns() -> None:
     other = b"R\0\0\x40\x06public\0u\0d\0\x01\x01n\0\0\0\0\x14\xff\xff\xff\xff"
     [first, second] = Decoder(OID).changes([BEGIN, RELATION, INSERT, other, INSERT, COMMIT])
     assert second.relation == first.relation

@@ -1,9 +1,17 @@
 """Format `postgres`: PostgreSQL as a source and a sink.
 
-Read in this order: `data_source` (what there is), `options`, `connection`; then a row's way: out of
-a table (`inserted`, `table_reader`, `columns`), out of the server's log (`changes`, `slot`,
-`pgoutput`), or into a table (`sink`, `csv_copy`). Only `data_source` and `options` can be imported
-without the extra `postgres`.
+- `data_source`: the format's class with its help; chooses the source or the sink
+- `options`: all options, and table names
+- `connection`: connects, with settings that no server or role can change; which table a name means
+- `columns`: the Spark type of each column, the SELECT list, and checks of the values
+- `tables`: source for batches, and for a stream of inserted rows
+- `slot`: the replication slot, its publication and its snapshot
+- `pgoutput`: messages of the server's log, parsed column by column
+- `changes`: source for a stream of changes
+- `csv_copy`: record batches as CSV for COPY
+- `sink`: stages rows in the tasks, publishes them once per batch
+
+Only `data_source` and `options` can be imported without the extra `postgres`.
 """
 
 from tutorial_pkg.connectors.postgres.data_source import PostgresDataSource

@@ -1,128 +1,173 @@
-"""The columns of a table or query: which Spark type each has, and how its values are asked for."""
+"""The columns of a table or query: their Spark types, the SELECT list, and checks of the values."""
 
 from __future__ import annotations
 
 from typing import LiteralString
 
 import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.types as spark
 from psycopg import sql
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StringType, StructType
 
+from tutorial_pkg.builder import RowPacker
 from tutorial_pkg.connectors.postgres.connection import Connection
 from tutorial_pkg.connectors.postgres.options import FORMAT
 
 TYPES: dict[str, DataType] = {
-    "bool": BooleanType(),
-    "int2": ShortType(),
-    "int4": IntegerType(),
-    "int8": LongType(),
-    "float4": FloatType(),
-    "float8": DoubleType(),
+    "bool": spark.BooleanType(),
+    "int2": spark.ShortType(),
+    "int4": spark.IntegerType(),
+    "int8": spark.LongType(),
+    "float4": spark.FloatType(),
+    "float8": spark.DoubleType(),
     "text": StringType(),
     "varchar": StringType(),
-    "bytea": BinaryType(),
-    "date": DateType(),
-    "timestamp": TimestampNTZType(),
-    "timestamptz": TimestampType(),
+    "bytea": spark.BinaryType(),
+    "date": spark.DateType(),
+    "timestamp": spark.TimestampNTZType(),
+    "timestamptz": spark.TimestampType(),
 }
-# The types' own text, as it is in the log: `::text` cuts blanks off `char`, and adds /32 to `inet`.
-OWN_TEXT = "CASE WHEN {0} IS DISTINCT FROM NULL THEN format('%s', {0}) END"
 NAMES = {type(kind): name for name, kind in TYPES.items()} | {DecimalType: "numeric"}
-NESTED = "spark_nested"  # a column beside those of the table, see `selected`
-# As Spark's own JDBC source has it for NUMERIC without precision.
-ANY_NUMERIC = DecimalType(38, 18)
+# The type's own output, as in the server's log: `::text` would cut the blanks of a `char`.
+OWN_TEXT = "CASE WHEN {0} IS DISTINCT FROM NULL THEN format('%s', {0}) END"
+NESTED = "spark_nested"  # an extra column, see `select_list`
+ANY_NUMERIC = DecimalType(38, 18)  # Spark's JDBC source reads NUMERIC without precision like this
+FITTING = r"^-?[0-9]{1,20}(\.[0-9]+)?$"  # in DECIMAL(38,18); Arrow overlooks larger ones
+FIRST_DAY, END_DAY = -719_162, 2_932_897  # 0001-01-01 and 10000-01-01, from 1970 on
+
+# ---- Types ---------------------------------------------------------------------------------------
 
 
 def schema_of(connection: Connection, source: sql.Composable) -> StructType:
-    """The Spark schema of `source`, a table or a query in brackets.
-
-    Any value may be null, for the table may be altered. Raises `ValueError` for wrong SQL.
-    """
+    """Return the schema of a table, or a query in brackets. Raises `ValueError` for wrong SQL."""
     text = sql.SQL("SELECT * FROM {} AS source LIMIT 0").format(source)
     try:
-        cursor = connection.execute(text, binary=True)  # else it might be several statements
+        cursor = connection.execute(text, binary=True)  # which allows one statement only
     except psycopg.ProgrammingError as error:
         raise ValueError(f"format `{FORMAT}`: {' '.join(str(error).split())}") from None
     schema = StructType()
     for column in cursor.description or []:
-        schema.add(column.name, _type_of(column))
+        kind = _type_of(column.type_code)
+        if kind == ANY_NUMERIC:
+            kind = _decimal(column)
+        schema.add(column.name, ArrayType(_decimal(column)) if kind == ANY_NUMERICS else kind)
     return schema
 
 
-def selected(schema: StructType) -> sql.Composed:
-    """The SELECT list. What has no type of its own in Spark comes as PostgreSQL's own text.
-
-    `NESTED` names a column whose array has several dimensions: the client would make one of them.
-    """
-    items = [_expression(field.name, field.dataType) for field in schema]
-    arrays = [field.name for field in schema if isinstance(field.dataType, ArrayType)]
-    if arrays:
-        each = sql.SQL("WHEN array_ndims({}) > 1 THEN {}")
-        whens = sql.SQL(" ").join(each.format(sql.Identifier(name), name) for name in arrays)
-        items.append(sql.SQL("CASE {} END AS {}").format(whens, sql.Identifier(NESTED)))
-    return sql.SQL(", ").join(items)
-
-
-def _expression(column: str, kind: DataType) -> sql.Composable:
-    """A slice of an array counts from 1, as the client wants it."""
-    if isinstance(kind, ArrayType):
-        text: LiteralString = f"({_read(kind.elementType, 'text[]')})[:]"
-    else:
-        text = _read(kind, "text")
-    return sql.SQL(f"{text} AS {{0}}").format(sql.Identifier(column))
-
-
-def _read(kind: DataType, as_text: LiteralString) -> LiteralString:
-    if isinstance(kind, StringType):
-        return f"({OWN_TEXT})::{as_text}"
-    return f"{{0}}::{as_text}" if isinstance(kind, DecimalType) else "{0}"
-
-
-def type_of(oid: int) -> DataType | None:
-    """The Spark type for one of PostgreSQL's; None for an enum, a domain, an extension's type."""
+def _type_of(oid: int) -> DataType:
+    """Return the Spark type for a type of PostgreSQL's."""
     info = psycopg.adapters.types.get(oid)
-    if info is None:
-        return None
+    if info is None:  # an enum, a domain, an extension's type
+        return StringType()
     kind = ANY_NUMERIC if info.name == "numeric" else TYPES.get(info.name, StringType())
-    is_list = oid == info.array_oid and info.delimiter == ","  # of boxes, it is a text
+    is_list = oid == info.array_oid and info.delimiter == ","  # an array of boxes is a text
     return ArrayType(kind) if is_list else kind
 
 
+ANY_NUMERICS = ArrayType(ANY_NUMERIC)
+
+
+def _decimal(column: psycopg.Column) -> DataType:
+    """Keep the precision and scale of NUMERIC(p, s) where Spark's DECIMAL allows them."""
+    precision, scale = column.precision, column.scale
+    if precision is None or scale is None or precision > 38 or not 0 <= scale <= precision:
+        return ANY_NUMERIC
+    return DecimalType(precision, scale)
+
+
 def oid_of(kind: DataType) -> int:
-    """The reverse of `type_of`."""
+    """Return PostgreSQL's type for a Spark type of a schema."""
     if isinstance(kind, ArrayType):
         return psycopg.adapters.types[NAMES[type(kind.elementType)]].array_oid
     return psycopg.adapters.types[NAMES[type(kind)]].oid
 
 
-def _type_of(column: psycopg.Column) -> DataType:
-    kind = type_of(column.type_code) or StringType()
-    if kind == ANY_NUMERIC:
-        return _decimal(column)
-    return ArrayType(_decimal(column)) if kind == ArrayType(ANY_NUMERIC) else kind
+def _element(kind: DataType) -> DataType:
+    return kind.elementType if isinstance(kind, ArrayType) else kind
 
 
-def _decimal(column: psycopg.Column) -> DataType:
-    """NUMERIC(p, s) as it is where Spark's DECIMAL can be that wide."""
-    precision, scale = column.precision, column.scale
-    if precision is None or scale is None:
-        return ANY_NUMERIC
-    if precision > 38 or not 0 <= scale <= precision:
-        return ANY_NUMERIC
-    return DecimalType(precision, scale)
+# ---- Values --------------------------------------------------------------------------------------
+
+
+def select_list(schema: StructType) -> sql.Composed:
+    """Return the SELECT list. Types that Spark doesn't have are fetched as PostgreSQL's own text.
+
+    In each row, `NESTED` names a column whose array has several dimensions; the client would
+    flatten such an array silently.
+    """
+    items = [_expression(field.dataType).format(sql.Identifier(field.name)) for field in schema]
+    arrays = [field.name for field in schema if isinstance(field.dataType, ArrayType)]
+    is_nested = sql.SQL("WHEN array_ndims({}) > 1 THEN {}")
+    whens = [is_nested.format(sql.Identifier(name), name) for name in arrays]
+    if whens:
+        items.append(sql.SQL(f"CASE {{}} END AS {NESTED}").format(sql.SQL(" ").join(whens)))
+    return sql.SQL(", ").join(items)
+
+
+def _expression(kind: DataType) -> sql.SQL:
+    is_array, element = isinstance(kind, ArrayType), _element(kind)
+    as_text: LiteralString = "::text[]" if is_array else "::text"
+    text: LiteralString = "{0}"
+    if isinstance(element, StringType):
+        text = f"({OWN_TEXT}){as_text}"
+    elif isinstance(element, DecimalType):
+        text = f"{{0}}{as_text}"
+    # A slice counts from 1, as the client expects.
+    return sql.SQL(f"({text})[:] AS {{0}}" if is_array else f"{text} AS {{0}}")
+
+
+class Fitter:
+    """Converts fetched batches to Spark's types.
+
+    Raises `ValueError`, with the column's name, for values that don't fit; among them those that
+    the client or Arrow would change silently.
+    """
+
+    def __init__(self, schema: StructType) -> None:
+        self._schema, self._packer = schema, RowPacker(schema)
+        decimals = [field for field in schema if isinstance(_element(field.dataType), DecimalType)]
+        self._decimals = RowPacker(StructType(decimals))
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for field in self._schema:
+            self._check(field.name, _element(field.dataType), batch.column(field.name))
+        nested = pc.drop_null(batch.column(NESTED)) if NESTED in batch.schema.names else []
+        if len(nested):
+            raise ValueError(
+                f"column `{nested[0]}` has an array of several dimensions, and an ARRAY of Spark "
+                "has one; read it as text, with a `query`"
+            )
+        batch = batch.select(self._schema.names)
+        names = self._decimals.schema.names
+        arrays = self._decimals.fit(batch.select(names), strict=False).columns  # they are texts
+        for name, array in zip(names, arrays, strict=True):
+            batch = batch.set_column(batch.schema.get_field_index(name), name, array)
+        return self._packer.fit(batch)
+
+    def _check(self, name: str, kind: DataType, array: pa.Array) -> None:
+        if pa.types.is_list(array.type):
+            array = array.flatten()
+        if kind == ANY_NUMERIC and not _all(pc.match_substring_regex(array, FITTING)):
+            raise ValueError(
+                f"column `{name}` has a number that does not fit into DECIMAL(38,18); read it as "
+                "text or as numeric(precision, scale), with a `query`"
+            )
+        if pa.types.is_temporal(array.type) and not _all(_in_years(array)):
+            raise ValueError(
+                f"column `{name}` has a time that Spark does not support: infinity, or outside the "
+                "years 1 to 9999; filter such rows, or read it as text, with a `query`"
+            )
+
+
+def _all(holds: pa.Array) -> bool:
+    return pc.all(holds).as_py() is not False  # None if there are only nulls
+
+
+def _in_years(array: pa.Array) -> pa.Array:
+    """Infinity arrives as a year far away."""
+    day = 1 if pa.types.is_date32(array.type) else 86_400_000_000
+    units = array.view(pa.int32() if day == 1 else pa.int64())
+    first, end = pa.scalar(FIRST_DAY * day, units.type), pa.scalar(END_DAY * day, units.type)
+    return pc.and_(pc.greater_equal(units, first), pc.less(units, end))

@@ -1,24 +1,23 @@
-"""Connections: made with patience, closed, noticed when dead, and silent about secrets."""
+"""Connections: opened with patience, noticed when dead, and silent about secrets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tutorial_pkg.builder import OptionValues
-from tutorial_pkg.connectors.postgres.options import FORMAT
+from tutorial_pkg.connectors.postgres.options import FORMAT, Table
 from tutorial_pkg.core.pauses import patiently
 
-Result = TypeVar("Result")
 Connection = psycopg.Connection[Any]
 
-# A server that has vanished without a word is noticed within a minute; nothing hangs for ever.
+# A server that has vanished is noticed within a minute, so nothing hangs.
 LIVENESS = {
     "connect_timeout": 10,
     "keepalives_idle": 15,
@@ -26,51 +25,69 @@ LIVENESS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-# What we rely on, whatever server, database, role or environment say; an old server lacks some of
-# them. With `synchronous_commit` off, a crash of the server would take what Spark
-# has noted as written; its stricter kinds stay.
+# Every connection has these settings, regardless of the server, database, role and environment.
+# Old servers lack some of them.
 SETTINGS = {
     "TimeZone": "UTC",
-    "DateStyle": "ISO, YMD",  # else the server says how 03/04/2025 is read
-    "timezone_abbreviations": "Default",  # and whose time IST is
+    "DateStyle": "ISO, YMD",  # how 03/04/2025 is read
+    "timezone_abbreviations": "Default",  # which zone IST is
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
     "extra_float_digits": "3",
     "standard_conforming_strings": "on",
     "array_nulls": "on",
-    "synchronize_seqscans": "off",  # else LIMIT gives each task other rows
+    "synchronize_seqscans": "off",  # otherwise LIMIT returns different rows to each task
     "default_transaction_isolation": "read committed",
-    "synchronous_commit": "on",
+    "synchronous_commit": "on",  # stricter values stay
     "client_min_messages": "warning",
     "statement_timeout": "0",
     "transaction_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
-MOST_MILLIS = 2**31 - 1
-# A refusal by the server, or of its certificate, is final, except for errors known to pass.
+MAX_MILLIS = 2**31 - 1
+# The server's refusals, and untrusted certificates, are final, except for errors that pass.
 FINAL = re.compile(r"FATAL:|certificate|does not support SSL|invalid \w+ value")
-LATER = re.compile(r"starting up|shutting down|recovery|too many|remaining connection slots")
+PASSING = re.compile(r"starting up|shutting down|recovery|too many|remaining connection slots")
 
 
 def conninfo(options: OptionValues) -> str:
-    """What libpq connects with; it holds the password. Raises `ValueError`."""
+    """Return libpq's connection string, which contains the password. Raises `ValueError`."""
     if (options.url is None) == (options.service is None):
-        raise ValueError(f"format `{FORMAT}`: give one of the options `url` and `service`")
-    given = {"service": options.service, "user": options.user}
-    url = options.url.reveal() if options.url else ""
+        raise ValueError(f"format `{FORMAT}`: set one of the options `url` and `service`")
+    own = {"service": options.service, "user": options.user}
     if options.password:
-        given["password"] = options.password.reveal()
-    present = {name: value for name, value in given.items() if value is not None}
-    own = {**LIVENESS, "application_name": "tutorial_pkg", **_parsed(url), **present}
-    return make_conninfo("", **{**own, "client_encoding": "UTF8"})
+        own["password"] = options.password.reveal()
+    present = {name: value for name, value in own.items() if value is not None}
+    parts = _parsed(options.url.reveal() if options.url else "")
+    values = {**LIVENESS, "application_name": "tutorial_pkg", **parts, **present}
+    return make_conninfo("", **{**values, "client_encoding": "UTF8"})
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    """Parse the address. libpq's own error would quote the password."""
+    authority = re.match(r"postgres(ql)?://([^/?]*)", url)
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.Error:
+        parts = None
+    # With several `@`, or letters in the port, libpq would take parts of the password for the host.
+    is_ambiguous = authority and authority[2].count("@") > 1
+    if parts is None or is_ambiguous or not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
+        raise ValueError(
+            f"format `{FORMAT}`: option `url` is not an address of a PostgreSQL database (not "
+            "shown, since it may contain a password). Expected "
+            "`postgresql://user@host:5432/database`, with `%`, `@`, `/`, `:` and blanks in its "
+            "parts written as %25, %40 and so on; or set the option `password`"
+        )
+    return parts
 
 
 def settings(options: OptionValues) -> str:
-    """A statement for each new connection: one row for each setting."""
-    millis = min(max(1, options.waitSeconds * 1000), MOST_MILLIS)
-    given = {**SETTINGS, "lock_timeout": str(millis)}
+    """Return the first statement of every connection."""
+    lock_timeout = str(min(max(1, options.waitSeconds * 1000), MAX_MILLIS))
     pairs = sql.SQL(", ").join(
-        sql.SQL("({}, {})").format(name, value) for name, value in given.items()
+        sql.SQL("({}, {})").format(name, value)
+        for name, value in {**SETTINGS, "lock_timeout": lock_timeout}.items()
     )
     text = """SELECT set_config(name, value, false) FROM (VALUES {}) AS ours (name, value)
         WHERE current_setting(name, true) IS NOT NULL
@@ -78,76 +95,64 @@ def settings(options: OptionValues) -> str:
     return sql.SQL(text).format(pairs).as_string()
 
 
-def _parsed(url: str) -> dict[str, Any]:
-    """Its parts; an error of libpq about it would quote the password."""
-    authority = re.match(r"postgres(ql)?://([^/?]*)", url)
-    try:
-        if authority and authority[2].count("@") > 1:
-            raise psycopg.ProgrammingError
-        parts = conninfo_to_dict(url)
-        if not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):  # of a password, perhaps
-            raise psycopg.ProgrammingError
-        return parts
-    except psycopg.Error:
-        raise ValueError(
-            f"format `{FORMAT}`: option `url` is not the address of a PostgreSQL database (it is "
-            "not shown here, as it may hold a password); it looks like "
-            "`postgresql://user@host:5432/database`, and `%`, `@`, `/`, `:` or blanks in its "
-            "parts are written as %25, %40 and so on: better give `password` by itself"
-        ) from None
+def connect(options: OptionValues, **parameters: Any) -> Connection:
+    """Open a connection in autocommit mode; wait for a database that is unavailable.
 
-
-def connect(options: OptionValues, **more: Any) -> Connection:
-    """A new connection, which commits each statement. Waits for a database that is away.
-
-    Raises `ValueError` for what cannot be an address, `ConnectionError` for a refusal and when the
-    time to wait is over.
+    Raises:
+        ValueError: `url` isn't an address.
+        ConnectionError: the server refuses, or is away for longer than `waitSeconds`.
     """
-    address = make_conninfo(conninfo(options), **more)
+    address = make_conninfo(conninfo(options), **parameters)
 
-    def opened() -> Connection:
+    def open_once() -> Connection:
         connection = psycopg.connect(address, autocommit=True)
         connection.execute(settings(options).encode())
         return connection
 
     try:
-        return patiently(opened, _may_pass, options.waitSeconds)
+        return patiently(open_once, _may_pass, options.waitSeconds)
     except psycopg.OperationalError as error:
         text = " ".join(str(error).split())
         if _may_pass(error):
-            after = f"{options.waitSeconds} s (option `waitSeconds`)"
-            raise ConnectionError(f"no database after {after}: {text}") from None
+            waited = f"{options.waitSeconds} s (option `waitSeconds`)"
+            raise ConnectionError(f"no database after {waited}: {text}") from None
         raise ConnectionError(f"the database refuses: {text}") from None
 
 
-def _may_pass(error: Exception) -> bool:
-    final = FINAL.search(str(error)) and not LATER.search(str(error))
-    return isinstance(error, psycopg.OperationalError) and not final
+def _may_pass(error: BaseException) -> bool:
+    is_final = FINAL.search(str(error)) and not PASSING.search(str(error))
+    return isinstance(error, psycopg.OperationalError) and not is_final
 
 
-def persistent(options: OptionValues, work: Callable[[Connection], Result]) -> Result:
-    """Do what may be repeated; once more on a new connection when the first one breaks.
+def is_transient(error: BaseException) -> bool:
+    """Return whether the builder should try again, on a new connection.
 
-    Raises `TimeoutError` when somebody holds a lock for too long.
+    That is after a broken connection, and while another session uses the slot. `connect` has waited
+    already before it raises `ConnectionError`.
     """
-
-    def once() -> Result:
-        with connect(options) as connection, locks_in_time(options):
-            return work(connection)
-
-    try:
-        return once()
-    except psycopg.OperationalError:
-        return once()
+    is_lock = isinstance(error, psycopg.errors.LockNotAvailable)
+    return isinstance(error, psycopg.OperationalError) and not is_lock
 
 
 @contextmanager
 def locks_in_time(options: OptionValues) -> Iterator[None]:
-    """The database's own error says neither whose lock it was, nor for how long."""
+    """Turn a lock timeout into a `TimeoutError` that names the table and the option."""
     try:
         yield
     except psycopg.errors.LockNotAvailable:
         raise TimeoutError(
-            f"somebody has held a lock on table `{options.table}` for more than "
-            f"{options.waitSeconds} s (option `waitSeconds`); see the view `pg_locks`"
+            f"table `{options.table}` was locked for more than {options.waitSeconds} s (option "
+            "`waitSeconds`); the view `pg_locks` shows by which session"
         ) from None
+
+
+def resolve(connection: Connection, table: Table) -> tuple[int, str]:
+    """Return the oid of the table that has this name now, and its name with the schema.
+
+    A re-created table has a new oid. Raises the client's `UndefinedTable`.
+    """
+    look = """SELECT pg_class.oid::bigint, quote_ident(nspname) || '.' || quote_ident(relname)
+        FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE pg_class.oid = %s::regclass"""
+    oid, name = next(connection.execute(look, [table.quoted]))
+    return oid, name

@@ -1,7 +1,7 @@
-"""Rows into a table: tasks stage them, and one transaction publishes them with the batch's number.
+"""The sink: tasks stage rows in tables of their own, one transaction publishes them with a record.
 
-A row's way: `Stage` (COPY into a table of the task's own) → `publish` (INSERT from the stages, and
-the note that this batch is done) → readers; then the stages are dropped.
+A row goes through `Stage` (COPY into the task's table) and `publish` (INSERT from all stages, and
+a row in `spark_batches` that says the batch is done). Then the stages are dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString, cast
+from typing import LiteralString, cast
 
 import psycopg
 import pyarrow as pa
@@ -27,37 +27,27 @@ from tutorial_pkg.builder import (
     TargetContext,
 )
 from tutorial_pkg.connectors.arrow_columns import holds
-from tutorial_pkg.connectors.postgres.connection import (
-    Connection,
-    connect,
-    locks_in_time,
-    persistent,
-)
+from tutorial_pkg.connectors.postgres import connection as pg
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
-from tutorial_pkg.connectors.postgres.identity import identified
-from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table, table
+from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table
+from tutorial_pkg.core.batch_order import is_repeated
 
 _log = logging.getLogger(__name__)
 
-NOTES = "spark_batches"
-JSON = (psycopg.adapters.types["json"].oid, psycopg.adapters.types["jsonb"].oid)
-AS_NUMBERS: dict[int, LiteralString] = {
-    psycopg.adapters.types["money"].oid: "{0}::numeric AS {0}",
-    psycopg.adapters.types["money"].array_oid: "{0}::numeric[] AS {0}",
-}
-DROPPED = 100  # tables at once: each takes a place in the server's table of locks
-NOTES_COLUMNS = """query text, target text, batch bigint, rows bigint,
+RECORDS = "spark_batches"
+RECORDS_COLUMNS = """query text, target text, batch bigint, rows bigint,
     written timestamptz DEFAULT now(), PRIMARY KEY (query, target)"""
+TYPES = psycopg.adapters.types
+JSON = (TYPES["json"].oid, TYPES["jsonb"].oid)
+MONEY = (TYPES["money"].oid, TYPES["money"].array_oid)
+DROPPED_AT_ONCE = 100  # each table takes a place in the server's table of locks
 
 # ---- In the tasks --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Staged:
-    """What a task has staged: how many rows, with some of the target's columns.
-
-    `nulls` are those of the key's columns that hold some.
-    """
+    """What a task reports: its table, the columns in it, and which key columns contain nulls."""
 
     table: str
     columns: tuple[str, ...]
@@ -68,22 +58,22 @@ class Staged:
 class Stage:
     """One task's rows, in a table of its own.
 
-    It is UNLOGGED: half the writing. A server that crashes empties it, and `publish` notices.
+    The table is UNLOGGED, which halves the writing. A crash of the server empties it; `publish`
+    detects that.
     """
 
     def __init__(self, context: SinkContext) -> None:
-        self._target = context.options.table
+        self._options, self._target = context.options, context.options.table
         self._name = f"{stage_prefix(context.query)}{uuid.uuid4().hex}"
         self._columns: tuple[str, ...] = ()
         self._rows = 0
         self._nulls: set[str] = set()
-        self._options = context.options
         self._connected, self._copying = contextlib.ExitStack(), contextlib.ExitStack()
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        with locks_in_time(self._options), self._fitting():
+        with pg.locks_in_time(self._options), self._naming_columns():
             if not self._columns:
                 self._begin(batch.schema)
             self._copy.write(csv_of(batch, self._json))
@@ -92,8 +82,8 @@ class Stage:
         self._nulls |= {name for name in key if batch.column(name).null_count}
 
     def flush(self) -> Staged | None:
-        """`None` for a task without rows."""
-        with self._fitting():
+        """Finish the COPY. Return None if there were no rows."""
+        with self._naming_columns():
             self._copying.close()
         nulls = frozenset(self._nulls)
         return Staged(self._name, self._columns, self._rows, nulls) if self._rows else None
@@ -102,19 +92,19 @@ class Stage:
         self._connected.close()
 
     def _begin(self, schema: pa.Schema) -> None:
-        """The target's columns with their types: the database converts, and says what is wrong."""
-        connection = connect(self._options)
-        self._connected.callback(connection.close)  # to leave it would wait for COPY to end
+        """Create the stage with the target's types: the database converts and checks values."""
+        connection = pg.connect(self._options)
+        self._connected.callback(connection.close)  # leaving a `with` would wait for the COPY
         stage = self._target.beside(self._name).sql
-        like = sql.SQL("SELECT {} FROM {} LIMIT 0")
-        named = like.format(columns(schema.names), self._target.sql)
-        described = connection.execute(named).description or []
+        empty = sql.SQL("SELECT {} FROM {} LIMIT 0").format(columns(schema.names), self._target.sql)
+        described = connection.execute(empty).description or []
         self._json = [column.name for column in described if column.type_code in JSON]
-        staged = sql.SQL(", ").join(map(_staged, described, schema.types))
-        empty = like.format(staged, self._target.sql)
+        for column in described:
+            if column.type_code in MONEY:  # each server reads 1,234 in its own way
+                raise ValueError(f"column `{column.name}` is money; use numeric instead")
         connection.execute(sql.SQL("CREATE UNLOGGED TABLE {} AS {}").format(stage, empty))
-        # FREEZE, for which a table must be new or emptied in the same transaction, makes the rows
-        # visible to all: `publish` then reads them in two thirds of the time.
+        # FREEZE makes `publish` a third faster. It requires a table that was created or emptied in
+        # the same transaction.
         self._copying.enter_context(connection.transaction())
         connection.execute(sql.SQL("TRUNCATE {}").format(stage))
         copy = sql.SQL("COPY {} FROM STDIN (FORMAT csv, FREEZE)").format(stage)
@@ -122,8 +112,8 @@ class Stage:
         self._columns = tuple(schema.names)
 
     @contextlib.contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """A value that the database refuses is a `ValueError` that names the column."""
+    def _naming_columns(self) -> Iterator[None]:
+        """Raise `ValueError` with the column's name for a value that the database refuses."""
         try:
             yield
         except psycopg.DataError as error:
@@ -133,186 +123,117 @@ class Stage:
             raise ValueError(text) from None
 
 
-def _staged(column: psycopg.Column, kind: pa.DataType) -> sql.Composable:
-    """The column as the stage has it.
-
-    That is as it is in the target, but for numbers that go into `money`: to a server with the rules
-    of Germany (`lc_monetary`) the text 1234.56 is an amount of 123456.
-    """
-    each = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
-    is_number = pa.types.is_decimal(each) or pa.types.is_integer(each) or pa.types.is_floating(each)
-    text = AS_NUMBERS.get(column.type_code, "{0}") if is_number else "{0}"
-    return sql.SQL(text).format(sql.Identifier(column.name))
-
-
 def stage_prefix(query: str) -> str:
-    """What the names of a query's stages begin with: short, as names have 63 letters."""
+    """Return how the names of a query's stages start; a name can have 63 characters."""
     return f"spark_stage_{query.replace('-', '')[:12]}_"
 
 
 def columns(names: Iterable[str]) -> sql.Composed:
-    """A list for SELECT or INSERT."""
+    """Return a list for SELECT or INSERT."""
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
-# ---- In the driver, once for a batch -------------------------------------------------------------
+# ---- In the driver, once per batch ---------------------------------------------------------------
 
 
 def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
-    """All rows and the note in one transaction: both are there, or none. May be repeated.
+    """Insert all rows and record the batch in one transaction; do nothing for a repeated batch.
 
-    A job is never repeated by Spark, so it has no number to note, and must not be tried again.
+    A batch write has no record, so it must not be repeated when its commit may have succeeded.
     """
-    stages = [each for each in staged if each]
-    if not context.streaming:
-        with connect(context.options) as connection:
+    stages = [stage for stage in staged if stage]
+    if context.streaming and not stages:
+        return
+    try:
+        with pg.connect(context.options) as connection, pg.locks_in_time(context.options):
             _publish(connection, context, stages)
-    elif stages:
-        persistent(context.options, lambda connection: _publish(connection, context, stages))
+    except psycopg.OperationalError as error:
+        if context.streaming:  # the builder repeats this function
+            raise
+        raise ConnectionError(f"the connection broke while committing: {error}") from None
 
 
 def discard(context: BatchContext, staged: Sequence[Staged | None]) -> None:
-    """The batch has failed: remove what its tasks have staged."""
-    target = context.options.table
-    persistent(context.options, lambda connection: _sweep(connection, target, context.query))
+    """Drop the stages of a failed batch."""
+    with pg.connect(context.options) as connection:
+        _drop_stages(connection, context.options.table, context.query)
 
 
-def _publish(connection: Connection, context: BatchContext, stages: list[Staged]) -> None:
+def _publish(connection: pg.Connection, context: BatchContext, stages: list[Staged]) -> None:
     target = context.options.table
-    note = _note_of(connection, context) if context.streaming else None
+    if context.streaming:
+        _create_records(connection, target.beside(RECORDS))
     with connection.transaction():
         if not context.streaming and context.overwrite:
             connection.execute(sql.SQL("TRUNCATE {}").format(target.sql))
         rows = sum(stage.rows for stage in stages)
-        if stages and (note is None or _write_down(connection, note, context, rows)):
+        if stages and (not context.streaming or _record(connection, context, rows)):
             _insert(connection, context.options, stages)
-    _sweep(connection, target, context.query)
+    _drop_stages(connection, target, context.query)
 
 
-# ---- The note that a batch is done ---------------------------------------------------------------
+def _create_records(connection: pg.Connection, records: Table) -> None:
+    """Create the table unless it exists; the lock is for two queries that start together."""
+    # Look first: even IF NOT EXISTS requires the right to create tables.
+    if connection.execute("SELECT to_regclass(%s)", [records.quoted]).fetchone() == (None,):
+        create = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})")
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('spark_batches'))")
+            connection.execute(create.format(records.sql, sql.SQL(RECORDS_COLUMNS)))
 
 
-@dataclass(frozen=True)
-class Note:
-    """Where it is: in which table, and as which target."""
+def _record(connection: pg.Connection, context: BatchContext, rows: int) -> bool:
+    """Record that this batch is done. Return False if it is a repeated one.
 
-    notes: Table
-    target: str
-
-
-def _note_of(connection: Connection, context: BatchContext) -> Note:
-    """The query's note on this table: wherever it is, and however `table` was spelled then."""
-    target = context.options.table
-    oid, name = identified(connection, target)
-    look = """SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid
-        WHERE relname = %s AND has_table_privilege(pg_class.oid, 'SELECT')
-        AND ARRAY['query', 'batch', 'target']::name[] <@ ARRAY(
-            SELECT attname FROM pg_attribute WHERE attrelid = pg_class.oid)
-        ORDER BY (pg_class.oid = to_regclass(%s)) IS TRUE DESC"""
-    usual, gone = target.beside(NOTES), list[str]()
-    for (schema,) in connection.execute(look, [NOTES, usual.quoted]):
-        notes = Table(NOTES, (schema, NOTES))
-        known = sql.SQL("SELECT target, batch FROM {} WHERE query = {} ORDER BY batch DESC")
-        for noted, batch in connection.execute(known.format(notes.sql, context.query)):
-            now = "SELECT to_regclass(%s)::oid"
-            [found] = connection.execute(now, [table(noted).quoted]).fetchone() or [None]
-            if found == oid:
-                return Note(notes, noted)
-            if found is None and batch >= context.batch:
-                gone.append(noted)
-    if gone:
-        raise RuntimeError(_RENAMED.format(gone=gone[0], name=name, context=context))
-    _make_notes(connection, usual)
-    return Note(usual, name)
-
-
-_RENAMED = (
-    "batch {context.batch} of this query is in the table `{gone}`, which is not there any more, "
-    "and now it comes for {name}. If that is the same table, renamed: UPDATE spark_batches SET "
-    "target = '{name}' WHERE query = '{context.query}' AND target = '{gone}'; if it is another "
-    "one, DELETE that row, and the batch is written"
-)
-
-
-def _make_notes(connection: Connection, notes: Table) -> None:
-    """Looked for first: to create what exists already takes a right that a role may lack."""
-    if connection.execute("SELECT to_regclass(%s)", [notes.quoted]).fetchone() == (None,):
-        make = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})")
-        # Another query may make it at this very moment; then it is there.
-        errors = psycopg.errors
-        with contextlib.suppress(
-            errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject
-        ):
-            connection.execute(make.format(notes.sql, sql.SQL(NOTES_COLUMNS)))
-
-
-def _write_down(connection: Connection, note: Note, context: BatchContext, rows: int) -> bool:
-    """Record that this batch is done; False if that is recorded already.
-
-    Two drivers of one query, one of them given up for dead, wait here for each other.
+    The row is locked until the transaction ends, so two drivers of one query wait for each other
+    here.
     """
-    text = """INSERT INTO {} AS noted (query, target, batch, rows) VALUES ({}, {}, {}, {})
+    upsert = """INSERT INTO {} AS known (query, target, batch, rows) VALUES ({}, {}, {}, {})
         ON CONFLICT (query, target) DO UPDATE
         SET batch = excluded.batch, rows = excluded.rows, written = now()
-        WHERE noted.batch < excluded.batch"""
-    notes, which = note.notes.sql, (context.query, note.target)
-    # Values are literals, and no parameters: beside those, a % in a schema's name would be one.
-    if connection.execute(sql.SQL(text).format(notes, *which, context.batch, rows)).rowcount:
+        WHERE known.batch < excluded.batch"""
+    target = context.options.table
+    records, key = target.beside(RECORDS).sql, (context.query, pg.resolve(connection, target)[1])
+    # Values are literals: with parameters, a % in a schema's name would be a placeholder.
+    if connection.execute(sql.SQL(upsert).format(records, *key, context.batch, rows)).rowcount:
         return True
-    found = sql.SQL("SELECT batch, rows FROM {} WHERE query = {} AND target = {}")
-    noted = connection.execute(found.format(notes, *which)).fetchone()
-    _check_repeated(context, rows, noted)
-    return False
-
-
-def _check_repeated(context: BatchContext, rows: int, noted: Any) -> None:
-    """A batch comes again after a crash: with the same number, and as many rows."""
-    if noted != (context.batch, rows):
-        raise RuntimeError(
-            f"table `{context.options.table}` has batch {noted[0]} of this query with {noted[1]} "
-            f"rows, and batch {context.batch} comes with {rows}: its checkpoint was set back. "
-            "Written again, rows might be there twice; left out, some might be missing. Compare, "
-            f"then start with a new checkpoint, or correct the query's row in `{NOTES}`"
-        )
+    select = sql.SQL("SELECT batch, rows FROM {} WHERE query = {} AND target = {}")
+    [last, known_rows] = next(connection.execute(select.format(records, *key)))
+    return not is_repeated(f"table `{target}`", context.batch, last, known_rows == rows)
 
 
 # ---- From the stages into the table --------------------------------------------------------------
 
 
-def _check_stages(connection: Connection, target: Table, stages: list[Staged]) -> None:
-    """A crash of the server empties them completely, or leaves them as they were."""
+def _insert(connection: pg.Connection, options: OptionValues, stages: list[Staged]) -> None:
+    _check_stages(connection, options.table, stages)
+    _check_nulls(connection, options, stages)
+    try:
+        inserted = connection.execute(insert_statement(options, stages)).rowcount
+    except psycopg.errors.CardinalityViolation:
+        raise ValueError(
+            f"a batch has several rows with the same key ({', '.join(options.key)}), and their "
+            "order is unknown; keep one per key: aggregate, or use dropDuplicates"
+        ) from None
+    rows = sum(stage.rows for stage in stages)
+    if inserted != rows and options.mode != "merge":  # whose SET may have a WHERE
+        text = "table `%s` has stored %d of %d rows; check its triggers and rules"
+        _log.warning(text, options.table, inserted, rows)
+
+
+def _check_stages(connection: pg.Connection, target: Table, stages: list[Staged]) -> None:
+    """Detect a crash of the server, which empties UNLOGGED tables completely."""
     for stage in stages:
         look = sql.SQL("SELECT EXISTS (SELECT FROM {})").format(target.beside(stage.table).sql)
         if connection.execute(look).fetchone() != (True,):
             raise RuntimeError(
-                "the server has crashed after rows were staged, and before they were published: "
-                "nothing of this batch was written. Start the query again; the batch is repeated"
+                "the server crashed after rows were staged; nothing of this batch was published. "
+                "Start the query again: Spark repeats the batch"
             )
 
 
-def _check_types(connection: Connection, target: Table, stages: list[Staged]) -> None:
-    """The server would turn what was staged for a column's old type, or scale, into the new one.
-
-    To be called behind the INSERT, whose lock keeps the types as they are.
-    """
-    look = """SELECT DISTINCT attname::text FROM pg_attribute AS staged
-        JOIN pg_attribute AS target USING (attname)
-        WHERE staged.attrelid = ANY (%s::text[]::regclass[]) AND staged.attnum > 0
-        AND target.attrelid = %s::regclass AND target.atttypid <> ALL (%s)
-        AND (target.atttypid, target.atttypmod) <> (staged.atttypid, staged.atttypmod)
-        ORDER BY 1"""
-    staged = [target.beside(stage.table).quoted for stage in stages]
-    found = connection.execute(look, [staged, target.quoted, [*AS_NUMBERS]]).fetchall()
-    if found:
-        raise RuntimeError(
-            f"columns {[name for (name,) in found]} of `{target}` were altered after rows were "
-            "staged, and before they were published: nothing of this batch was written. Start the "
-            "query again; the batch is repeated"
-        )
-
-
-def _check_nulls(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
-    """To most unique indexes no null equals another: each batch would add one more row."""
+def _check_nulls(connection: pg.Connection, options: OptionValues, stages: list[Staged]) -> None:
+    """NULLs are distinct in most unique indexes, so an upsert would insert duplicates."""
     nulls = sorted(set().union(*(stage.nulls for stage in stages)))
     look = """SELECT FROM pg_index WHERE indrelid = %s::regclass AND indisunique AND indisvalid
         AND indpred IS NULL AND to_jsonb(pg_index) ->> 'indnullsnotdistinct' = 'true'
@@ -320,109 +241,82 @@ def _check_nulls(connection: Connection, options: OptionValues, stages: list[Sta
             AND attnum = ANY (indkey[:indnkeyatts - 1]) ORDER BY attname)"""
     if nulls and not connection.execute(look, [options.table.quoted, sorted(options.key)]).rowcount:
         raise ValueError(
-            f"columns {nulls} of the key have nulls, and a row with one would replace none: leave "
-            "such rows out, use `coalesce`, or make the unique index with NULLS NOT DISTINCT"
+            f"key columns {nulls} contain nulls, and rows with a null would never replace others: "
+            "filter them out, use `coalesce`, or create the unique index with NULLS NOT DISTINCT"
         )
-
-
-def _check_heirs(connection: Connection, options: OptionValues) -> None:
-    """What inherits has keys that are not in the table's index: they would be there twice."""
-    look = """SELECT FROM pg_inherits JOIN pg_class ON pg_class.oid = inhparent AND relkind = 'r'
-        WHERE inhparent = %s::regclass"""
-    if options.key and connection.execute(look, [options.table.quoted]).rowcount:
-        raise ValueError(
-            f"other tables inherit from `{options.table}`, and no unique index has their keys: "
-            f"mode={options.mode} would add what it should replace; write to one of those tables"
-        )
-
-
-def _insert(connection: Connection, options: OptionValues, stages: list[Staged]) -> None:
-    _check_stages(connection, options.table, stages)
-    _check_nulls(connection, options, stages)
-    _check_heirs(connection, options)
-    try:
-        taken = connection.execute(insert_statement(options, stages)).rowcount
-    except psycopg.errors.CardinalityViolation:
-        raise ValueError(
-            f"a batch has several rows with the same key ({', '.join(options.key)}), and nothing "
-            "says which of them comes last; leave one for each: aggregate, or dropDuplicates"
-        ) from None
-    _check_types(connection, options.table, stages)
-    rows = sum(stage.rows for stage in stages)
-    if taken != rows and options.mode != "merge":  # whose SET may have a WHERE
-        text = "table `%s` has taken %d of %d rows; see its triggers and rules"
-        _log.warning(text, options.table, taken, rows)
 
 
 def insert_statement(options: OptionValues, stages: list[Staged]) -> sql.Composed:
-    """One statement for all stages, so that a key that is in two of them is noticed."""
-    target, names = options.table, columns(stages[0].columns)
-    each = sql.SQL("SELECT {} FROM {}")
-    rows = [each.format(names, target.beside(stage.table).sql) for stage in stages]
+    """Return one statement for all stages, so that a key in two of them is an error."""
+    names = columns(stages[0].columns)
+    select = sql.SQL("SELECT {} FROM {}")
+    rows = [select.format(names, options.table.beside(stage.table).sql) for stage in stages]
     insert = sql.SQL("INSERT INTO {} AS old ({}) {}")
-    added = insert.format(target.sql, names, sql.SQL(" UNION ALL ").join(rows))
+    append = insert.format(options.table.sql, names, sql.SQL(" UNION ALL ").join(rows))
     if options.mode == "append":
-        return added
+        return append
     key = columns(options.key)
-    # In the order of keys: two queries that lock the same rows wait, and do not block each other.
-    on_conflict = sql.SQL("{} ORDER BY {} ON CONFLICT ({}) DO UPDATE SET {}")
-    return on_conflict.format(added, key, key, _assignments(options, stages[0].columns))
+    # Sorted by key: two queries that lock the same rows wait for each other without a deadlock.
+    upsert = sql.SQL("{} ORDER BY {} ON CONFLICT ({}) DO UPDATE SET {}")
+    return upsert.format(append, key, key, _assignments(options, stages[0].columns))
 
 
 def _assignments(options: OptionValues, names: Sequence[str]) -> sql.Composable:
     if options.mode == "merge":
-        return sql.SQL(cast(LiteralString, options.merge))  # code, as `query` is
-    others = [name for name in names if name not in options.key] or list(options.key)
-    each = sql.SQL("{0} = excluded.{0}")
-    return sql.SQL(", ").join(each.format(sql.Identifier(name)) for name in others)
+        return sql.SQL(cast(LiteralString, options.merge))
+    values = [name for name in names if name not in options.key] or list(options.key)
+    assignment = sql.SQL("{0} = excluded.{0}")
+    return sql.SQL(", ").join(assignment.format(sql.Identifier(name)) for name in values)
 
 
-def _sweep(connection: Connection, target: Table, query: str) -> None:
-    """Drop all stages of this query, also those that killed tasks have left."""
+def _drop_stages(connection: pg.Connection, target: Table, query: str) -> None:
+    """Drop all stages of this query, including those of killed tasks."""
     look = """SELECT relname FROM pg_class WHERE starts_with(relname, %s)
         AND relnamespace = coalesce(%s::regnamespace, current_schema()::regnamespace)"""
     schema = sql.Identifier(target.parts[0]).as_string() if target.parts[1:] else None
-    found = [name for (name,) in connection.execute(look, [stage_prefix(query), schema])]
+    names = [name for (name,) in connection.execute(look, [stage_prefix(query), schema])]
     connection.execute("SET lock_timeout = '2s'")
-    for first in range(0, len(found), DROPPED):
-        some = [target.beside(name).sql for name in found[first : first + DROPPED]]
-        # A task that still writes holds its table: then the next batch drops it.
+    for first in range(0, len(names), DROPPED_AT_ONCE):
+        tables = [target.beside(name).sql for name in names[first : first + DROPPED_AT_ONCE]]
+        # A task that is still writing has locked its stage; the next batch drops it.
         with contextlib.suppress(psycopg.errors.LockNotAvailable):
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(some)))
+            connection.execute(
+                sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(tables))
+            )
 
 
 # ---- The sink ------------------------------------------------------------------------------------
 
 
 def check(context: TargetContext) -> None:
-    """Raises `ValueError` for options that do not go together."""
+    """Raise `ValueError` for options that contradict each other, and for unsupported columns."""
     options = context.options
     if options.table is None:
         raise ValueError(f"format `{FORMAT}`: option `table` is missing; name the table to write")
     for field in context.schema:
         if holds(field.dataType, (VariantType,)):
             raise ValueError(
-                f"column `{field.name}` has a VARIANT, which would be its bytes; make a text of "
-                "it with `to_json`: the database takes it for json"
+                f"column `{field.name}` contains a VARIANT; convert it with `to_json`, which the "
+                "database accepts as json"
             )
     for name, modes in (("key", ("upsert", "merge")), ("merge", ("merge",))):
-        given, wanted = options[name] is not None, options.mode in modes
-        if given != wanted:
+        is_needed = options.mode in modes
+        if (options[name] is not None) != is_needed:
             raise ValueError(
                 f"format `{FORMAT}`: option `{name}` "
-                f"{'is only for' if given else 'is missing; it is needed for'} "
+                f"{'is missing; it is needed for' if is_needed else 'is only for'} "
                 f"mode={' and mode='.join(modes)}, got mode={options.mode}"
             )
     if context.streaming and context.overwrite and options.mode != "upsert":
         raise ValueError(
-            f"format `{FORMAT}`: the output mode `complete` brings all rows again with each batch, "
-            f"so it needs mode=upsert and a `key`, got mode={options.mode}"
+            f"format `{FORMAT}`: in the output mode `complete` every batch repeats all rows, so it "
+            f"needs mode=upsert and a `key`, got mode={options.mode}"
         )
 
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Stage)
-    .retry(seconds=0)  # it waits by itself
+    .retry(transient=pg.is_transient, option="waitSeconds")
     .receive_batch(Stage.receive_batch)
     .flush(Stage.flush)
     .destroy(Stage.close)
