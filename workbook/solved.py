@@ -36,7 +36,7 @@ class Lesson:
     exercises: list[Exercise]
 
 
-def note_solved(check: str) -> str:
+def record_solved(check: str) -> str:
     """Note in a notebook that the exercise of this check is solved; why not, if that fails.
 
     Elsewhere, as in a test, nothing is noted.

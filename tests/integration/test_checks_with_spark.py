@@ -1,105 +1,276 @@
-"""The checks that ask Spark, about a plan, with a job or with a query."""
+"""The checks that try an answer in a real query: a plan, a job, a query that is restarted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 
-from tests.unit.workbook.answers import look
-from tests.unit.workbook.test_checks_02 import InTheClass
+from tests.unit.workbook import capstone
 from tutorial_pkg import item_stream
-from workbook.checks import (
-    check_00_1,
-    check_02_1,
-    check_02_2,
-)
+from workbook import NumberReader, NumberWriter, Slice, Values, checks, numbers_in, task_property
 
 
-def wide(spark: SparkSession) -> DataFrame:
-    return spark.range(0, 8_000, 1, 8).selectExpr("CAST(id AS STRING) AS item")
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        (lambda wide: wide.coalesce(2), "✓ Eight partitions became two"),
-        (lambda wide: wide.count(), "this is int"),
-        (lambda wide: wide.repartition(2), "has an Exchange"),
-        (lambda wide: wide, "each partition: 8. One call makes two"),
-        (lambda wide: wide.coalesce(1), "each partition: 1. One call makes two"),
-        (
-            lambda wide: wide.coalesce(1).union(wide.coalesce(1)),
-            "each partition: 1. One call makes two",
-        ),
-        (lambda wide: wide.repartition(2).localCheckpoint(), "and make one call"),
-        (lambda wide: wide.limit(7_000).coalesce(2), "limit() collects all rows"),
-        (lambda wide: wide.orderBy("item").coalesce(2), "has an Exchange"),
-        (lambda wide: wide.where("item < '4'").coalesce(2), "all 8000 of `wide`"),
-        (
-            lambda wide: wide.sparkSession.range(0, 8_000, 1, 2).selectExpr("id AS item"),
-            "begin with wide",
-        ),
-        (lambda wide: wide.rdd.coalesce(2).toDF(), "✓ Eight partitions became two"),
-        (lambda wide: wide.rdd.repartition(2).toDF(), "An RDD's repartition() moves rows, too"),
-        (lambda wide: wide.where("item < '4'").rdd.coalesce(2).toDF(), "all 8000 of `wide`"),
-        (lambda wide: wide.hint("coalesce", 2), "✓ Eight partitions became two"),
-        (lambda wide: wide.coalesce(4).coalesce(2), "✓ Eight partitions became two"),
-        (lambda wide: wide.coalesce(2).drop("item"), "The columns are []"),
-        (lambda wide: wide.coalesce(2).selectExpr("item", "1"), "The columns are ['item', '1']"),
-        (lambda wide: wide.coalesce(2).selectExpr("'one' AS item"), "has 1 different items"),
-        (
-            lambda wide: (
-                wide.sparkSession.range(0, 8_000, 1, 4).selectExpr("id AS item").coalesce(2)
-            ),
-            "begin with wide",
-        ),
-    ],
-)
-def test_02_2(
-    spark: SparkSession, answer: Callable[[DataFrame], DataFrame | None], expected: str
-) -> None:
-    look(check_02_2(answer(wide(spark))), expected)
-
-
-@pytest.mark.soak
-def test_02_1_a_count_in_the_class_does_not_survive_a_real_job(
-    spark: SparkSession,
-) -> None:
-    look(check_02_1(InTheClass), "In a real job: The total is 0.")
+def refuses(check: Any, *answers: tuple[Any, str]) -> None:
+    for answer, symptom in answers:
+        verdict = check(answer)
+        assert not verdict.passed
+        assert symptom in verdict.message, verdict
 
 
 def test_00_1(spark: SparkSession) -> None:
     fifty = item_stream(spark, 50)
-    look(check_00_1(fifty), "✓")
-    look(check_00_1(fifty.select("item")), "✓")
-    look(check_00_1(fifty.alias("answer")), "✓")
-    rate = spark.readStream.format("rate")
-    for answer, hint in (
-        (50, "A DataFrame is wanted, this is int"),
-        (spark.range(50), "This DataFrame ends"),
-        (spark.readStream.format("rate").load(), "The columns are ['timestamp', 'value']"),
-        (item_stream(spark), "It makes 10 items a second"),
-        (fifty.limit(50), "It is not what item_stream makes"),
-        (item_stream(spark).union(fifty), "It is not what item_stream makes"),
-        (item_stream(spark).limit(50), "It is not what item_stream makes"),
-        (fifty.where("item > ''"), "It is not what item_stream makes"),
-        (fifty.union(item_stream(spark, 50)), "It is not what item_stream makes"),
-        (fifty.distinct(), "It is not what item_stream makes"),
-        (fifty.sample(0.5), "It is not what item_stream makes"),
-        (fifty.selectExpr("upper(item) AS item"), "It is not what item_stream makes"),
-        (
-            rate.option("rowsPerSecond", 50).load().selectExpr("'an item' AS item"),
-            "It is not what item_stream makes",
-        ),
-    ):
-        look(check_00_1(answer), hint)
-
-
-def test_00_1_is_a_plan_only(spark: SparkSession) -> None:
-    answer = item_stream(spark, 50)
-    query = answer.writeStream.format("noop").start()
-    verdict = check_00_1(answer)
+    for right in (fifty, fifty.select("item")):
+        assert checks.check_00_1(right).passed
+    refuses(
+        checks.check_00_1,
+        (50, "expected a DataFrame"),
+        (item_stream(spark), "10 items a second"),
+        (fifty.limit(50), "drops items"),
+        (fifty.union(fifty), "50 and 50 items"),
+        (spark.range(50).selectExpr("id AS item"), "a DataFrame that ends"),
+    )
+    query = fifty.writeStream.format("noop").start()
+    refuses(checks.check_00_1, (fifty, "A query runs"))
     query.stop()
-    look(verdict, "A query runs, and only a plan was asked for")
+
+
+def test_02_2(spark: SparkSession) -> None:
+    wide = spark.range(0, 8_000, 1, 8).selectExpr("CAST(id AS STRING) AS item")
+    for right in (wide.coalesce(2), wide.coalesce(4).coalesce(2), wide.hint("coalesce", 2)):
+        assert checks.check_02_2(right).passed
+    one: DataFrame = wide.where("item < '4'").coalesce(2)
+    refuses(
+        checks.check_02_2,
+        (wide.repartition(2), "Exchange"),
+        (wide, "8 partitions"),
+        (one, "different rows"),
+    )
+
+
+class Draft(WriterCommitMessage):
+    def __init__(self, name: str, lines: int = 0) -> None:
+        self.name, self.lines = name, lines
+
+
+class JsonWriter(DataSourceStreamWriter):
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def write(self, iterator: Iterator[Any]) -> Draft:
+        name = f"{uuid4()}.draft"
+        rows = [json.dumps(row.asDict()) + "\n" for row in iterator]
+        (self.folder / name).write_text("".join(rows))
+        return Draft(name)
+
+    def commit(self, messages: Any, batchId: int) -> None:
+        for number, message in enumerate(messages):
+            target = self.folder / f"batch-{batchId}-{number}.json"
+            (self.folder / message.name).replace(target)
+
+    def abort(self, messages: Any, batchId: int) -> None:
+        for message in filter(None, messages):
+            (self.folder / message.name).unlink()
+
+
+class NewNames(JsonWriter):
+    def commit(self, messages: Any, batchId: int) -> None:
+        for message in messages:
+            target = self.folder / f"batch-{uuid4()}.json"
+            (self.folder / message.name).replace(target)
+
+
+class Visible(JsonWriter):
+    def write(self, iterator: Iterator[Any]) -> Draft:
+        draft = super().write(iterator)
+        (self.folder / draft.name).rename(self.folder / f"batch-{draft.name}.json")
+        return Draft(f"batch-{draft.name}.json")
+
+
+def test_01_2(spark: SparkSession) -> None:
+    assert checks.check_01_2(JsonWriter).passed
+    refuses(checks.check_01_2, (NewNames, "repeated_batch"), (Visible, "failed_batch"))
+
+
+class Counted(DataSourceWriter):
+    def __init__(self, folder: str) -> None:
+        self.folder, self.lines = folder, 0
+
+    def write(self, iterator: Iterator[Any]) -> Draft:
+        number = TaskContext.get().partitionId()
+        with open(f"{self.folder}/data.{number}.csv", "a") as file:
+            self.lines = sum(file.write(f"{row.item}\n") > 0 for row in iterator)
+        return Draft("", self.lines)
+
+    def commit(self, messages: Any) -> None:
+        total = sum(message.lines for message in messages)
+        Path(self.folder, "total.txt").write_text(str(total))
+
+
+class InSelf(Counted):
+    def commit(self, messages: Any) -> None:
+        Path(self.folder, "total.txt").write_text(str(self.lines))
+
+
+class Messages(Counted):
+    def commit(self, messages: Any) -> None:
+        Path(self.folder, "total.txt").write_text(str(len(messages)))
+
+
+def test_02_1(spark: SparkSession) -> None:
+    assert checks.check_02_1(Counted).passed
+    refuses(checks.check_02_1, (InSelf, "total.txt says '0'"), (Messages, "total.txt says '3'"))
+
+
+class Tail(NumberReader):
+    """Emits what is there, also half a line."""
+
+    def latestOffset(self, start: Any, limit: Any) -> dict[str, int]:
+        return {"next": Path(self.path).stat().st_size}
+
+    def partitions(self, start: Any, end: Any) -> list[Any]:
+        return [Slice(start["next"], end["next"])]
+
+    def read(self, part: Any) -> Iterator[tuple[str]]:
+        data = Path(self.path).read_bytes()[part.start : part.end]
+        yield from ((line.decode(),) for line in data.split(b"\n") if line or not data)
+
+
+class WholeLines(Tail):
+    def latestOffset(self, start: Any, limit: Any) -> dict[str, int]:
+        return {"next": Path(self.path).read_bytes().rfind(b"\n") + 1}
+
+    def read(self, part: Any) -> Iterator[tuple[str]]:
+        data = Path(self.path).read_bytes()[part.start : part.end]
+        yield from ((line.decode(),) for line in data.split(b"\n")[:-1])
+
+
+class FromTheStart(WholeLines):
+    def partitions(self, start: Any, end: Any) -> list[Any]:
+        return [Slice(0, end["next"])]
+
+
+def test_03_2(spark: SparkSession) -> None:
+    assert checks.check_03_2(WholeLines).passed
+    why = "half a line must wait"
+    refuses(checks.check_03_2, (Tail, why), (FromTheStart, why))
+
+
+class Numbers(NumberReader):
+    def partitions(self, start: Any, end: Any) -> list[Any]:
+        return [Slice(start["next"], end["next"])]
+
+    def read(self, part: Any) -> Iterator[tuple[int]]:
+        yield from ((number,) for number in numbers_in(self.path)[part.start : part.end])
+
+
+class InReader(Numbers):
+    done = 0
+
+    def partitions(self, start: Any, end: Any) -> list[Any]:
+        first, self.done = self.done, end["next"]
+        return [Slice(first, end["next"])]
+
+
+class Noted(Numbers):
+    def commit(self, end: Any) -> None:
+        (Path(self.path) / "note").write_text(str(end["next"]))
+
+
+class NotedInRead(Noted):
+    def read(self, part: Any) -> Iterator[tuple[int]]:
+        (Path(self.path) / "note").write_text(str(part.end))
+        return super().read(part)
+
+
+class OneFile(NumberWriter):
+    def write(self, iterator: Any) -> Any:
+        return Values(task_property("sql.streaming.queryId"), [row.value for row in iterator])
+
+    def commit(self, messages: Any, batchId: int) -> None:
+        draft = self.path / f".draft-{messages[0].query}"
+        draft.write_text("".join(f"{v}\n" for message in messages for v in message.values))
+        draft.replace(self.path / f"{messages[0].query}-{batchId}.txt")
+
+
+class Appends(OneFile):
+    def commit(self, messages: Any, batchId: int) -> None:
+        with open(self.path / "all.txt", "a") as file:
+            file.writelines(f"{v}\n" for message in messages for v in message.values)
+
+
+def test_12(spark: SparkSession) -> None:
+    from spark_connector_tests import StreamSink, StreamSource, examine_sink, examine_source
+    from workbook import sink_of, source_of
+
+    def examine(reader: type) -> Any:
+        def describe(folder: Path) -> StreamSource:
+            def feed(numbers: Any) -> None:
+                (folder / ".draft").write_text("".join(f"{number}\n" for number in numbers))
+                (folder / ".draft").rename(folder / f"{numbers[0]:09}.txt")
+
+            return StreamSource(source_of(reader), {"path": folder}, feed=feed)
+
+        return examine_source(describe, spark, only=["every_row_once", "restart"])
+
+    def examine_writer(writer: type) -> Any:
+        def describe(folder: Path) -> StreamSink:
+            def read() -> list[str]:
+                return "".join(file.read_text() for file in folder.glob("*.txt")).split()
+
+            return StreamSink(sink_of(writer), read, {"path": folder})
+
+        return examine_sink(describe, spark, only=["every_row_once", "repeated_batch"])
+
+    assert checks.check_12_1(Numbers, NumberReader, examine).passed
+    assert "restart" in checks.check_12_2(InReader, NumberReader, examine).message
+    assert checks.check_12_3(Noted, NumberReader, examine, note="note").passed
+    assert "only `commit`" in checks.check_12_3(NotedInRead, NumberReader, examine, "note").message
+    assert checks.check_12_4(OneFile, NumberWriter, examine_writer).passed
+    assert "repeated_batch" in checks.check_12_5(Appends, NumberWriter, examine_writer).message
+    assert "expected a class" in checks.check_12_5(NumberWriter, NumberWriter, examine).message
+
+
+def test_21(spark: SparkSession) -> None:
+    latest, read, commit = capstone.latest, capstone.read, capstone.commit
+
+    def page_0(context: Any, book: str, start: int, end: int) -> Any:
+        rows = capstone.ask(context.options.address, f"PAGE {book} 0")[1:]
+        pairs = (row.split(" ", 1) for row in rows)
+        return sorted((int(number), text) for number, text in pairs if start <= int(number) < end)
+
+    def blind(context: Any, handles: Any) -> None:
+        lines = [line for handle in handles for line in handle]
+        request = f"BOOK {context.options.book} {context.query} 1 {len(lines)}"
+        capstone.patiently(lambda: lines and capstone.ask(context.options.address, request, lines))
+
+    assert checks.check_21_1(capstone.ask).passed
+    refuses(
+        checks.check_21_1,
+        (lambda address, request, lines=(): ["0"], "BOOK"),
+        (lambda *request: capstone.patiently(lambda: capstone.ask(*request)), "trouble 'busy'"),
+    )
+    assert checks.check_21_2(capstone.source_of(latest, read)).passed
+    short = capstone.source_of(lambda context, book, start: latest(context, book, start) - 1, read)
+    refuses(
+        checks.check_21_2,
+        (capstone.source_of(latest, page_0), "go by the numbers"),
+        (short, "LAST + 1"),
+        (capstone.sink_of(commit), "Its name is"),
+    )
+    assert checks.check_21_3(capstone.sink_of(commit)).passed
+    refuses(checks.check_21_3, (capstone.sink_of(blind), "too many"))
+
+
+@pytest.fixture(autouse=True)
+def no_queries(spark: SparkSession) -> Iterator[None]:
+    yield
+    for query in spark.streams.active:
+        query.stop()

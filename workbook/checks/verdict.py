@@ -1,21 +1,24 @@
-"""What a check answers, and the engine that all checks share."""
+"""What a check says, and what all checks share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
-from workbook.solved import note_solved
+from IPython import get_ipython
+
+from workbook.solved import record_solved
 
 More = ParamSpec("More")
+MOST_CHARACTERS = 300  # of a value in a message
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found: `passed`, and one line that names the symptom and the next step.
+    """A check's result: `passed`, and one line with the symptom and the next step.
 
     `answered` is false when there was nothing to judge.
     """
@@ -32,8 +35,61 @@ class Verdict:
 NO_ANSWER = Verdict(False, "No answer yet: write yours in the cell above.", answered=False)
 
 
+class Wrong(Exception):
+    """The answer is wrong; the text goes into the verdict."""
+
+
+def expect(right: object, message: str) -> None:
+    """Raise `Wrong` with this message unless `right` is true."""
+    if not right:
+        raise Wrong(message)
+
+
+def exercise(
+    start: str = "", base: type = object, name: str = ""
+) -> Callable[[Callable[Concatenate[Any, More], str]], Callable[Concatenate[Any, More], Verdict]]:
+    """Make a check of a function that returns praise or raises `Wrong`.
+
+    Any other exception comes from the learner's code and makes the answer wrong.
+
+    Args:
+        start: the answer's first line, such as `def cut(rest, received)` or `class Client`.
+        base: the class that an answer of the second kind must extend.
+        name: the check's name, if it is not the function's.
+    """
+
+    def decorate(
+        examine: Callable[Concatenate[Any, More], str],
+    ) -> Callable[Concatenate[Any, More], Verdict]:
+        def judge(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+            if answer is None:
+                return NO_ANSWER
+            try:
+                _check_kind(answer, start, base)
+                return Verdict(True, examine(answer, *args, **kwargs))
+            except Wrong as wrong:
+                return Verdict(False, str(wrong))
+            except Exception as error:
+                return Verdict(False, f"Your code raised {error_line(error)}.")
+
+        @wraps(examine)
+        def check(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+            if error := _error_of_last_cell():
+                text = f"The cell you ran last raised {error_line(error)}. Fix it and run it again."
+                return Verdict(False, text, answered=False)
+            verdict = judge(answer, *args, **kwargs)
+            problem = record_solved(check.__name__) if verdict.passed else ""
+            return replace(verdict, message=verdict.message + problem)
+
+        check.__name__ = name or examine.__name__
+        vars(check).update(judge=judge, start=start)
+        return check
+
+    return decorate
+
+
 def the_solution(check: Callable[More, Verdict]) -> Callable[More, Verdict]:
-    """The same check for the workbook's own solution: it says so, and the learner gains nothing."""
+    """Return the same check for the workbook's own solution; it records nothing as solved."""
     judge = vars(check)["judge"]
 
     def of_the_solution(*args: More.args, **kwargs: More.kwargs) -> Verdict:
@@ -43,66 +99,25 @@ def the_solution(check: Callable[More, Verdict]) -> Callable[More, Verdict]:
     return of_the_solution
 
 
-class Wrong(Exception):
-    """The answer is wrong; the text names the symptom and the next step."""
+def _error_of_last_cell() -> BaseException | None:
+    """Otherwise the check would judge an `answer` that an earlier cell has left."""
+    result = getattr(get_ipython(), "last_execution_result", None)
+    return (result.error_in_exec or result.error_before_exec) if result else None
 
 
-def exercise(
-    wanted: str = "", base: type = object, name: str = ""
-) -> Callable[[Callable[Concatenate[Any, More], str]], Callable[Concatenate[Any, More], Verdict]]:
-    """Make a check of a function that returns praise or raises `Wrong`.
-
-    `wanted` is how the answer begins: `def` stands for a function, `class` for a class that extends
-    `base`. Whatever else is raised comes from the learner's code, and makes the answer wrong. An
-    exercise that was solved is noted under the `name` of the check, if not the function's.
-    """
-
-    def made(
-        examine: Callable[Concatenate[Any, More], str],
-    ) -> Callable[Concatenate[Any, More], Verdict]:
-        def judge(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
-            if answer is None:
-                return NO_ANSWER
-            try:
-                _is_of_kind(answer, wanted, base)
-                return Verdict(True, examine(answer, *args, **kwargs))
-            except Wrong as wrong:
-                return Verdict(False, str(wrong))
-            except Exception as error:
-                return Verdict(False, f"It raised {told(error)}")
-
-        @wraps(examine)
-        def check(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
-            verdict = judge(answer, *args, **kwargs)
-            if not verdict.passed:
-                return verdict
-            not_noted = note_solved(check.__name__)
-            return replace(verdict, message=verdict.message + not_noted)
-
-        check.__name__ = name or examine.__name__
-        vars(check)["judge"] = judge
-        vars(check)["wanted"] = wanted
-        return check
-
-    return made
+def _check_kind(answer: Any, start: str, base: type) -> None:
+    kind, _, name = start.partition("(")[0].partition(" ")
+    got = f"You set answer to {type(answer).__name__} {show(answer)}"
+    if kind == "def":
+        expect(callable(answer), f"{got}; expected a function. Try `{start}: ...`, answer = {name}")
+    if kind == "class":
+        right = isinstance(answer, type) and issubclass(answer, base) and answer is not base
+        text = f"{got}; expected a class. Try `{start}: ...`, and answer = {name} without brackets."
+        expect(right, text)
 
 
-def _is_of_kind(answer: Any, wanted: str, base: type) -> None:
-    if wanted.startswith("def ") and not callable(answer):
-        raise Wrong(f"A function is wanted: {wanted}: ...")
-    if wanted.startswith("class "):
-        is_class(answer, wanted, base)
-
-
-def is_class(answer: Any, wanted: str, base: type) -> None:
-    """Raise `Wrong` unless the answer is a class, not an object of it, that extends `base`."""
-    if not isinstance(answer, type) or not issubclass(answer, base):
-        name = wanted.removeprefix("class ").partition("(")[0]
-        raise Wrong(f"A class is wanted: {wanted}: ... and then answer = {name}, without brackets.")
-
-
-def told(error: BaseException) -> str:
-    """An error in a line, with the line of the learner's code that raised it."""
+def error_line(error: BaseException) -> str:
+    """Return an error in one line, with the line of the learner's code that raised it."""
     trace, where = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_globals.get("__name__") in ("__main__", None):
@@ -111,56 +126,64 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}{where}: {' '.join(str(error).split())[:120].rstrip('.')}"
 
 
-class Case(NamedTuple):
-    """A call of the answer: its arguments, what it must return, and the hint if it does not.
+def show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:60]} … {text[-20:]}"
 
-    `symptoms` are results of typical mistakes, each with a hint of its own.
-    """
+
+class Case(NamedTuple):
+    """A call of the answer: its arguments, what it must return, and the reason."""
 
     arguments: tuple[Any, ...]
-    wanted: Any
-    hint: str
-    symptoms: Sequence[tuple[Any, str]] = ()
-
-
-_AGAIN = (
-    "An earlier call is remembered, or has changed its arguments: the same call must return the "
-    "same again."
-)
+    expected: Any
+    why: str
 
 
 def compare(
     answer: Callable[..., Any],
     cases: Iterable[Case],
-    key: Callable[[Any], Any] = lambda found: found,
+    key: Callable[[Any], Any] = lambda result: result,
     may_change: bool = False,
 ) -> None:
-    """Raise `Wrong` for the first case in which `key` of the result is not what is wanted.
+    """Raise `Wrong` for the first case whose result differs from the expected one.
 
-    `key` may raise `Wrong` itself, for a result of the wrong kind. Unless the answer `may_change`
-    its arguments, it is called with them twice, and has to return the same.
+    Args:
+        answer: the learner's function.
+        cases: each is tried twice, so that a function that remembers its first call fails.
+        key: converts a result before it is compared; raises `Wrong` for one of the wrong kind.
+        may_change: whether the answer may change its arguments.
     """
-    for arguments, wanted, hint, symptoms in cases:
-        call, given = call_of(answer, arguments), deepcopy(arguments)
-        first, again = (hint, symptoms), (_AGAIN, ())
-        for next_step, known in (first,) if may_change else (first, again):
+    for arguments, expected, why in cases:
+        call = f"{_name(answer)}({', '.join(show(argument) for argument in arguments)})"
+        given = deepcopy(arguments)
+        for again in ("", "The second time, "):
             try:
-                found = key(answer(*given))
+                result = key(answer(*given))
             except Wrong as wrong:
                 raise Wrong(f"{call}: {wrong}") from None
             except Exception as error:
-                raise Wrong(f"{call} raised {told(error)}. {next_step}") from None
-            if found != wanted:
-                told_by = next((text for result, text in known if result == found), next_step)
-                raise Wrong(f"{call} must be {wanted!r}, yours is {found!r}. {told_by}")
+                raise Wrong(f"{call} raised {error_line(error)}; {why}") from None
+            if result != expected:
+                text = f"{call} returned {show(result)}; expected {show(expected)}"
+                raise Wrong(f"{again}{text}, because {why}")
+            if may_change:
+                break
+            if given != arguments:
+                raise Wrong(f"{call} changed its arguments to {show(given)}. Try a copy.")
 
 
-def call_of(answer: Callable[..., Any], arguments: Iterable[Any]) -> str:
-    """The call as a learner would write it."""
+def _name(answer: Any) -> str:
     name = getattr(answer, "__name__", "")
-    texts = ", ".join(map(_short, map(repr, arguments)))
-    return f"{name if name.isidentifier() else 'answer'}({texts})"
+    return name if name.isidentifier() else "answer"
 
 
-def _short(text: str) -> str:
-    return text if len(text) < 1_000 else f"{text[:30]} … {text[-10:]}"
+def listed(result: Any) -> Any:
+    """A `key` for `compare`: the result must be a list."""
+    expect(isinstance(result, list), f"You returned {show(result)}; expected a list.")
+    return result
+
+
+def must_be(result: Any, expected: Any, what: str, why: str) -> None:
+    """Raise `Wrong` unless the result is the expected one."""
+    if result != expected:
+        raise Wrong(f"{what} {show(result)}; expected {show(expected)}, because {why}")

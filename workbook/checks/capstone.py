@@ -1,0 +1,175 @@
+"""Checks of notebook 21, the capstone: with a ledger in this process that makes trouble."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.streaming import DataStreamWriter
+
+from workbook.checks.trial import run_and_restart, scratch, session, within_seconds
+from workbook.checks.verdict import Wrong, error_line, exercise, expect, must_be, show
+from workbook.ledger import BUSY, CUT, LOST, LedgerServer, Trouble, entries, no_trouble
+
+_CUT_OFF = "there is no whole reply: each line ends with a newline."
+_REQUESTS: Any = (  # request, its lines, trouble, what `ask` returns or raises, the reason
+    ("LAST shop", (), "", ["0"], "that follows OK."),
+    ("BOOK shop me BUSY 2", ("nuts", "für\u2028 € "), "", ["2"], "its lines follow the request."),
+    ("MEMO shop me", (), "", ["BUSY"], "only the first word of a reply says what it is."),
+    ("PAGE shop 0", (), "", ["2", "2 für\u2028 € ", "1 nuts"], "only a newline ends a line."),
+    ("PAGE shop 9", (), "", ["0"], "a page without entries has no lines."),
+    ("LAST shop", (), BUSY, OSError, "nothing was done, so the caller may try again."),
+    ("LAST shop", (), LOST, OSError, _CUT_OFF),
+    ("PAGE shop 0", (), CUT, OSError, _CUT_OFF),
+    ("LAST", (), "", ValueError, "the ledger said NO, and a repetition is of no use."),
+)
+
+
+@exercise("def ask(address, request, lines=())")
+def check_21_1(answer: Callable[..., list[str]]) -> str:
+    """Does `answer` return the whole reply to a request, or raise what says why there is none?"""
+    with _ledger("shop") as (server, _, _):
+        for request, lines, trouble, expected, why in _REQUESTS:
+            requests: list[str] = []
+            server.trouble = partial(_note, requests, trouble)
+            what = f"ask(address, {request!r}) {f'with the trouble {trouble!r} ' * bool(trouble)}"
+            more = (list(lines),) if lines else ()
+            hint = f"{what}waits for ever. Try as many lines as `OK` says."
+            result: Any
+            try:
+                result = within_seconds(answer, server.address, request, *more, hint=hint)
+            except Wrong:
+                raise
+            except Exception as error:
+                text = f"{what}raised {error_line(error)}; expected {show(expected)}"
+                expect(isinstance(expected, type) and isinstance(error, expected), text)
+            else:
+                must_be(result, expected, f"{what}returned", why)
+            expect(len(requests) < 2, f"{what}asked {len(requests)} times; expected one try.")
+    return "A whole reply, or an error that says whether to ask again."
+
+
+def _note(requests: list[str], trouble: str, request: str) -> str:
+    requests.append(request)
+    return trouble
+
+
+# ---- Exercises 2 and 3 ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _ledger(book: str) -> Iterator[tuple[LedgerServer, dict[str, str], Path]]:
+    """Yield a ledger, the options of a connector to `book`, and a folder."""
+    with scratch() as folder, LedgerServer(folder / "ledger.db") as server:
+        yield server, {"address": server.address, "book": book}, folder
+
+
+def _check_built(answer: Any, how: str, name: str) -> None:
+    built = isinstance(answer, type) and issubclass(answer, DataSource)
+    expect(built, f"You returned {show(answer)}; expected a class. Try {how}. … .build()")
+    must_be(answer.name(), name, "Its name is", "the query uses that one.")
+
+
+@exercise()
+def check_21_2(answer: Any) -> str:
+    """Does the source `answer` read each entry of the book once, whatever the ledger does?"""
+    _check_built(answer, "SourceBuilder.replayable(...)", "orders")
+    spark, batches = session(), dict[int, list[tuple[int, str]]]()
+    spark.dataSource.register(answer)
+    with _ledger("shop") as (server, options, folder):
+        requests: list[str] = []
+
+        def query() -> DataStreamWriter:
+            entries = spark.readStream.format("orders").options(**options).load()
+            return entries.writeStream.foreachBatch(take)
+
+        def take(rows: DataFrame, batch: int) -> None:
+            batches[batch] = [(row.number, row.text) for row in rows.collect()]
+
+        def feed(count: int, trouble: Trouble) -> None:
+            last = server.books.last("shop")
+            texts = [f" order {number // 2} " for number in range(last + 1, last + count + 1)]
+            server.books.book("shop", "check", str(last), texts)
+            server.trouble = trouble
+
+        def others_book(request: str) -> str:
+            if request.startswith("PAGE"):
+                feed(40, others_book)
+            return ""
+
+        counted = partial(_note, requests, "")
+        steps: Any = [
+            (120, others_book),
+            (120, _in_turn("", BUSY, "", CUT, LOST)),
+            (3_000, no_trouble),
+        ]
+        run_and_restart(query, folder, [partial(feed, *step) for step in (*steps, (120, counted))])
+        last = server.books.last("shop")
+    entries = [entry for _, batch in sorted(batches.items()) for entry in batch]
+    numbers = [number for number, _ in entries]
+    why = "the next unread number is LAST + 1. Pages shift while others book: go by the numbers, "
+    why += "from the newest page to the oldest, and ask again for a page that did not come."
+    must_be(numbers, [*range(1, last + 1)], f"Of {last} entries these came:", why)
+    row = (last, f" order {last // 2} ")
+    must_be(entries[-1], row, "A row is", "the text is all that follows the first space.")
+    text = f"120 new entries of {last}, read twice, took {len(requests)} requests; expected 24 at "
+    expect(len(requests) <= 24, f"{text}most. Try to begin at the page that has `end - 1` now.")
+    return "Each entry once, in order, and the same again for the same offsets."
+
+
+def _in_turn(*troubles: str) -> Trouble:
+    numbers = itertools.count()
+    return lambda request: troubles[next(numbers) % len(troubles)]
+
+
+@exercise()
+def check_21_3(answer: Any) -> str:
+    """Does the sink `answer` book each batch once and whole, whatever the ledger does?"""
+    _check_built(answer, "SinkBuilder.stream(...)", "copies")
+    spark, expected = session(), Counter[str]()
+    spark.dataSource.register(answer)
+    with _ledger("archive") as (server, options, folder):
+        (folder / "in").mkdir()
+
+        def query() -> DataStreamWriter:
+            rows = spark.readStream.text(str(folder / "in")).repartition(3)
+            return rows.writeStream.format("copies").options(**options)
+
+        def feed(lines: list[str], trouble: str) -> None:
+            expected.update(lines)
+            name = f"{len(list((folder / 'in').iterdir()))}.txt"
+            (folder / "in" / name).write_text("".join(f"{line}\n" for line in lines))
+            server.trouble = _once(trouble)
+
+        lines = ["nuts", " bolts ", ""] + ["nuts"] * 1_500
+        steps = [(lines, ""), ([], ""), (["a"], BUSY), (["b", "c"], LOST), (["b", "d"], CUT)]
+        run_and_restart(query, folder, [partial(feed, *step) for step in steps])
+        found = Counter(entries(server.address, "archive"))
+        text = "After requests that were refused, lost or cut, and a repeated batch, the book lacks"
+        text += f" {(expected - found).total()} lines and has {(found - expected).total()} too many"
+        expect(found == expected, f"{text}. Try one BOOK, once the MEMO says that it is new.")
+        try:
+            run_and_restart(query, folder, [partial(feed, ["x" * 1_001], "")])
+        except Wrong:
+            return "Each batch once and whole, whatever becomes of the replies."
+    raise Wrong("The ledger said NO, and `commit` hid it; expected that the error comes out.")
+
+
+def _once(trouble: str) -> Trouble:
+    """Each kind of request meets the trouble once."""
+    met: set[str] = set()
+
+    def meet(request: str) -> str:
+        kind = request.split(" ")[0]
+        new = kind not in met
+        met.add(kind)
+        return trouble if new else ""
+
+    return meet

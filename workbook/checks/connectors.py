@@ -1,0 +1,428 @@
+"""Checks of notebooks 09 to 13: the builder's functions, sockets, the kit, a REST service."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.message import Message
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import psycopg
+from pyspark.sql import Row
+
+from spark_connector_tests import Report
+from workbook.checks.trial import (
+    Rows,
+    as_json,
+    context_of,
+    filled,
+    must_keep_all,
+    scratch,
+    within_seconds,
+)
+from workbook.checks.verdict import Wrong, exercise, expect, must_be, show
+from workbook.weather import Weather
+
+# ---- 09 ------------------------------------------------------------------------------------------
+
+
+@exercise("class Once(Mailbox)")
+def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> str:
+    """Does the class `answer` read each letter once, also when the process dies in between?"""
+    expect(issubclass(answer, mailbox), "You returned another class. Try class Once(Mailbox).")
+    with scratch() as folder:
+        state, snapshot = _mailbox(answer, folder), None
+        for number in (1, 2):
+            _post(folder, number)
+            why = "a letter is handed out once. Try not to change `self.handed` in `snapshot`."
+            must_be(filled(state).rows, [f"letter {number}"], "`fill` added", why)
+            snapshot = as_json(state.snapshot())
+        kept = len(list(folder.iterdir()))
+        must_be(kept, 2, "Letters in the folder:", "they are not acknowledged yet.")
+        _post(folder, 3)  # it came after the last `fill`, and the process dies here
+        state = _mailbox(answer, folder, snapshot)
+        why = "letters 1 and 2 are in the log, and the snapshot must name them."
+        must_be(filled(state).rows, ["letter 3"], "After a restart `fill` added", why)
+        acknowledge(state, ["3.txt"])
+        names = [file.name for file in folder.iterdir()]
+        must_be(names, [], "After a restart there are still", "`restore` should acknowledge them.")
+        _post(folder, 4)
+        filled(state)
+        snapshot = as_json(state.snapshot())
+        _post(folder, 5)
+        filled(state)  # the process dies before this letter and the next snapshot are on disk
+        (folder / "4.txt").unlink()
+        rows = filled(_mailbox(answer, folder, snapshot)).rows
+        why = "5 was not in the snapshot on disk. 4 was; its file may be gone already."
+        must_be(rows, ["letter 5"], "After a restart `fill` added", why)
+        sizes = []
+        for number in range(100, 200):
+            _post(folder, number)
+            filled(state)
+            sizes.append(len(json.dumps(state.snapshot())))
+            acknowledge(state, [f"{number}.txt"])
+        text = f"After 50 letters a snapshot has {sizes[50]} characters, after 100 {sizes[-1]}; "
+        expect(sizes[-1] <= 1.5 * sizes[50], f"{text}expected no growth. Try `self.handed` alone.")
+    return "No letter comes twice, and none stays in the folder."
+
+
+def _mailbox(box: Any, folder: Path, snapshot: Any = None) -> Any:
+    state = box(context_of(letters=str(folder)))
+    if snapshot is not None:
+        state.restore([snapshot])
+    return state
+
+
+def _post(folder: Path, number: int) -> None:
+    (folder / f"{number}.txt").write_text(f"letter {number}")
+
+
+@exercise("def restore(feeds, snapshots)")
+def check_09_2(answer: Callable[..., None], feeds: type) -> str:
+    """Does `answer` resume from snapshots of a different number of instances of `feeds`?"""
+    for before, after in ((2, 2), (2, 3), (3, 1), (1, 2)):
+        states = [feeds(context_of(index, before, until=1000)) for index in range(before)]
+        for index, state in enumerate(states):
+            for _ in range(3 * index + 2):
+                state.fill(Rows())
+        snapshots = [dict(state.next) for state in states]
+        del snapshots[0]["a"]  # as if sensor a were new
+        expected = {"a": 0} | {name: n for one in snapshots for name, n in one.items()}
+        states = [feeds(context_of(index, after, until=1000)) for index in range(after)]
+        for state in states:
+            answer(state, as_json(snapshots))
+        found = sorted(pair for state in states for pair in state.next.items())
+        what = f"With {before} instances before a restart and {after} after it they resume at"
+        why = "each instance keeps its own sensors and looks for them in *all* snapshots."
+        must_be(found, sorted(expected.items()), what, why)
+    return "Each sensor goes on where it was, whoever had it before."
+
+
+# ---- 10 ------------------------------------------------------------------------------------------
+
+_UPSERTS: Any = (  # rows, and the prices afterwards
+    ([(1, 10), (2, 20)], {1: 10, 2: 20}),
+    ([(1, 10), (2, 15)], {1: 10, 2: 15}),
+    ([(1, 11), (3, 30), (1, 12)], {1: 12, 2: 15, 3: 30}),
+    ([], {1: 12, 2: 15, 3: 30}),
+)
+
+
+@exercise("def upsert(connection, rows)")
+def check_10_1(answer: Callable[..., Any], uri: str) -> str:
+    """Does `answer(connection, rows)` set prices by item, whatever is repeated?"""
+    with psycopg.connect(uri) as connection:  # its temporary table hides the learner's own
+        connection.execute("CREATE TEMP TABLE prices (item BIGINT PRIMARY KEY, euros BIGINT)")
+        connection.commit()
+        for rows, expected in _UPSERTS:
+            answer(connection, rows)
+            expect(not connection.closed, "It closed the connection; `flush` still needs it.")
+            why = "the last price of an item counts. Try ON CONFLICT (item) DO UPDATE, executemany."
+            must_be(_prices(connection), expected, f"After {rows} the prices are", why)
+        connection.rollback()
+        why = "only `flush` commits. Try it without commit()."
+        must_be(_prices(connection), {}, "After a rollback the prices are", why)
+    return "Set by key: doing it twice is doing it once."
+
+
+def _prices(connection: Any) -> dict[int, int]:
+    return dict(connection.execute("SELECT item, euros FROM prices ORDER BY item").fetchall())
+
+
+_TABLES = """
+CREATE TABLE orders (item BIGINT, euros BIGINT);
+CREATE TABLE staged (handle TEXT, query TEXT, batch BIGINT, item BIGINT, euros BIGINT);
+CREATE TABLE done (query TEXT, batch BIGINT CHECK (batch <> 4), PRIMARY KEY (query, batch));
+INSERT INTO staged VALUES ('c', 'other', 0, 3, 5), ('late', 'mine', 4, 4, 5);
+"""
+_TIDY: Any = (  # query, batch, what it stages by handle, handles; orders and stages afterwards
+    ("mine", 0, {"a": 1, "b": 2, "dead": 1}, "ab", [1, 2], [("mine", 4), ("other", 0)]),
+    ("mine", 0, {"d": 1, "e": 2}, "de", [1, 2], [("mine", 4), ("other", 0)]),
+    ("other", 0, {}, "c", [1, 2, 3], [("mine", 4)]),
+    ("mine", 2, {"dead": 1}, "", [1, 2, 3], [("mine", 4)]),
+)
+
+
+@exercise("def tidy(context, handles)")
+def check_10_2(answer: Callable[..., Any], uri: str) -> str:
+    """Does `answer(context, handles)` publish each batch once and clear away what is its own?"""
+    with _own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
+        database.execute(_TABLES)
+
+        def state() -> tuple[Any, ...]:
+            items = database.execute("SELECT item FROM orders ORDER BY 1").fetchall()
+            staged = database.execute("SELECT DISTINCT query, batch FROM staged ORDER BY 1, 2")
+            return [item for (item,) in items], staged.fetchall()
+
+        options = SimpleNamespace(uri=own)
+        for query, batch, stages, handles, items, staged in _TIDY:
+            for handle, item in stages.items():
+                row = (handle, query, batch, item)
+                database.execute("INSERT INTO staged VALUES (%s, %s, %s, %s, 5)", row)
+            answer(SimpleNamespace(query=query, batch=batch, options=options), list(handles))
+            what = f"After batch {batch} of query `{query}`, orders and stages are"
+            why = "a batch counts once, and takes this query's stages up to this batch, no others."
+            must_be(state(), (items, staged), what, why)
+        try:  # the database refuses the note of batch 4
+            answer(SimpleNamespace(query="mine", batch=4, options=options), ["late"])
+        except psycopg.Error:
+            what, why = "The note was refused; orders and stages are", "it is one transaction."
+            must_be(state(), ([1, 2, 3], [("mine", 4)]), what, why)
+        else:
+            raise Wrong("The database raised an error, and yours swallowed it.")
+    return "Published once, and nothing left behind."
+
+
+@contextmanager
+def _own_database(uri: str) -> Iterator[str]:
+    with psycopg.connect(uri, autocommit=True) as server:
+        name = f"check_{server.info.backend_pid}"
+        server.execute(f"CREATE DATABASE {name}")
+        try:
+            yield psycopg.conninfo.make_conninfo(uri, dbname=name)
+        finally:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+# ---- 11 ------------------------------------------------------------------------------------------
+
+_PIECES = (b" one \n\ntwo\nthr", b"ee\rx\n\xc3", b"\xa9\xe2\x80\xa8y\ntail")
+_LINES = [" one ", "", "two", "three\rx", "é\u2028y"]
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads, request_queue_size = True, 100
+
+
+@contextmanager
+def _server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
+    """Yield the port of a server that talks to each client in a thread of its own."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            talk(self.request)
+
+    with _Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
+        yield int(server.server_address[1])
+        server.shutdown()
+
+
+@exercise("class Client")
+def check_11_1(answer: Any) -> str:
+    """Does the class `answer` read a server's lines, also those that come in pieces?"""
+    resume, closed = threading.Semaphore(0), threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        for piece in _PIECES:
+            connection.sendall(piece)
+            resume.acquire(timeout=60)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+        closed.set()
+
+    with _server(talk) as port:
+        state, buffer = answer(context_of(port=port)), Rows()
+        for rows in (3, 4, 5):
+            _fill_until(state, buffer, partial(_has_rows, buffer, rows))
+            why = "only a newline ends a line. Try to keep the rest, as bytes, in `self`."
+            must_be(buffer.rows, _LINES[:rows], "Lines came in pieces, and `fill` added", why)
+            seconds = min(_fill(state, buffer), _fill(state, buffer))
+            text = f"`fill` waited {seconds:.1f} s; expected half a second. Try settimeout(0.5)."
+            expect(seconds < 0.8, text)
+            text = "The server is still there, and it called `buffer.close()`. Try it when `recv`"
+            expect(not buffer.closed, f"{text} returns b''.")
+            resume.release()
+        _fill_until(state, buffer, lambda: buffer.closed)
+        what, why = "The server has closed; rows and `buffer.closed` are", "half a line is no line."
+        must_be((buffer.rows, buffer.closed), (_LINES, True), what, why)
+        state.close()
+        expect(closed.wait(10), "The server still has a connection. Try to close the socket.")
+    return "Whole lines only, no long wait, and it notices the end."
+
+
+def _has_rows(buffer: Rows, count: int) -> bool:
+    return len(buffer.rows) >= count
+
+
+def _fill_until(state: Any, buffer: Rows, condition: Callable[[], bool]) -> None:
+    for _ in range(20):
+        if not condition():
+            _fill(state, buffer)
+
+
+def _fill(state: Any, buffer: Rows) -> float:
+    """Return the seconds that it took."""
+    start = time.monotonic()
+    within_seconds(state.fill, buffer, hint="`fill` waits for what has not come. Try recv() once.")
+    return time.monotonic() - start
+
+
+@exercise("class Sender")
+def check_11_2(answer: Any) -> str:
+    """Does the class `answer` send each row as a line, and all of them before it closes?"""
+    received: list[bytes] = []
+    closed = threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        with connection.makefile("rb") as stream:
+            received.append(stream.read())
+        closed.set()
+
+    lines = ["", *(f"row {number // 2} é " for number in range(500))]
+    with _server(talk) as port:
+        state = answer(context_of(port=port))
+        for number, line in enumerate(lines):
+            state.receive(Row(number=number, line=line))
+        state.close()
+        expect(closed.wait(10), "The connection stays open. Try to close it in `close`.")
+    expected = ["".join(f"{line}\n" for line in lines).encode()]
+    why = "one connection carries all rows, each with a newline. Try sendall."
+    must_be(received, expected, "The server received", why)
+    return "Each row is a line, and `close` leaves nothing behind."
+
+
+# ---- 12 ------------------------------------------------------------------------------------------
+
+
+def _keeps_promises(
+    answer: Any, base: type, examine: Callable[[type], Report], note: str = ""
+) -> str:
+    """Does the class `answer`, which extends `base`, keep every promise that `examine` tries?
+
+    A reader that keeps a `note`, a file of this name, must write it in `commit`.
+    """
+    right = isinstance(answer, type) and issubclass(answer, base) and answer is not base
+    text = f"You returned {show(answer)}; expected a class. Try class Mended({base.__name__}): ..."
+    expect(right, f"{text} (If you ran the cell of {base.__name__} again, run yours again, too.)")
+    if note:
+        _check_note(answer, note)
+    report = examine(answer)
+    must_keep_all(report)
+    return f"{len(report.verdicts)} promises were tried, and all are kept."
+
+
+check_12_1, check_12_2, check_12_3, check_12_4, check_12_5 = (
+    exercise(name=f"check_12_{number}")(_keeps_promises) for number in range(1, 6)
+)
+
+
+def _check_note(answer: Any, note: str) -> None:
+    with scratch() as folder:
+        (folder / "0.txt").write_text("10\n11\n12\n13\n")
+        reader, file, reads = answer(str(folder)), folder / note, []
+        for done in (2, 3):
+            before = file.read_text() if file.exists() else None
+            [part] = reader.partitions({"next": 0}, {"next": 3})
+            reads.append(list(reader.read(part)))
+            after = file.read_text() if file.exists() else None
+            must_be(after, before, f"After `read` {note} says", "only `commit` may write it.")
+            reader.commit({"next": done})
+            after = file.read_text().strip() if file.exists() else None
+            must_be(after, str(done), f"After `commit` {note} says", "`end` tells what is done.")
+        must_be(reads[1], reads[0], "After `commit` it read", f"`read` must not look at {note}.")
+
+
+# ---- 13 ------------------------------------------------------------------------------------------
+
+_DEGREES = [20.25 - number / 2 for number in range(280)]
+
+
+@exercise()
+def check_13_1(answer: Any) -> str:
+    """Does the pair `(latest, read)` go to the last page, and no further than it was told?"""
+    pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
+    expect(pair, f"You returned {show(answer)}; expected two functions. Try (latest, read).")
+    latest, read = answer
+    service = Weather(page=70)  # a page may have fewer readings than 100, even if more follow
+    try:
+        context = context_of(url=f"{service.url}/hill")
+        for count, start in ((0, 0), (250, 0), (250, 130), (250, 250), (280, 250)):
+            service.measure("hill", _DEGREES[service.count("hill") : count])
+            hint = "`latest` does not end. Try to stop at a page whose `next` is its `from`."
+            end = within_seconds(latest, context, "all", start, hint=hint)
+            why = "it is the next unread position. Follow `next`: a page's end is not the end."
+            must_be(end, count, f"From {start} on `latest` returned", why)
+        for start, end in ((0, 250), (30, 130), (230, 250)):
+            rows = within_seconds(_rows, read, context, start, end, hint="`read` does not end.")
+            why = "it yields (id, degrees) up to, not including, `end`, from several pages."
+            expected = [(number, _DEGREES[number]) for number in range(start, end)]
+            must_be(rows, expected, f"From {start} to {end} `read` returned", why)
+    finally:
+        service.close()
+    return "To the last page, and no further than `end`."
+
+
+def _rows(read: Callable[..., Any], context: Any, start: int, end: int) -> list[Any]:
+    return [tuple(row) for row in read(context, "all", start, end) or ()]
+
+
+_BUSY: tuple[int, str | None] = (503, None)
+_OK: tuple[int, str | None] = (200, None)
+_RESPONSES: Any = (  # (status, Retry-After) of each, the accepted pauses, how many requests
+    ([(404, "3"), _OK], ([],), 1),
+    ([(304, None), _OK], ([],), 1),
+    ([(429, "3"), (503, "2"), _OK], ([3, 2],), 3),
+    ([_BUSY, _BUSY, _BUSY, _OK], ([1, 2, 4],), 4),
+    ([(429, "5"), _BUSY, _OK], ([5, 2], [5, 1]), 3),
+    ([(503, "20"), (503, "10"), _OK], ([20, 10],), 3),
+    ([_BUSY] * 5 + [_OK], ([1, 2, 4, 8],), 5),
+    ([(429, "3600"), _OK], ([],), 1),
+    ([(429, "0")] * 31 + [_OK], ([1] * 30,), 31),
+)
+
+
+@exercise("def patiently(ask, sleep)")
+def check_13_2(answer: Callable[..., Any]) -> str:
+    """Does `answer` wait as it is told, ask again, and give up in time?"""
+    for script, accepted, requests in _RESPONSES:
+        responses = [_response(*one) for one in script]
+        ask, sleep = mock.Mock(side_effect=responses), mock.Mock()
+        result = answer(ask, sleep)
+        pauses = [call.args[0] for call in sleep.call_args_list]
+        what = f"The responses were {show(script)}; it"
+        text = f"{what} slept for {show(pauses)} s; expected {accepted[0]}, because it follows "
+        text += "Retry-After, or doubles from 1 s, never below 1 s, and 30 s at most in all."
+        expect(pauses in accepted, text)
+        why = "it asks again after 429 and 503 only, until the next pause would be too long."
+        must_be(ask.call_count, requests, f"{what} asked so often:", why)
+        last = responses[requests - 1]
+        must_be(result, last, f"{what} returned", "the last response counts, all three parts.")
+    return "It waits as long as it is told, and not for ever."
+
+
+def _response(status: int, seconds: str | None) -> tuple[int, Message, Any]:
+    headers = Message()
+    if seconds is not None:
+        headers["Retry-After"] = seconds
+    return status, headers, {"readings": []} if status == 200 else None
+
+
+@exercise("def key(context, row, number)")
+def check_13_3(answer: Callable[..., Any]) -> str:
+    """Is the key of a row the same when its batch is repeated, and different for any other row?"""
+    places = [SimpleNamespace(query="q", batch=1, index=index) for index in range(3)]
+    keys: dict[Any, int] = {}
+    for reading in (*range(300), 1001, 10_001):
+        row = Row(id=reading, text=f"cold: {reading}")
+        found = {answer(place, row, place.index) for place in places}
+        with mock.patch("builtins.hash", lambda _: 7):  # in another process texts hash differently
+            found.add(answer(places[0], row, 99))
+        text = f"Reading {reading} has the keys {show(found)}; expected one, because a restart may "
+        expect(len(found) == 1, f"{text}put the row into another task. Try row.id.")
+        [key] = found
+        header = isinstance(key, str) and key.isascii() and key.isprintable() and key
+        expect(header, f"You returned {key!r}; expected a str for a header. Try an f-string.")
+        expect(key not in keys, f"Readings {keys.get(key)} and {reading} have one key, {key!r}.")
+        keys[key] = reading
+    return "The same row has the same key, whoever sends it, and no other row has it."

@@ -1,0 +1,362 @@
+"""Checks of notebooks 14 to 20: systems, operations, state and time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import isclose
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from obstore.exceptions import GenericError
+from obstore.store import MemoryStore
+from pyspark import cloudpickle
+from pyspark.sql import Row
+
+from tutorial_pkg.observe import BatchMetrics
+from tutorial_pkg.state import broken_law
+from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
+from workbook.shop import SECOND, START, Order, Payment
+from workbook.watermarks import BEHIND, DELAY, LAG, LULL
+
+# ---- 14 ------------------------------------------------------------------------------------------
+
+
+def _change(before: tuple[str, int | None] | None, after: tuple[str, int] | None) -> Row:
+    kind = "insert" if before is None else "delete" if after is None else "update"
+    rows = [pair and Row(host=pair[0], lines=pair[1]) for pair in (before, after)]
+    return Row(operation=kind, before=rows[0], after=rows[1])
+
+
+_TWO = {"alder": 5, "birch": 7}
+_AGAIN = "a change may come again: set, do not add, and a row may be gone already."
+_FOLLOW = [
+    Case(({"birch": 7}, _change(None, ("alder", 5))), _TWO, "`after` is the row as it is now."),
+    Case((_TWO, _change(None, ("alder", 6))), {"alder": 6, "birch": 7}, _AGAIN),
+    Case((_TWO, _change(("birch", None), None)), {"alder": 5}, "after a delete the row is gone."),
+    Case(({"alder": 5}, _change(("birch", None), None)), {"alder": 5}, _AGAIN),
+    Case(
+        (_TWO, _change(("alder", None), ("cedar", 5))),
+        {"birch": 7, "cedar": 5},
+        "its key has changed: `before` has the old one.",
+    ),
+    Case((_TWO, _change(("alder", 5), ("alder", 0))), {"alder": 0, "birch": 7}, "first `before`."),
+]
+
+
+@exercise("def follow(table, change)")
+def check_14_1(answer: Callable[..., Any]) -> str:
+    """Does `answer` return the table with one more change, even one that came before?"""
+    compare(answer, _FOLLOW, may_change=True)
+    return "The changes rebuild the table, even when one of them comes again."
+
+
+# ---- 15 ------------------------------------------------------------------------------------------
+
+_HEALTHY = BatchMetrics(
+    batch=7,
+    started=datetime(2026, 11, 22, 10, tzinfo=UTC),
+    rows_in=100,
+    rows_out=None,
+    in_per_second=100.0,
+    done_per_second=900.0,
+    seconds={"addBatch": 0.1, "triggerExecution": 0.11},
+    lag=0.0,
+    watermark=None,
+    state_rows=0,
+    state_bytes=0,
+    late_rows=0,
+)
+_SLOW = {"addBatch": 0.9, "triggerExecution": 3.0}
+_BEHIND = {"done_per_second": 80.0, "seconds": _SLOW}
+_ALARMS = [  # how a batch differs from a healthy one
+    Case(({},), [], "a healthy batch needs no alarm."),
+    Case(({"late_rows": 1},), ["late"], "one dropped row is enough."),
+    Case((_BEHIND,), ["behind"], "fewer rows were done than arrived, in 3 s."),
+    Case(({**_BEHIND, "late_rows": 1},), ["behind", "late"], "both may be wrong at once."),
+    Case(({"done_per_second": 80.0},), [], "a batch of a tenth of a second says little."),
+    Case(({"seconds": _SLOW},), [], "it took long, but more rows were done than arrived."),
+    Case(({**_BEHIND, "in_per_second": 50.0},), [], "the rates must be compared."),
+    Case(({**_BEHIND, "seconds": {"triggerExecution": 1.0}},), [], "1 s is not longer than 1 s."),
+]
+
+
+@exercise("def alarms(batch)")
+def check_15_1(answer: Callable[[BatchMetrics], Any]) -> str:
+    """Does `answer(batch)` name what is wrong with a batch?"""
+
+    def alarms(changes: dict[str, Any]) -> Any:
+        return answer(replace(_HEALTHY, **changes))
+
+    compare(alarms, _ALARMS, key=lambda result: sorted(listed(result)))
+    return "It rings when it should, and only then."
+
+
+@exercise("def labeller(shop)")
+def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
+    """Does `answer(shop)` return a function for `mapInArrow` that leaves the shop at home?"""
+    shops = [SimpleNamespace(name=name, lock=Lock()) for name in ("corner", "station")]
+    for shop, function in [(shop, answer(shop)) for shop in shops]:
+        try:
+            label = cloudpickle.loads(cloudpickle.dumps(function))
+        except TypeError as error:
+            text = f"The function cannot travel: {error}. Expected that it captures the name only."
+            raise Wrong(f"{text} Try name = shop.name before `def label`.") from None
+        batches = list(label(iter([pa.record_batch({"item": ["tea", ""]})])))
+        found = [batch.to_pydict() for batch in batches]
+        expected = [{"item": [f"{shop.name}: tea", f"{shop.name}: "]}]
+        must_be(found, expected, "Of tea and '' it made", "each item gets its own shop's name.")
+    return "Only the name travels."
+
+
+# ---- 16 ------------------------------------------------------------------------------------------
+
+_BYTES = "the position counts bytes, and they are sent as they are."
+_BLOCKS = [
+    Case((b"a\nb\n", 0), (b"a\nb\n", 4), "both lines are complete."),
+    Case((b"a\nb\n", 2), (b"b\n", 4), "the receiver has the first two bytes."),
+    Case((b"a\nbcd", 0), (b"a\n", 2), "the rest may be half a line."),
+    Case((b"a\nbcd", 4), (b"", 4), "no line is complete after byte 4. Try an empty block."),
+    Case((b"abc", 0), (b"", 0), "no line is complete. Try an empty block."),
+    Case((b"a\r\n\nb\rc", 0), (b"a\r\n\n", 4), f"only b'\\n' ends a line, and {_BYTES}"),
+    Case((b"\xc3\xa4\n\xe4\n\xc3", 0), (b"\xc3\xa4\n\xe4\n", 5), _BYTES),
+]
+
+
+@exercise("def next_block(data, position)")
+def check_16_1(answer: Callable[[bytes, int], Any]) -> str:
+    """Does `answer` return the whole lines from a position on, and the position after them?"""
+    compare(answer, _BLOCKS, key=lambda r: tuple(r) if isinstance(r, list) else r)
+    return "Whole lines, and the position after them: a crash between two blocks costs nothing."
+
+
+_LAST_FRAME = "the last frame of a name counts, even if its position is lower."
+_POSITIONS = [
+    Case(([],), {}, "an empty log has no names."),
+    Case(([("a", 5), ("b", 7), ("a", 9)],), {"a": 9, "b": 7}, _LAST_FRAME),
+    Case(([("a", 9), ("a", 0)],), {"a": 0}, _LAST_FRAME),
+    Case(([("a", 5), (None, None)],), {"a": 5}, "a frame of plain lines has no name."),
+]
+
+
+@exercise("def positions(frames)")
+def check_16_2(answer: Callable[..., Any]) -> str:
+    """Does `answer` find in a log's frames where each sender has to resume?"""
+    compare(answer, _POSITIONS)
+    return "The log alone says where each sender goes on, because lines and position are one frame."
+
+
+# ---- 17 ------------------------------------------------------------------------------------------
+
+_LOG = [
+    [],
+    [("add", "a")],
+    [("add", "b")],
+    [("remove", "a"), ("remove", "b"), ("add", "c")],
+    [("remove", "c"), ("add", "a"), ("add", "b")],
+    [("remove", "b"), ("add", "d")],
+]
+_COMMITS = "commits 0 to the version count, in their order."
+_VERSIONS: list[set[str]] = [set(), {"a"}, {"a", "b"}, {"c"}, {"a", "b"}, {"a", "d"}]
+_FILES = [Case((_LOG, version), files, _COMMITS) for version, files in enumerate(_VERSIONS)]
+
+
+@exercise("def files_at(log, version)")
+def check_17_1(answer: Callable[..., Any]) -> str:
+    """Does `answer` find in a table's log the files of a version?"""
+    compare(answer, _FILES, key=lambda r: set(r) if isinstance(r, list | frozenset) else r)
+    return "The files of every version, from the log alone: that is time travel."
+
+
+class _Store:
+    """A store in memory. A rival may write right before a put; the network may be down."""
+
+    def __init__(self, there: bytes | None = None, rival: bytes | None = None, down: str = ""):
+        self._store, self._rival, self._down = MemoryStore(), rival, down
+        if there is not None:
+            self._store.put("manifest", there)
+
+    def put(self, name: str, content: Any, **how: Any) -> Any:
+        if self._rival is not None:
+            self._store.put(name, self._rival)
+        if self._down == "put":
+            raise GenericError("the store cannot be reached")
+        return self._store.put(name, content, **how)
+
+    def get(self, name: str) -> Any:
+        if self._down == "get":
+            raise GenericError("the store cannot be reached")
+        return self._store.get(name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+_STORES = (  # what is there, what a rival writes meanwhile, what publish returns, the reason
+    (None, None, True, "the name is free."),
+    (b"theirs", None, False, "another driver has written it, and its manifest stays."),
+    (None, b"theirs", False, "another driver wrote it just before the put. Try mode='create'."),
+    (b"ours", None, True, "your own manifest is there: an earlier put had succeeded."),
+)
+
+
+@exercise("def publish(store, name, content)")
+def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
+    """Does `answer` write a manifest so that one of two drivers wins, and knows it?"""
+    for there, rival, wins, why in _STORES:
+        store = _Store(there, rival)
+        result = answer(store, "manifest", b"ours")
+        content = bytes(store.get("manifest").bytes())
+        what = f"With {there or rival!r} in the store, the result and the content are"
+        must_be((result, content), (wins, b"ours" if wins else b"theirs"), what, why)
+    for there, down in ((None, "put"), (b"theirs", "get")):
+        try:
+            result = answer(_Store(there, down=down), "manifest", b"ours")
+        except GenericError:
+            continue
+        text = f"The store could not be reached, and you returned {result!r}; expected the error."
+        raise Wrong(f"{text} Try to catch AlreadyExistsError alone.")
+    return "One driver wins, and each knows whether it was the one, also after a crash."
+
+
+# ---- 18 ------------------------------------------------------------------------------------------
+
+_HIGHEST = "the *highest* event time counts, and may be 0 or below."
+_AS_LAG = [
+    Case(([], 5), None, "nothing has arrived."),
+    Case(([(1, 9.5), (2, 3)], 2.5), 9.5 - LAG, _HIGHEST),
+    Case(([(1, -3)], 2), -3 - LAG, _HIGHEST),
+]
+_WAITED = f"of the events that arrived at least {DELAY} s ago the highest counts without the lag."
+_LAG_AND_DELAY = [
+    *_AS_LAG,
+    Case(([(1, 9), (2, 3)], 1 + DELAY), 9, _WAITED),
+    Case(([(1, 4), (6, 5)], 2 + DELAY), 4, _WAITED),
+    Case(([(1, 4), (6, 20)], 2 + DELAY), 20 - LAG, "the lag gives more here."),
+]
+_SINCE = f"{LULL} s after the highest event time came *first*, it goes on with the clock."
+_LAG_AND_LULL = [
+    *_AS_LAG,
+    Case(([(1, 9)], 1 + LULL), 9 - LAG, _SINCE),
+    Case(([(1, 9), (4, 3), (5, 9)], 5 + LULL), 13 - LAG, _SINCE),
+    Case(([(1, 1000)], 3 + LULL), 1002 - LAG, "only the seconds that have passed count."),
+    Case(([(1, 9), (20, 30)], 21), 30 - LAG, "the lull is over."),
+]
+_CLOCK = f"it is never more than {BEHIND} s behind the clock."
+_WALL_CLOCK = [
+    Case(([], 5), 5 - BEHIND, _CLOCK),
+    Case(([(1, 1)], 30), 30 - BEHIND, _CLOCK),
+    Case(([(29, 27), (30, 3)], 30), 27 - LAG, f"the lag gives more here, and {_HIGHEST}"),
+    Case(([(1, -3)], 2), -3 - LAG, f"the lag gives more here, and {_HIGHEST}"),
+]
+
+
+@exercise("def lag_and_delay(seen, now)")
+def check_18_1(answer: Callable[..., Any]) -> str:
+    compare(answer, _LAG_AND_DELAY)
+    return "No event waits longer than the delay, even if nothing comes any more."
+
+
+@exercise("def lag_and_lull(seen, now)")
+def check_18_2(answer: Callable[..., Any]) -> str:
+    compare(answer, _LAG_AND_LULL)
+    return "In a lull the watermark goes with the clock, at the distance that it had."
+
+
+@exercise("def wall_clock(seen, now)")
+def check_18_3(answer: Callable[..., Any]) -> str:
+    compare(answer, _WALL_CLOCK)
+    return "Never further behind the clock than the limit, whoever is silent."
+
+
+# ---- 19 ------------------------------------------------------------------------------------------
+
+_TRADES = [Row(price=p, quantity=q) for p, q in ((200, 10), (301, 30), (250, 1), (100, 7))]
+
+
+@exercise("class SharePrice")
+def check_19_1(answer: Any) -> str:
+    """Is `answer` a class that computes the average price of a share?"""
+    operation = answer()
+    must_be(operation.result.upper().split(), ["CENTS", "DOUBLE"], "`result` is", "it is a price.")
+    law = broken_law(operation, _TRADES)
+    expect(not law, f"A law is broken: {law}.")
+    sums = operation.create()
+    for row in _TRADES:
+        sums = operation.combine(sums, operation.accumulate(operation.create(), row))
+    result = operation.finish(sums)
+    right = isinstance(result, tuple) and len(result) == 1 and isclose(result[0], 11980 / 48)
+    text = f"For 48 shares and 11,980 cents `finish` returned {show(result)}; expected "
+    expect(right, f"{text}({11980 / 48},), because a trade of 30 shares counts 30 times. No // .")
+    return "All laws hold: Spark may cut, combine and deduct it as it likes."
+
+
+# ---- 20 ------------------------------------------------------------------------------------------
+
+_BATCH = pa.record_batch(
+    {"ticker": ["SALT", "TREE", "GONE", "SALT", "O'NE", "LAMP"], "price": [*range(6)]}
+)
+_SECTORS = ["food", "wood", None, "food", "quotes", None]
+_KNOWN = [True, True, False, True, True, True]
+
+
+@exercise("def with_sector(batch, connection)")
+def check_20_1(answer: Callable[..., Any]) -> str:
+    """Does `answer` look up all keys of a batch with one statement?"""
+    statements: list[str] = []
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE companies (ticker TEXT PRIMARY KEY, sector TEXT)")
+        rows = [("TREE", "wood"), ("SALT", "food"), ("O'NE", "quotes"), ("LAMP", None)]
+        connection.executemany(
+            "INSERT INTO companies VALUES (?, ?)", [*rows, ("REST", "not asked")]
+        )
+        connection.commit()
+        connection.set_trace_callback(statements.append)
+        result = answer(_BATCH, connection)
+        connection.set_trace_callback(None)
+        unknown = answer(_BATCH.slice(2, 1), connection)
+    text = f"You returned {type(result).__name__}; expected a RecordBatch."
+    expect(isinstance(result, pa.RecordBatch), f"{text} Try batch.append_column.")
+    expected = _BATCH.to_pydict() | {"sector": _SECTORS, "known": _KNOWN}
+    why = "every row stays, GONE is not in the table, and LAMP is there without a sector."
+    must_be(result.to_pydict(), expected, "You returned", why)
+    types = [field.type for field in unknown.schema][2:]
+    why = "a batch of unknown tickers has the same types. Try pa.array(..., pa.string())."
+    must_be(types, [pa.string(), pa.bool_()], "The new columns are", why)
+    must_be(len(statements), 1, "Statements for a batch:", "one is enough. Try IN (?, ?, ...).")
+    text = f"Your statement is {show(statements[0])}; expected that it asks for this batch's "
+    asked = all(ticker in statements[0] for ticker in ("SALT", "TREE", "O''NE", "LAMP"))
+    expect(asked, f"{text}tickers only. Try a ? for each of them.")
+    return "One question for a batch, whatever its size."
+
+
+_ORDERS = [Order(START + n * SECOND, n, 10) for n in reversed(range(4))]
+_UNTIL = "order.time + within must be *before* the watermark; until then a payment may come."
+_PAID = "a payment counts from its order's time to `within` after it, both included."
+_UNPAID = [  # payments as second by order, within how many seconds, second of the watermark
+    Case(({}, 10, 5), [], _UNTIL),
+    Case(({}, 10, 11.5), [0, 1], _UNTIL),
+    Case(({}, 10, 11), [0], _UNTIL),
+    Case(({}, 3, 5), [0, 1], _UNTIL),
+    Case(({0: 4, 1: 11}, 10, 11.5), [], _PAID),
+    Case(({0: 10.5, 1: 86_404}, 10, 11.5), [0, 1], _PAID),
+    Case(({2: 1}, 10, 12.5), [0, 1, 2], _PAID),
+    Case(({3: 12, 0: 1}, 10, 30), [1, 2], "each payment belongs to one order."),
+]
+
+
+@exercise("def unpaid(orders, payments, within, watermark)")
+def check_20_2(answer: Callable[..., Any]) -> str:
+    """Does `answer` say which orders are unpaid for good?"""
+
+    def unpaid(paid: dict[int, float], within: int, watermark: float) -> Any:
+        payments = [Payment(START + at * SECOND, order) for order, at in paid.items()]
+        return answer(list(_ORDERS), payments, within * SECOND, START + watermark * SECOND)
+
+    compare(unpaid, _UNPAID, key=sorted)
+    return "Not a moment earlier: until then its payment may still come."
