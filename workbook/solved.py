@@ -1,7 +1,7 @@
-"""Which exercises are solved. Checks note it under `.work/progress`; nothing leaves the machine.
+"""Which exercises are solved: `progress()`. Checks record it in `.work/progress`.
 
-A solved exercise is an empty file with the name of its check. So notebooks that run side by side
-cannot spoil each other's notes, and no note can be torn.
+A solved exercise is an empty file with the name of its check, so notebooks that run side by side
+cannot spoil each other's records.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from IPython import get_ipython
 
 from tutorial_pkg.core.places import project_dir, work_dir
 
@@ -37,57 +35,55 @@ class Lesson:
 
 
 def record_solved(check: str) -> str:
-    """Note in a notebook that the exercise of this check is solved; why not, if that fails.
+    """Record that the exercise of this check is solved; return why not, if that fails.
 
-    Elsewhere, as in a test, nothing is noted.
+    Outside of a notebook nothing is recorded.
     """
     if not _in_a_notebook():
         return ""
     try:
         (work_dir(FOLDER) / check).touch()
     except OSError as error:
-        return f" (Your progress cannot be noted: {error}.)"
+        return f" (Your progress cannot be recorded: {error}.)"
     return ""
 
 
 def _in_a_notebook() -> bool:
+    from IPython import get_ipython
+
     return get_ipython() is not None
 
 
 def solved() -> set[str]:
-    """The names of the checks whose exercises are solved."""
+    """Return the names of the checks whose exercises are solved."""
     folder = project_dir() / ".work" / FOLDER
     return {file.name for file in folder.iterdir()} if folder.is_dir() else set()
 
 
 def reset() -> int:
-    """Forget all that is solved; how many exercises that were."""
-    done = solved()
-    for check in done:
-        (work_dir(FOLDER) / check).unlink(missing_ok=True)
-    return len(done)
+    """Forget what is solved; return how many exercises that were."""
+    names = solved()
+    for name in names:
+        (work_dir(FOLDER) / name).unlink(missing_ok=True)
+    return len(names)
 
 
 def progress() -> str:
-    """The notebooks with a mark for each exercise, ✓ or –, and what comes next."""
+    """Return the notebooks with a mark for each exercise, ✓ or –, and what comes next."""
     lessons, done = list(_lessons()), solved()
     if not lessons:
         return f"There are no notebooks in {project_dir()}: go to the workbook's folder."
     width = max(len(lesson.title) for lesson in lessons)
-    lines = [
-        f"{lesson.number} {lesson.title:{width}}  {' '.join(_marks(lesson, done))}"
-        for lesson in lessons
-    ]
-    exercises = [(lesson, one) for lesson in lessons for one in lesson.exercises]
-    open_ones = [(lesson, one) for lesson, one in exercises if one.check not in done]
-    lines += ["", f"{len(exercises) - len(open_ones)} of {len(exercises)} exercises are solved."]
-    for lesson, one in open_ones[:1]:
-        lines[-1] += f" Next: notebook {lesson.number}, {one.title}."
-    return "\n".join(lines)
-
-
-def _marks(lesson: Lesson, done: set[str]) -> Iterator[str]:
-    return ("✓" if one.check in done else "–" for one in lesson.exercises)
+    lines = []
+    for lesson in lessons:
+        marks = " ".join("✓" if one.check in done else "–" for one in lesson.exercises)
+        lines.append(f"{lesson.number} {lesson.title:{width}}  {marks}")
+    every = [(lesson, one) for lesson in lessons for one in lesson.exercises]
+    unsolved = [(lesson, one) for lesson, one in every if one.check not in done]
+    summary = f"{len(every) - len(unsolved)} of {len(every)} exercises are solved."
+    for lesson, one in unsolved[:1]:
+        summary += f" Next: notebook {lesson.number}, {one.title}."
+    return "\n".join([*lines, "", summary])
 
 
 def _lessons() -> Iterator[Lesson]:
@@ -99,7 +95,7 @@ def _lessons() -> Iterator[Lesson]:
 
 
 def _exercises(notebook: str, text: str) -> Iterator[Exercise]:
-    for found in _EXERCISE.finditer(text):
-        first = int(found[1] or 1)
-        for number in range(first, int(found[2] or first) + 1):
-            yield Exercise(f"check_{notebook}_{number}", f"exercise {number}: {found[3]}")
+    for match in _EXERCISE.finditer(text):
+        first = int(match[1] or 1)
+        for number in range(first, int(match[2] or first) + 1):
+            yield Exercise(f"check_{notebook}_{number}", f"exercise {number}: {match[3]}")
