@@ -1,7 +1,8 @@
-"""One instance of a built source, a thread in the driver's reader process.
+"""One instance of a built source: a thread in the driver's reader process.
 
-Its life: `create`, `restore`, then `fill` again and again, each followed by `snapshot` and one
-frame in the log, and at the end `destroy`. Nothing of a `fill` that fails is in the log.
+It calls `create` and `restore`, then `fill` again and again, and `destroy` at the end. The rows of
+a `fill` and the snapshot after it become one frame of the log. If `fill` fails, none of its rows
+are logged.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,19 +25,15 @@ from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.frames import encode, snapshot_text
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.snapshots import Snapshots
 from tutorial_pkg.builder.status import InstanceStatus
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.durable_log.group import Backlog
 
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
-RETRY_SECONDS = 0.5
-GIVE_UP_SECONDS = 30.0  # then the query ends; what was not acknowledged comes again
-
-_NO_PLACE = (
-    "it returned None behind rows, so a restart could not tell that they came; does it lack a "
-    "`return`?"
-)
+RETRY_SECONDS = 0.5  # between two calls of an `acknowledge` that fails
+GIVE_UP_SECONDS = 30.0  # and until the query ends
 
 _log = logging.getLogger(__name__)
 
@@ -51,102 +48,92 @@ class Plan:
     heartbeat: tuple[str, float] | None  # column and seconds
 
 
-class Start(Protocol):
-    """The moment when all instances have been created and restored."""
-
-    def snapshots(self) -> list[Any]:
-        """Those of the last run, one for each instance that it had."""
-
-    def wait(self, index: int, snapshot: Any) -> None:
-        """Return when all instances are here. Raises `BrokenBarrierError` if one cannot come."""
-
-    def give_up(self) -> None:
-        """This instance will not come."""
-
-
 class Instance(threading.Thread):
-    """`failure` is what ended it, `status` its counters."""
+    """Runs the functions of one instance.
 
-    def __init__(self, plan: Plan, context: SourceContext, start: Start, backlog: Backlog) -> None:
+    `failure` is the error that ended it. `inside` is the running function, and since when. It added
+    its last row at the wall-clock time `added_at`, at `idle_since` of the monotonic clock.
+    """
+
+    def __init__(
+        self, plan: Plan, context: SourceContext, snapshots: Snapshots, backlog: Backlog
+    ) -> None:
         super().__init__(name=f"instance {context.index}", daemon=True)
         self.failure: BaseException | None = None
         self.status = InstanceStatus()
         self.stopping = threading.Event()
-        self.added_at = time.time()
-        self.silent_since = time.monotonic()  # the same, by a clock that nobody sets
-        self.inside: tuple[str, float] | None = None  # a function, and since when
-        self._plan, self._context, self._start, self._backlog = plan, context, start, backlog
+        self.added_at, self.idle_since = time.time(), time.monotonic()
+        self.inside: tuple[str, float] | None = None
+        self._plan, self._context = plan, context
+        self._snapshots, self._backlog = snapshots, backlog
         self._log = backlog.logs[context.index]
         self._buffer = Buffer(plan.packer)
         self._state: Any = None
-        self._tokens: list[Any] = []  # of rows that are in the log
-        self._telling: Tries | None = None  # of an `acknowledge` that has failed
+        self._tokens: list[Any] = []  # of logged rows that are not acknowledged
         self._acknowledge_at = 0.0
+        self._refused_since: float | None = None  # the first of several failed `acknowledge`
         self._retries = plan.functions.retries.of(plan.options)
-        self._tries: Tries | None = None  # since the last `fill` that came to its end
-        self._rest = 0.0  # seconds until it begins
-        self._has_begun, self._begins_anew = False, True
+        self._tries: Tries | None = None  # since the last `fill` that succeeded
         self._appending = threading.Lock()
         self._abandoned = False
 
     def run(self) -> None:
         try:
-            self._live_on()
+            self._run_until_stopped()
         except threading.BrokenBarrierError:
-            pass  # another instance could not be created, and tells why
-        except BaseException as failure:  # for the query, which asks for it
+            pass  # another instance has failed, and reports it
+        except BaseException as failure:
             self.failure = failure
             self.status.last_error = str(failure)
-            self._start.give_up()
+            self._snapshots.abort()
         finally:
             self.status.running = False
 
     def abandon(self) -> None:
-        """Append and acknowledge no more: a function has not come back, and the log closes now."""
+        """Never append or acknowledge again: a function is stuck, and the log is being closed."""
         with self._appending:
             self._abandoned = True
 
-    def _live_on(self) -> None:
-        """After an error that may pass it begins anew, as after a restart of the query."""
-        while not self.stopping.wait(self._rest):
+    def _run_until_stopped(self) -> None:
+        """Start over after a transient error, as after a restart of the query."""
+        pause = 0.0
+        while not self.stopping.wait(pause):
             try:
-                return self._live()
+                return self._run_once()
             except FunctionError as failure:
-                if not self._begins_anew or self.status.closed or self.stopping.is_set():
+                if self.failure or self.status.closed or self.stopping.is_set():
                     raise
                 self._tries = self._tries or self._retries.tries()
-                self._rest = self._tries.pause_after(failure)
+                pause = self._tries.pause_after(failure)
                 self.status.retries += 1
                 self.status.last_error = str(failure)
-                self._forget()
+                self._drop_rows()
 
-    def _forget(self) -> None:
-        """What is not in the log and acknowledged comes again, if the source can do that."""
-        left = self._buffer.rows
-        if left and not {"snapshot", "acknowledge"} & self._plan.functions.given.keys():
+    def _drop_rows(self) -> None:
+        """Drop unlogged rows. A source with snapshots or acknowledgements redelivers them."""
+        rows = self._buffer.rows
+        if rows and not {"snapshot", "acknowledge"} & self._plan.functions.given.keys():
             text = "%s: %d rows that `fill` had added before it failed are not in the log"
-            _log.warning(text, self._who, left)
+            _log.warning(text, self._who, rows)
         self._buffer = Buffer(self._plan.packer)
         self._tokens.clear()
         self.status.unacknowledged = 0
 
-    def _live(self) -> None:
-        self._state = self._call("create", copy.deepcopy(self._context))  # which it may change
+    def _run_once(self) -> None:
+        self._state = self._call("create", copy.deepcopy(self._context))  # it may change options
         with closing_with(self._destroy):
-            self._take_up()
+            self._restore()
             self._fill_until_stopped()
             self._acknowledge()
 
-    def _take_up(self) -> None:
-        """Go on where the last run ended."""
+    def _restore(self) -> None:
         if "snapshot" not in self._plan.functions:
             return
-        snapshots = self._start.snapshots()
-        if snapshots:
+        if snapshots := self._snapshots.last():
             self._call("restore", self._state, snapshots)
-        if not self._has_begun:
-            self._start.wait(self._context.index, json.loads(self._head())["snapshot"])
-            self._has_begun = True
+        if not self._snapshots.saved:
+            snapshot = json.loads(self._head())["snapshot"]
+            self._snapshots.save_with_others(self._context.index, snapshot)
 
     def _fill_until_stopped(self) -> None:
         pause = 0.0
@@ -154,14 +141,15 @@ class Instance(threading.Thread):
             if self._backlog.full:
                 pause = MOST_PAUSE
             else:
-                found = self._fill()
+                added = self._fill()
                 self._tries = None
-                pause = 0.0 if found else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
-            self._acknowledge_if_due()
+                pause = 0.0 if added else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
+            if time.monotonic() >= self._acknowledge_at:
+                self._acknowledge()
         self.status.closed = self._buffer.closed
 
     def _fill(self) -> bool:
-        """Call `fill` once and put what it added into the log; whether it added something."""
+        """Call `fill` once and log its rows. Return whether it added something."""
         returned = self._call("fill", self._state, self._buffer)
         with self._blamed("fill"):
             self._buffer.check_returned(returned)
@@ -172,13 +160,14 @@ class Instance(threading.Thread):
             if place and "snapshot" not in self._plan.functions:
                 raise ValueError("`keep_place` was called, but there is no `snapshot`")
         rows = batches or self._heartbeat_if_due() or place
-        if rows and not self._append(rows, self._head(behind_rows=bool(batches))):
-            return False  # they are not in the log, so their tokens must never be acknowledged
-        self._expect(tokens)
+        if rows and not self._append(rows, self._head(after_rows=bool(batches))):
+            return False  # not logged, so their tokens must never be acknowledged
+        self._tokens += tokens
+        self.status.unacknowledged = len(self._tokens)
         return bool(batches or tokens)
 
     def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> bool:
-        """The rows and the snapshot behind them, as one frame; False for one that was abandoned."""
+        """Log rows and snapshot as one frame. Return False if the instance was abandoned."""
         rows = sum(batch.num_rows for batch in batches)
         with self._blamed("fill"):
             payload = encode(batches, head)
@@ -186,64 +175,51 @@ class Instance(threading.Thread):
             if self._abandoned:
                 return False
             self._log.append(payload, rows, time.time_ns() // 1_000)
-        self.added_at, self.silent_since = time.time(), time.monotonic()
+        self.added_at, self.idle_since = time.time(), time.monotonic()
         self.status.rows += rows
         self.status.bytes += len(payload)
         return True
 
-    def _head(self, behind_rows: bool = False) -> str:
-        """The snapshot, if there is one, as JSON. `behind_rows` that came, None is no place."""
+    def _head(self, after_rows: bool = False) -> str:
+        """Return the snapshot as JSON. After rows, None is not a valid position."""
         if "snapshot" not in self._plan.functions:
             return "{}"
         snapshot = self._call("snapshot", self._state)
         with self._blamed("snapshot"):
-            if snapshot is None and behind_rows:
-                raise ValueError(_NO_PLACE)
+            if snapshot is None and after_rows:
+                raise ValueError(
+                    "it returned None after rows were added, so a restart could not resume; is a "
+                    "`return` missing?"
+                )
             return snapshot_text(snapshot)
 
     def _heartbeat_if_due(self) -> list[pa.RecordBatch]:
-        """After a silence, a row with nothing but the time."""
         if self._plan.heartbeat is None:
             return []
         column, seconds = self._plan.heartbeat
-        if time.monotonic() - self.silent_since < seconds:
+        if time.monotonic() - self.idle_since < seconds:
             return []
         return [self._plan.packer.pack([{column: datetime.now(UTC)}])]
 
-    # ---- Acknowledging
-
-    def _expect(self, tokens: list[Any]) -> None:
-        self._tokens += tokens
-        self.status.unacknowledged = len(self._tokens)
-
-    def _acknowledge_if_due(self) -> None:
-        if self._tokens and time.monotonic() >= self._acknowledge_at:
-            self._acknowledge()
-
     def _acknowledge(self) -> None:
-        """Tell the source what is on disk; when it fails, again later, with what came meanwhile."""
+        """Acknowledge logged rows. If it fails, repeat it later with newer tokens as well."""
         if self._abandoned or not self._tokens:
             return
         self._log.sync()
         try:
             self._call("acknowledge", self._state, list(self._tokens))
         except FunctionError as failure:
-            self._try_again(failure)
+            now = time.monotonic()
+            self._refused_since = self._refused_since or now
+            if self.stopping.is_set() or now - self._refused_since >= GIVE_UP_SECONDS:
+                self.failure = failure  # it has been repeated, so the instance does not start over
+                raise
+            self._acknowledge_at = now + RETRY_SECONDS
+            self.status.last_error = str(failure)
         else:
             self._tokens.clear()
-            self._telling = None
+            self._refused_since = None
         self.status.unacknowledged = len(self._tokens)
-
-    def _try_again(self, failure: FunctionError) -> None:
-        if self.stopping.is_set():
-            raise failure
-        self._telling = self._telling or Tries(lambda _: True, GIVE_UP_SECONDS, RETRY_SECONDS)
-        self._begins_anew = False  # when its time is up, the query ends
-        self._acknowledge_at = time.monotonic() + self._telling.pause_after(failure)
-        self._begins_anew = True
-        self.status.last_error = str(failure)
-
-    # ---- Calling
 
     def _destroy(self) -> None:
         if "destroy" in self._plan.functions:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -36,8 +36,9 @@ _SPARKS_OWN = {"memory", "foreach", "foreachbatch"}  # which `writeStream` does 
 
 @dataclass(frozen=True)
 class SinkParts(Parts):
-    """The parts of a sink; `overwrite` says whether a batch may replace all existing rows."""
+    """The parts of a sink, and whether it supports `df.write` and the modes that replace rows."""
 
+    batch: bool
     overwrite: bool
 
 
@@ -46,16 +47,18 @@ class BuiltSink(Built):
 
     parts: ClassVar[SinkParts]
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        kind = StreamWriter if "receive" in self.parts.functions else ArrowStreamWriter
-        target = self._target(schema, overwrite, streaming=True)
-        return kind(self.parts.functions, target, self.options)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> SinkWriter:
+        return self._writer(TargetContext(schema, self.values(), True, overwrite))
 
-    def _target(self, schema: StructType, overwrite: bool, streaming: bool) -> TargetContext:
-        """Check mode, options and rows. Raise `ValueError` for what the sink cannot write."""
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if not self.parts.batch:
+            return super().writer(schema, overwrite)  # raises an error
+        return self._writer(TargetContext(schema, self.values(), False, overwrite))
+
+    def _writer(self, target: TargetContext) -> SinkWriter:
+        """Check the target first. Raise `ValueError` for what the sink cannot write."""
         functions = self.parts.functions
-        target = TargetContext(schema, self.values(), streaming, overwrite)
-        if overwrite and not self.parts.overwrite:
+        if target.overwrite and not self.parts.overwrite:
             raise ValueError(
                 f'format `{functions.format}` only appends: use `.outputMode("append")` or '
                 '`.mode("append")`'
@@ -64,15 +67,9 @@ class BuiltSink(Built):
             raise ValueError(
                 f"format `{functions.format}`: `check` returned False; it must raise `ValueError`"
             )
-        return target
-
-
-class BuiltJobSink(BuiltSink):
-    """The base of sinks with `.also_batch()`; the others have no `writer` at all."""
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        kind = JobWriter if "receive" in self.parts.functions else ArrowJobWriter
-        return kind(self.parts.functions, self._target(schema, overwrite, streaming=False))
+        kind = SinkWriter if "receive" in functions else ArrowSinkWriter
+        names = self.options.get("checkpointLocation"), self.options.get("queryName")
+        return kind(functions, target, *names)
 
 
 @dataclass
@@ -88,40 +85,53 @@ class Flushed(WriterCommitMessage):
     handle: Any
 
 
-class SinkWriter:
+class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
     """Runs the functions: `commit` and `abort` in the driver, the others in tasks.
 
     Errors such as a refused connection are retried in `create`, `commit` and `abort`. The other
     functions have consumed rows; if they fail, Spark repeats the task or the batch.
     """
 
-    def __init__(self, functions: Functions, target: TargetContext) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        target: TargetContext,
+        checkpoint: str | None = None,
+        name: str | None = None,
+    ) -> None:
         self._functions, self._target = functions, target
+        self._checkpoint, self._name = checkpoint, name
+        self._job = None if target.streaming else str(uuid.uuid4())
         self._retries = functions.retries.of(target.options)
-
-    def _query_run_batch(self) -> tuple[str, str, int]:
-        query, batch = (
-            task_property("sql.streaming.queryId"),
-            task_property("streaming.sql.batchId"),
-        )
-        return query, task_property("spark.jobGroup.id"), int(batch)  # a run is a job group
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
         freeze_imports()
-        query, run, batch = self._query_run_batch()
-        target, index = self._target, this_task().partitionId()
+        query = run = self._job
+        batch = 0
+        if query is None or run is None:
+            query = task_property("sql.streaming.queryId")
+            run = task_property("spark.jobGroup.id")  # Spark's job group of a query is its run
+            batch = int(task_property("streaming.sql.batchId"))
+        task, target = this_task(), self._target
         context = SinkContext(
-            query, batch, index, target.options, target.streaming, target.overwrite
+            query, batch, task.partitionId(), target.options, target.streaming, target.overwrite
         )
-        name = f"task {index}"
-        state = self._retries.patiently(
-            lambda: self._functions.call("create", name, copy.deepcopy(context))
-        )
-        with closing_with(lambda: self._destroy(state, name)):
-            self._receive_all(iterator, state, name)
-            handle = self._flush(state, name)
-        checkpoints = this_task().getLocalProperty("spark.sql.streaming.checkpointLocation")
+        handle = self._write(iterator, context, f"task {context.index}")
+        checkpoints = task.getLocalProperty("spark.sql.streaming.checkpointLocation")
         return Flushed(query, run, checkpoints, handle)
+
+    def _write(self, iterator: Iterator[Any], context: SinkContext, who: str) -> Any:
+        functions, handle = self._functions, None
+        state = self._retries.patiently(  # `create` may change its context
+            lambda: functions.call("create", who, copy.deepcopy(context))
+        )
+        with closing_with(lambda: self._destroy(state, who)):
+            self._receive_all(iterator, state, who)
+            if "flush" in functions:
+                handle = functions.call("flush", who, state)
+                with functions.blamed("flush", who):
+                    cloudpickle.dumps(handle)
+        return handle
 
     def _receive_all(self, iterator: Iterator[Any], state: Any, who: str) -> None:
         name = "receive" if "receive" in self._functions else "receive_batch"
@@ -135,85 +145,41 @@ class SinkWriter:
             except BaseException as error:
                 raise self._functions.failure(name, who, error) from as_cause(error)
 
-    def _flush(self, state: Any, who: str) -> Any:
-        if "flush" not in self._functions:
-            return None
-        handle = self._functions.call("flush", who, state)
-        with self._functions.blamed("flush", who):
-            cloudpickle.dumps(handle)
-        return handle
-
     def _destroy(self, state: Any, who: str) -> None:
         if "destroy" in self._functions:
             self._functions.call("destroy", who, state)
 
-    def _finish(self, name: str, context: BatchContext, handles: list[Any]) -> None:
+    def commit(self, messages: Sequence[Flushed | None], batchId: int = 0) -> None:
+        self._finish("commit", messages, batchId)
+
+    def abort(self, messages: Sequence[Flushed | None], batchId: int = 0) -> None:
+        self._finish("abort", messages, batchId)
+
+    def _finish(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
         """Call `commit` or `abort`. Each try gets a copy, because it may change its arguments."""
-        if name in self._functions:
-            arguments = cloudpickle.dumps((context, handles))
-            who = f"batch {context.batch}"
-            self._retries.patiently(
-                lambda: self._functions.call(name, who, *cloudpickle.loads(arguments))
-            )
-
-    def _batch_context(self, query: str, batch: int, run: str) -> BatchContext:
-        target = self._target
-        return BatchContext(query, batch, target.options, target.streaming, target.overwrite, run)
-
-
-class StreamWriter(SinkWriter, DataSourceStreamWriter):
-    """Writes a stream. The driver learns the query's id from the tasks."""
-
-    def __init__(
-        self, functions: Functions, target: TargetContext, given: Mapping[str, str]
-    ) -> None:
-        super().__init__(functions, target)
-        self._checkpoint, self._name = given.get("checkpointLocation"), given.get("queryName")
-
-    def commit(self, messages: Sequence[Flushed | None], batchId: int) -> None:
-        self._finish_batch("commit", messages, batchId)
-
-    def abort(self, messages: Sequence[Flushed | None], batchId: int) -> None:
-        self._finish_batch("abort", messages, batchId)
-
-    def _finish_batch(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
         flushed = [message for message in messages if message is not None]
-        if flushed:
-            first = flushed[0]
-            checkpoint = self._checkpoint
-            if checkpoint is None and first.checkpoints and self._name:
-                checkpoint = f"{first.checkpoints}/{self._name}"
-            context = self._batch_context(first.query, batch, first.run)
-            context = replace(context, checkpoint=checkpoint)
-            self._finish(name, context, [message.handle for message in flushed])
+        query = self._job or (flushed[0].query if flushed else None)
+        if name not in self._functions or query is None:
+            return  # if all tasks failed, the query's id is unknown
+        target, checkpoint = self._target, self._checkpoint
+        if checkpoint is None and self._name and flushed and flushed[0].checkpoints:
+            checkpoint = f"{flushed[0].checkpoints}/{self._name}"
+        context = BatchContext(
+            query,
+            batch,
+            target.options,
+            target.streaming,
+            target.overwrite,
+            run=flushed[0].run if flushed else query,
+            checkpoint=checkpoint,
+        )
+        arguments = cloudpickle.dumps((context, [message.handle for message in flushed]))
+        self._retries.patiently(
+            lambda: self._functions.call(name, f"batch {batch}", *cloudpickle.loads(arguments))
+        )
 
 
-class ArrowStreamWriter(StreamWriter, DataSourceStreamArrowWriter):
-    """Gets record batches from Spark."""
-
-
-class JobWriter(SinkWriter, DataSourceWriter):
-    """Writes one batch for `df.write`. Spark never repeats its commit."""
-
-    def __init__(self, functions: Functions, target: TargetContext) -> None:
-        super().__init__(functions, target)
-        self._job = str(uuid.uuid4())
-
-    def _query_run_batch(self) -> tuple[str, str, int]:
-        return self._job, self._job, 0
-
-    def commit(self, messages: Sequence[Flushed | None]) -> None:
-        self._finish_job("commit", messages)
-
-    def abort(self, messages: Sequence[Flushed | None]) -> None:
-        self._finish_job("abort", messages)
-
-    def _finish_job(self, name: str, messages: Sequence[Flushed | None]) -> None:
-        handles = [message.handle for message in messages if message is not None]
-        self._finish(name, self._batch_context(self._job, 0, self._job), handles)
-
-
-class ArrowJobWriter(JobWriter, DataSourceArrowWriter):
+class ArrowSinkWriter(SinkWriter, DataSourceStreamArrowWriter, DataSourceArrowWriter):
     """Gets record batches from Spark."""
 
 
@@ -285,7 +251,7 @@ class SinkBuilder(Declaration, Generic[State]):
         super().__init__(name)
         if name.lower() in _SPARKS_OWN:
             raise ValueError(f"`{name}` is the name of a sink of Spark's own: choose another")
-        self._jobs = self._overwrite = False
+        self._batch = self._overwrite = False
 
     def also_batch(self) -> Self:
         """Add `df.write`: a single batch, with `context.streaming` false.
@@ -294,7 +260,7 @@ class SinkBuilder(Declaration, Generic[State]):
         error, `commit` cannot recognize the batch, and its rows are duplicated. Use
         `writeStream.format(...)`, or pass the batch in an option that your `commit` records.
         """
-        self._jobs = True
+        self._batch = True
         return self
 
     def also_overwrite(self) -> Self:
@@ -374,12 +340,12 @@ class SinkBuilder(Declaration, Generic[State]):
             )
         if "commit" in self._given:
             self._require("flush")
-        parts = SinkParts(self._functions(), self._all_options(), self._overwrite)
+        parts = SinkParts(self._functions(), self._all_options(), self._batch, self._overwrite)
         doc = _DOCUMENTATION.format(
             guarantee=_GUARANTEES["commit" in self._given],
             options=parts.options.table() or "    none",
         )
-        return data_source(BuiltJobSink if self._jobs else BuiltSink, doc, parts)
+        return data_source(BuiltSink, doc, parts)
 
 
 _GUARANTEES = {

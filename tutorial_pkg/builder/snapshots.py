@@ -1,16 +1,16 @@
-"""The snapshots of all instances: where each of them stood, whatever the process died of.
+"""The snapshots of all instances: each instance's last position, whatever killed the process.
 
-While a source runs, every frame carries its instance's newest snapshot. A start adds what frames
-cannot tell: before any instance fills, the snapshots of *all* of them, freshly restored, go into
-one file, with the positions that the logs have then. So a restart finds each instance's last frame
-behind that position, or else the snapshot in the file; never one of an earlier number of instances.
+While a source runs, every frame contains the newest snapshot of its instance. A start writes a
+file, before any instance adds rows: the snapshots of *all* restored instances, and the positions
+of their logs. So after a restart, the snapshot of an instance is in the last frame after that
+position, or else in the file. It never belongs to an earlier number of instances.
 """
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Sequence
-from pathlib import Path
+import threading
 from typing import Any
 
 from tutorial_pkg.builder.frames import head_of
@@ -18,47 +18,68 @@ from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import LogDamagedError, last_frame
 
-_FILE = "snapshots.json"
 
+class Snapshots:
+    """The snapshots of a run's `count` instances. They wait here for each other at the start.
 
-def last_snapshots(logs: LogGroup) -> list[Any]:
-    """The newest snapshot of each instance of the last run, by its index; none at first.
-
-    Raises `LogDamagedError`, also where the file is gone and the logs show that there was one.
+    `saved` is set once the snapshots of all are on disk. A source without snapshots doesn't use it.
     """
-    file = logs.directory / _FILE
-    if not file.is_file():
-        _check_never_there(logs)
-        return []
-    started = json.loads(file.read_text())
-    pairs = zip(started["snapshots"], started["positions"], strict=True)
-    return [_newest(logs, index, at, first) for index, (first, at) in enumerate(pairs)]
 
+    def __init__(self, logs: LogGroup, count: int, used: bool) -> None:
+        self.saved = False
+        self._logs = logs
+        self._file = logs.directory / "snapshots.json"
+        if not used:
+            self._file.unlink(missing_ok=True)  # it would become outdated
+        self._last = self._read() if used else []
+        self._fresh: list[Any] = [None] * count
+        self._barrier = threading.Barrier(count, action=self._save)
 
-def _check_never_there(logs: LogGroup) -> None:
-    """A source that had no snapshot before has frames without one."""
-    found = (last_frame(logs.of(n), log.first, log.end) for n, log in logs.writers.items())
-    heads = [head_of(frame[1]) for frame in found if frame]
-    if heads and all("snapshot" in head for head in heads):
-        raise LogDamagedError(
-            f"{logs.directory / _FILE} is gone, which says where the source stands: without it "
-            "rows would come again. Put it back, or start anew with a new log and checkpoint"
-        )
+    def last(self) -> list[Any]:
+        """Return a copy of the newest snapshot of each instance; none before the first run."""
+        return self._read() if self.saved else copy.deepcopy(self._last)
 
+    def save_with_others(self, index: int, snapshot: Any) -> None:
+        """Return when the snapshots of all instances are on disk.
 
-def save_snapshots(logs: LogGroup, snapshots: Sequence[Any]) -> None:
-    """Record on disk where all instances stand. Raises `OSError`."""
-    ends = logs.sync().positions
-    positions = [ends[index] for index in range(len(snapshots))]
-    started = {"snapshots": list(snapshots), "positions": positions}
-    replace_file(logs.directory / _FILE, json.dumps(started))
+        Raises:
+            BrokenBarrierError: Another instance has failed.
+        """
+        self._fresh[index] = snapshot
+        self._barrier.wait()
 
+    def abort(self) -> None:
+        """Make the other instances stop waiting."""
+        self._barrier.abort()
 
-def forget_snapshots(directory: Path) -> None:
-    """For a source that has none any more: an old one must not come back later."""
-    (directory / _FILE).unlink(missing_ok=True)
+    def _save(self) -> None:
+        ends = self._logs.sync().positions
+        positions = [ends[index] for index in range(len(self._fresh))]
+        content = {"snapshots": self._fresh, "positions": positions}
+        replace_file(self._file, json.dumps(content))
+        self.saved = True
 
+    def _read(self) -> list[Any]:
+        """Raise `LogDamagedError` if the file is missing, although frames contain snapshots."""
+        if not self._file.is_file():
+            self._check_never_written()
+            return []
+        start = json.loads(self._file.read_text())
+        pairs = zip(start["snapshots"], start["positions"], strict=True)
+        return [
+            self._newest(index, position, first) for index, (first, position) in enumerate(pairs)
+        ]
 
-def _newest(logs: LogGroup, index: int, position: int, first: Any) -> Any:
-    found = last_frame(logs.of(index), position, logs.writers[index].end)
-    return head_of(found[1])["snapshot"] if found else first
+    def _newest(self, index: int, position: int, first: Any) -> Any:
+        frame = last_frame(self._logs.of(index), position, self._logs.writers[index].end)
+        return head_of(frame[1])["snapshot"] if frame else first
+
+    def _check_never_written(self) -> None:
+        writers = self._logs.writers.items()
+        frames = [last_frame(self._logs.of(number), log.first, log.end) for number, log in writers]
+        heads = [head_of(frame[1]) for frame in frames if frame]
+        if heads and all("snapshot" in head for head in heads):
+            raise LogDamagedError(
+                f"{self._file} is missing, so the source cannot resume without duplicating rows. "
+                "Restore the file, or start with a new log and a new checkpoint"
+            )

@@ -124,7 +124,7 @@ def test_a_source_whose_snapshots_were_deleted_does_not_begin_anew(tmp_path: Pat
     file = tmp_path / "snapshots.json"
     kept = file.rename(tmp_path / "kept")
     with running(source, tmp_path, run.offset) as again:
-        assert "snapshots.json is gone, which says where the source stands" in again.failure()
+        assert "snapshots.json is missing" in again.failure()
     kept.rename(file)
     with running(source, tmp_path, run.offset) as again:
         assert again.rows_until(lambda rows: len(rows) > 20)[0] > 20
@@ -478,13 +478,13 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"fill": adds_text}, "`fill` of instance 0 failed: ValueError: column `number` BIGINT cannot"),
     ({"fill": adds_a_token}, "ValueError: a row was added with a token, but there is no `acknow"),
     ({"fill": keeps_its_place}, "ValueError: `keep_place` was called, but there is no `snapshot`"),
-    ({"fill": returns_rows}, "`fill` of instance 0 failed: TypeError: it returned a list, and"),
-    ({"fill": returns_a_table}, "`fill` of instance 0 failed: TypeError: it returned a Table, a"),
+    ({"fill": returns_rows}, "`fill` of instance 0 failed: TypeError: it returned a list and"),
+    ({"fill": returns_a_table}, "`fill` of instance 0 failed: TypeError: it returned a Table a"),
     ({"snapshot": fails}, "`snapshot` of instance 0 failed: LookupError: no such thing"),
     ({"snapshot": lambda _: {1: 2, "1": 3}}, "ValueError: JSON's keys are texts"),
     ({"snapshot": lambda _: {1}}, "`snapshot` of instance 0 failed: TypeError: Object of type set"),
     ({"snapshot": lambda _: float("nan")}, "failed: ValueError: Out of range float values are not"),
-    ({"snapshot": lambda _: None, "fill": adds_one}, "failed: ValueError: it returned None behin"),
+    ({"snapshot": lambda _: None, "fill": adds_one}, "failed: ValueError: it returned None after"),
     ({"destroy": fails, "fill": fails}, "`fill` of instance 0 failed: LookupError: no such thing"),
 ]
 
@@ -575,7 +575,7 @@ def test_a_blocking_fill_is_left_behind_and_named(
         run.latest()
         wait_until(lambda: status_of(tmp_path).inside == "fill", 60, "inside")
     assert builder_status(tmp_path).instances[0].last_error == (
-        "`fill` did not come back within 0.2 s; the query ended without it"
+        "`fill` did not return within 0.2 s, and was abandoned"
     )
     release.set()
     wait_until(lambda: not _instances(), 60, "the thread's end")
