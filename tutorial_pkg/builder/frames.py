@@ -1,4 +1,4 @@
-"""What is in a frame of a built source's log: the rows of one `fill`, and the snapshot after it.
+"""The content of a frame in a built source's log: the rows of one `fill`, and a snapshot.
 
 The payload is the length of a JSON text (four bytes), that text, and an Arrow stream. The JSON is
 `{"snapshot": …}`, or `{}` for a source that has none.
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def encode(batches: Sequence[pa.RecordBatch], head: str) -> memoryview:
-    """One payload; `head` is the JSON text. Raises `ValueError` if it would be too large."""
+    """Return a payload; `head` is the JSON text. Raise `ValueError` if it would be too large."""
     text = head.encode()
     sink = pa.BufferOutputStream()
     sink.write(_LENGTH.pack(len(text)) + text)
@@ -38,20 +38,20 @@ def encode(batches: Sequence[pa.RecordBatch], head: str) -> memoryview:
 
 
 def snapshot_text(snapshot: Any) -> str:
-    """The JSON. Raises `TypeError` for what JSON cannot hold, `ValueError` for equal keys."""
+    """Return the JSON text. Raise `TypeError` or `ValueError` for what JSON cannot represent."""
     text = json.dumps({"snapshot": snapshot}, allow_nan=False)
     read_json(text)
     return text
 
 
 def head_of(payload: memoryview) -> dict[str, Any]:
-    """The JSON alone."""
+    """Return the JSON alone."""
     head: dict[str, Any] = json.loads(bytes(payload[_LENGTH.size : _end_of_head(payload)]))
     return head
 
 
 def batches_of(payload: memoryview) -> list[pa.RecordBatch]:
-    """The rows; they point into `payload`."""
+    """Return the rows, which share the memory of `payload`."""
     stream = pa.ipc.open_stream(pa.py_buffer(payload[_end_of_head(payload) :]))
     return list(stream)
 

@@ -1,4 +1,4 @@
-"""How the instances of a built source are doing, in a small file that anyone may read."""
+"""The status of a built source's instances, in a small file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from tutorial_pkg.durable_log.status import StatusFile
 
 @dataclass
 class InstanceStatus:
-    """One instance, counted since its query's start; `rows` and `bytes` are in the log.
+    """The status of one instance; the numbers count from the start of its query.
 
-    `idle_since` is when it last added a row, or was created, in seconds since 1970, once that is a
-    second ago. `inside` is the function that has not returned for a second. `unacknowledged` counts
-    the tokens of rows that were not acknowledged to the source yet. `retries` is how often it
-    started over after an error that may pass, and `last_error` what went wrong last, perhaps in an
-    `acknowledge` that is tried again.
+    `rows` and `bytes` are in the log, and `unacknowledged` rows are not yet acknowledged.
+    `idle_since` (seconds since 1970) is set after a second without rows, `inside` if a function has
+    been running for a second. `retries` counts how often it started over after a transient error.
     """
 
     running: bool = True
@@ -34,10 +32,9 @@ class InstanceStatus:
 
 @dataclass(frozen=True)
 class BuilderStatus:
-    """All instances of one log. Printed, it is a line for each.
+    """The status of all instances of one log. Printed, it has a line for each.
 
-    `process` is the process that they run in, or None if it is gone; `warnings` say what was
-    repaired in the log.
+    `process` runs them, or is None if it has ended. `warnings` report repairs of the log.
     """
 
     path: Path
@@ -47,22 +44,24 @@ class BuilderStatus:
 
     @property
     def running(self) -> bool:
-        """Whether there are instances, and all of them run or have come to their end."""
-        each = self.instances.values()
-        return bool(each) and all(one.running or one.closed for one in each)
+        """Whether there are instances, and all of them are running or closed."""
+        statuses = self.instances.values()
+        return bool(statuses) and all(status.running or status.closed for status in statuses)
 
     def __str__(self) -> str:
         if not self.instances:
             return f"No query has filled the log {self.path} yet."
-        lines = [_instance_text(index, each) for index, each in self.instances.items()]
+        lines = [_instance_text(index, status) for index, status in self.instances.items()]
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 
 def builder_status(path: str | Path) -> BuilderStatus:
-    """The state of the source that fills the log `path`, at most half a second old.
+    """Return the status of the source with the log `path`, at most half a second old.
 
-    It only looks at files, so it can be asked at any time, even when no query runs. Raises
-    `ValueError` when the status file is damaged.
+    It reads a file, so it works at any time, even if no query is running.
+
+    Raises:
+        ValueError: The status file is damaged.
     """
     directory = Path(path)
     published = status_file(directory).read()
@@ -73,7 +72,7 @@ def builder_status(path: str | Path) -> BuilderStatus:
 
 
 def status_file(directory: Path) -> StatusFile[InstanceStatus]:
-    """The file of the log in `directory`."""
+    """Return the status file of the log in `directory`."""
     return StatusFile(directory, "instances", InstanceStatus)
 
 
@@ -90,7 +89,7 @@ def _instance_text(index: int, instance: InstanceStatus) -> str:
     if instance.inside:
         parts.append(f"inside `{instance.inside}`")
     if instance.retries:
-        parts.append(f"began anew {instance.retries} times")
+        parts.append(f"retried {instance.retries} times")
     if instance.last_error:
         parts.append(f"last error: {instance.last_error}")
     return f"Instance {index}: {state}; {', '.join(parts)}"

@@ -1,7 +1,7 @@
 """`SourceBuilder.stream`: rows that functions add, through a log on disk, to Spark.
 
-A row's way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → the segment log of
-`durable_log`, one for each instance → `BuiltStreamReader` (offsets, tasks) → record batches.
+A row's way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → one segment log per
+instance → `BuiltStreamReader` (offsets, tasks) → record batches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
 @dataclass(frozen=True)
 class StreamParts(SourceParts):
-    """What the builder was given."""
+    """The parts of a stream source."""
 
     time_column: str | None
     heartbeat_seconds: float | None
@@ -50,73 +50,66 @@ class BuiltStreamSource(BuiltSource):
 
 
 class BuiltStreamReader(LogReader):
-    """A log for each instance; their `fill` functions append to them."""
+    """Reads the logs of all instances, whose `fill` functions append to them."""
 
     def __init__(self, parts: StreamParts, schema: StructType, options: OptionValues) -> None:
         super().__init__(options, range(options.parallelism), "instance")
         self._parts, self._schema, self._values = parts, schema, options
 
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
-        _check_time(self._parts, self._schema)
+        self._check_time_column()
         column, seconds = self._parts.time_column, self._parts.heartbeat_seconds
         heartbeat = (column, seconds) if column and seconds else None
         plan = Plan(self.functions(), RowPacker(self._schema), self._values, heartbeat)
         return Instances(plan, logs, backlog, self._values.parallelism)
 
     def functions(self) -> Functions:
-        """What the instances call."""
+        """Return the functions that instances call."""
         return self._parts.functions
 
     def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
-        wanted = RowPacker(self._schema).arrow_schema
-        all_of_them = [batch for _, payload in found for batch in batches_of(payload)]
-        batches = [each for each in all_of_them if each.num_rows] or all_of_them[:1]
+        expected = RowPacker(self._schema).arrow_schema
+        logged = [batch for _, payload in found for batch in batches_of(payload)]
+        batches = [batch for batch in logged if batch.num_rows] or logged[:1]
         for batch in batches:
-            if not batch.schema.equals(wanted):
-                raise ValueError(_schema_text(self._parts, batch.schema, wanted))
-        return batches[0] if len(batches) == 1 else _joined(batches)
+            if not batch.schema.equals(expected):
+                raise ValueError(
+                    f"format `{self._parts.functions.format}`: expected the columns "
+                    f"({_columns(expected)}), got ({_columns(batch.schema)}) in the log. Read the "
+                    "log to its end with the earlier source (`availableNow`), or start with a new "
+                    "log and a new checkpoint"
+                )
+        if len(batches) == 1:
+            return batches[0]
+        return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch
-
-
-def _schema_text(parts: StreamParts, logged: pa.Schema, wanted: pa.Schema) -> str:
-    return (
-        f"format `{parts.functions.format}`: the log holds rows with the columns "
-        f"({_columns(logged)}), but the source has ({_columns(wanted)}) now. Read the log to its "
-        "end with the old source (`availableNow`), or start anew with a new log and checkpoint"
-    )
+    def _check_time_column(self) -> None:
+        name, column = self._parts.functions.format, self._parts.time_column
+        if column is None:
+            return
+        kinds = {field.name: field.dataType for field in self._schema}
+        if not isinstance(kinds.get(column), TimestampType):
+            raise ValueError(
+                f"format `{name}`: `timestamps` must name a TIMESTAMP column of the schema, got "
+                f"{column!r}"
+            )
+        others = [field.name for field in self._schema if not field.nullable]
+        if self._parts.heartbeat_seconds and set(others) - {column}:
+            raise ValueError(
+                f"format `{name}`: heartbeat rows contain only the time, so all other columns must "
+                f"be nullable, got NOT NULL columns {others}"
+            )
 
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def _check_time(parts: StreamParts, schema: StructType) -> None:
-    name = parts.functions.format
-    if parts.time_column is None:
-        return
-    kinds = {field.name: field.dataType for field in schema}
-    if not isinstance(kinds.get(parts.time_column), TimestampType):
-        raise ValueError(
-            f"format `{name}`: `timestamps` must name a TIMESTAMP column of the schema, got "
-            f"{parts.time_column!r}"
-        )
-    others = [field.name for field in schema if not field.nullable]
-    if parts.heartbeat_seconds and set(others) - {parts.time_column}:
-        raise ValueError(
-            f"format `{name}`: a heartbeat has nothing but the time, so no other column may be NOT "
-            f"NULL: {others}"
-        )
-
-
 # ---- The builder ---------------------------------------------------------------------------------
 
 
 class StreamSourceBuilder(InstancesDeclaration[State]):
-    """What follows `SourceBuilder.stream(...)`: give functions, then `build()` the `DataSource`."""
+    """Follows `SourceBuilder.stream(...)`: set functions, then `build()` the `DataSource`."""
 
     _MOST_INSTANCES = 64
 
@@ -126,70 +119,67 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         self._heartbeat_seconds: float | None = None
 
     def fill(self, function: Callable[[State, Buffer], object]) -> Self:
-        """`fill(state, buffer)` adds the rows that are available now, and returns; none is fine.
+        """Set `fill(state, buffer)`, which adds the rows that are available now, and returns.
 
-        It is called again immediately if it added something, otherwise after a pause of 1 to 50 ms.
-        The rows of one call and the snapshot after them are one frame: both are in the log, or
-        neither is. So add some thousand rows at most, and wait for new ones for a second at most.
-        If a thread of yours receives them, have `fill` raise the error that ended it. Otherwise the
-        source merely looks idle.
+        It may add none. It is called again at once if it added rows, otherwise after 1 to 50 ms.
+        The rows of one call and the snapshot after them become one frame, which is either in the
+        log or not. So add some thousand rows at most, and wait for new ones for a second at most.
+        If a thread of yours receives the rows, raise its error in `fill`; otherwise the source
+        seems to be idle.
 
-        Add only what is complete: of a file that is being written, `for line in file` gives half a
-        line, and the other half later. Keep what has no line end yet, or use `file_lines`.
+        Add complete rows only: while a file is being written, `for line in file` returns half a
+        line, and the other half later.
         """
         return self._set("fill", function, "state", "buffer")
 
     def snapshot(self, function: Callable[[State], Any]) -> Self:
-        """`snapshot(state)` returns where the source stands: anything that JSON can hold.
+        """Set `snapshot(state)`, which returns the position to resume from, as any JSON value.
 
-        It is called after `create` and `restore`, and after each `fill` that added rows or said
-        `buffer.keep_place()`. It must not be ahead of them: what `fill` has taken and keeps for
-        later is in no log, so after a restart it must be taken again.
+        The builder calls it after `create`, after `restore`, and after every `fill` that added rows
+        (or called `buffer.keep_place()`). Return the position *after the last row you added*. If
+        `fill` has fetched rows that it has not added yet, don't count them: they aren't in the log,
+        so they have to be fetched again.
         """
         return self._set("snapshot", function, "state")
 
     def restore(self, function: Callable[[State, list[Any]], object]) -> Self:
-        """`restore(state, snapshots)` goes to where the last run ended, after a restart.
+        """Set `restore(state, snapshots)`, which resumes from the positions of the last run.
 
-        `snapshots` is the list of the snapshots of *all* instances, by their index, as JSON gives
-        them back: tuples are lists now, and a dict's keys are texts, so 0 is "0". The last run may
-        have had another number of instances, and other options: nobody but you can tell whether the
-        log in `path` is from the same server, table or folder. So keep its name in the snapshot,
-        and raise `ValueError` here for another one.
+        `snapshots` has the snapshots of *all* instances, by index, after a round trip through JSON:
+        tuples are lists, and the keys of a dict are strings. The last run may have had a different
+        number of instances, and different options. So put the name of the server, table or folder
+        into the snapshot, and raise `ValueError` here if it is another one.
         """
         return self._set("restore", function, "state", "snapshots")
 
     def acknowledge(self, function: Callable[[State, list[Any]], object]) -> Self:
-        """`acknowledge(state, tokens)`: the rows that were added with these tokens are on disk.
+        """Set `acknowledge(state, tokens)`, which confirms rows that are on disk.
 
-        Rows added without a token are never confirmed, and the other side may send them again.
-        It runs between two calls of `fill`, in the same thread. When it raises, it is called
-        again with the same tokens and newer ones, for half a minute; then the query ends with that
-        error. A crash may come between the write to disk and the call, so the other side may send
-        those rows again: keep the last message's id in the snapshot, and skip what you have seen.
+        `tokens` are those that you passed to `buffer.add`; rows without a token are never
+        confirmed. It runs between two calls of `fill`, in the same thread. If it raises an error,
+        it is called again with the same and newer tokens, for half a minute. Then the query ends.
+        After a crash, the other side may send rows again that are in the log. To skip them, keep
+        the id of the last message in the snapshot.
         """
         return self._set("acknowledge", function, "state", "tokens")
 
     def timestamps(self, column: str) -> Self:
-        """The TIMESTAMP column with the rows' event time: the one for `withWatermark`.
-
-        Its type is checked when a query starts; `heartbeat` sets it.
-        """
+        """Name the TIMESTAMP column with the event time, for `heartbeat` and `withWatermark`."""
         self._time_column = column
         return self
 
     def heartbeat(self, seconds: float) -> Self:
-        """After this many seconds without a row, an instance adds a row with only the current time.
+        """Add a row with only the current time after this many seconds without a row.
 
-        Spark's watermark follows the newest event time among the rows of a source, and the slowest
-        one among several sources in one query (a union, a join). A source that falls silent holds
-        the watermark back, and the last windows stay open; heartbeats close them. So they are for
-        sources whose event time is about now: rows that are older than the watermark are dropped.
+        Spark's watermark follows the newest event time of a source, and the slowest source of a
+        union or join. While a source is silent, the watermark stops, and the last windows stay
+        open; heartbeats close them. Use them only for sources whose event time is about now: rows
+        that are older than the watermark are dropped.
 
-        Keep heartbeats out of counts by a column that real rows never leave null:
-        `count("number")`, and after it `.where("count > 0")`. Filtering the rows themselves would
-        not do: Spark moves `.where("number IS NOT NULL")` in front of `withWatermark`, and there it
-        takes the heartbeats away.
+        To keep heartbeats out of counts, count a column that real rows never leave null:
+        `count("number")`, followed by `.where("count > 0")`. Don't filter the rows themselves:
+        Spark moves `.where("number IS NOT NULL")` before `withWatermark`, and it would remove the
+        heartbeats.
         """
         if not seconds > 0:
             raise ValueError(
@@ -199,9 +189,10 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         return self
 
     def build(self) -> type[DataSource]:
-        """The class for `spark.dataSource.register`.
+        """Return the class for `spark.dataSource.register`.
 
-        Raises `ValueError` for functions that are missing, or cannot travel to other processes.
+        Raises:
+            ValueError: A function is missing, or cannot be pickled.
         """
         self._check()
         parallelism = self._parallelism("how many instances, each with a log and a thread")
@@ -217,16 +208,16 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
             self._require("snapshot", "restore")
         if self._heartbeat_seconds and not self._time_column:
             raise ValueError(
-                f"format `{self._name}`: `heartbeat` needs to know the time's column: add "
+                f"format `{self._name}`: `heartbeat` needs a time column: add "
                 '`.timestamps("column")`'
             )
 
 
-_DOCUMENTATION = """A stream of rows that functions add: made by `SourceBuilder.stream`.
+_DOCUMENTATION = """A stream of rows that functions add, made by `SourceBuilder.stream`.
 
-Parallelism: `parallelism` instances in the driver; tasks read slices of the log, which they must
-    see under the same name.
-Replay: any batch that the source has not been told to forget (Spark's commit).
+Parallelism: `parallelism` instances in the driver; tasks read slices of the log, whose folder they
+    must see under the same name.
+Replay: any batch that Spark has not committed yet.
 Guarantee: {guarantee}
 
 Options:
@@ -236,12 +227,12 @@ Schema: {schema}
 """
 
 _GUARANTEES = {
-    "snapshot": "exactly once, with a checkpoint and an idempotent or transactional sink: after a "
-    "restart `restore` goes to the snapshot that belongs to the last row in the log.",
-    "acknowledge": "at least once: what was not acknowledged is sent again, also if it is in the "
-    "log already.",
-    "fill": "exactly once from the log on. What had not been added when the process died is "
-    "missing, unless `create` finds it again.",
+    "snapshot": "exactly once, with a checkpoint and an idempotent or transactional sink. After a "
+    "restart, the source resumes after the last row in the log.",
+    "acknowledge": "at least once: rows that were not acknowledged are sent again, even if they "
+    "are in the log.",
+    "fill": "exactly once from the log on. Rows that were not yet added when the process died are "
+    "missing, unless `create` finds them again.",
 }
 
 

@@ -187,7 +187,7 @@ def test_instance_starts_over_where_it_was(tmp_path: Path) -> None:
     with running(numbers(Refusing()).build(), tmp_path, **SOON) as run:
         found = run.rows_until(lambda rows: len(rows) >= 100)
         # twice each: `create`, `fill` and `restore`; `acknowledge` is called again by itself
-        wait_until(lambda: "began anew 6 times" in str(builder_status(tmp_path)), 60, "status")
+        wait_until(lambda: "retried 6 times" in str(builder_status(tmp_path)), 60, "status")
     assert found == list(range(len(found)))
 
 
