@@ -1,9 +1,8 @@
-"""What the tests of file_lines share: readers driven as Spark drives them, and lines."""
+"""Readers driven as Spark drives them, and lines, for the tests of file_lines."""
 
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from pathlib import Path
 
@@ -12,25 +11,16 @@ from tutorial_pkg.connectors.file_lines.data_source import (
     FileLinesStreamReader,
 )
 
-LONG_AGO = 1_600_000_000
-
-
-class Clock:
-    """One that stands still until a test moves it."""
-
-    now = float(LONG_AGO + 1_000_000)
-
-    def __call__(self) -> float:
-        return self.now
-
 
 class Tailing:
-    """A query as Spark drives it, offsets through JSON text: every call on a new reader, as if it
-    were restarted, or all on one with `restarts=False`."""
+    """A query as Spark drives it, with offsets that pass through JSON.
+
+    Every call is on a new reader, as after a restart, or all are on one with `restarts=False`.
+    """
 
     def __init__(self, path: Path, restarts: bool = True, **options: object) -> None:
-        given = {name: str(value) for name, value in options.items()}
-        self._source = FileLinesDataSource({"path": str(path), **given})
+        texts = {name: str(value) for name, value in options.items()}
+        self._source = FileLinesDataSource({"path": str(path), **texts})
         self._only = None if restarts else self._source.streamReader(schema=None)
         self.offset = self.reader().initialOffset()
         self.last_batch: tuple[dict, dict] | None = None
@@ -54,7 +44,7 @@ class Tailing:
         return self.replay()
 
     def rest(self) -> list[str]:
-        """What comes until a batch is empty, sorted."""
+        """Read until a batch is empty, and return the sorted lines."""
         lines: list[str] = []
         while batch := self.batch():
             lines += batch
@@ -64,7 +54,7 @@ class Tailing:
 def tailed(
     path: Path, *lines: str, pattern: str = "", restarts: bool = True, **options: object
 ) -> Tailing:
-    """A query that has read these lines of a new file, to which others may now come."""
+    """Return a query that has read these lines of a new file."""
     append(path, *lines)
     tailing = Tailing(path.parent / pattern if pattern else path, restarts, **options)
     assert tailing.batch() == list(lines)
@@ -76,12 +66,9 @@ def reader_of(path: Path, **options: str) -> FileLinesStreamReader:
 
 
 def rows(reader, partitions: list) -> list[str]:
-    batches = (batch for part in partitions for batch in reader.read(reshipped(part)))
+    shipped = (pickle.loads(pickle.dumps(part)) for part in partitions)
+    batches = (batch for part in shipped for batch in reader.read(part))
     return [line for batch in batches for line in batch.column(0).to_pylist()]
-
-
-def reshipped(partition):
-    return pickle.loads(pickle.dumps(partition))
 
 
 def read_all(path: object, **options: str) -> list[str]:
@@ -96,8 +83,3 @@ def append(path: Path, *lines: object) -> None:
 
 def numbers(first: int, last: int) -> list[str]:
     return [f"line {number}" for number in range(first, last + 1)]
-
-
-def age(path: Path) -> None:
-    """Let a file look as if it had not changed for years."""
-    os.utime(path, (LONG_AGO, LONG_AGO))

@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.connectors.file_lines.file_search import (
-    FoundFile,
+from tutorial_pkg.connectors.file_lines.files import (
     find_files,
     local_path,
     notes_directory,
     sizes_now,
 )
-from tutorial_pkg.connectors.file_lines.folding import FoldedFiles
 from tutorial_pkg.connectors.file_lines.line_file import LineFile
+from tutorial_pkg.connectors.file_lines.notes import Notes
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
-from tutorial_pkg.connectors.file_lines.ranges import (
+from tutorial_pkg.connectors.file_lines.reading import (
     FilePartition,
+    FileRange,
     ToBatch,
     partitions_of,
     read_partition,
 )
-from tutorial_pkg.connectors.file_lines.rotation import Planned
 from tutorial_pkg.connectors.file_lines.tailing import Tail
 from tutorial_pkg.core.line_options import EVENT_TIME, MODE, lines_schema
 from tutorial_pkg.core.options import (
@@ -58,14 +57,14 @@ if TYPE_CHECKING:
 
 
 def new_or_old_directory(text: str) -> str:
-    """The absolute path of a directory that exists, or can be made where it is to be."""
+    """Return the absolute path of a directory that exists, or that can be made there."""
     path = Path(local_directory(text))
     if not (path.parent.is_dir() and (path.is_dir() or not path.exists())):
         raise ValueError
     return str(path)
 
 
-LATEST = {"latest": True}  # of an initial offset: begin where the files end at the first look
+LATEST = {"latest": True}  # in an initial offset: start where the files end at the first look
 FILE_OPTIONS = (
     Option("path", not_empty, REQUIRED, "the files to read", "a file, directory or glob"),
     Option(
@@ -90,28 +89,29 @@ FILE_OPTIONS = (
         "maxLineBytes",
         integer(1 << 20, 1 << 30, unit="bytes"),
         64 << 20,
-        "a longer line is an error: this bounds the memory that a task may need",
+        "a longer line is skipped with a warning (in a batch query it is an error); this bounds "
+        "the memory of a task",
     ),
     Option(
         "failOnDataLoss",
         boolean,
         True,
-        "what a query does when bytes of a batch that must be read again are gone for good: fail, "
-        "or go on without them, with a warning that counts them",
+        "whether a query fails when bytes of a batch that must be read again are gone for good; "
+        "otherwise it continues without them, with a warning that counts them",
     ),
     Option(
         "restAfter",
         integer(1, 1 << 31, unit="seconds"),
         60,
-        "a file that has not changed for this long is at rest: it leaves the offset for a note, "
-        "and where the kernel reports no changes, one is noticed up to two minutes late",
+        "a file that has not changed for this long is at rest: its position moves from the "
+        "offset to a note beside the files",
     ),
     Option(
         "notesDirectory",
         new_or_old_directory,
         None,
-        "where the notes of files at rest are; without it `_file_lines` in the directory that "
-        "`path` names",
+        "where the positions of files at rest are; by default `_file_lines` in the directory that "
+        "`path` is about",
         "a local directory, or a name in one",
     ),
 )
@@ -119,7 +119,7 @@ OPTIONS = Options("file_lines", (*FILE_OPTIONS, EVENT_TIME, MODE))
 
 
 def parse_file_options(options: Options, given: Mapping[str, str]) -> OptionValues:
-    """The values of `options`, among them FILE_OPTIONS, with `path` made absolute."""
+    """Return the values of `options`, which include FILE_OPTIONS, with `path` made absolute."""
     values = options.parse(given)
     values.path = local_path(values.path)
     return values
@@ -139,51 +139,21 @@ class FileLinesDataSource(DataSource):
     Options:
     {options}
 
-    A line ends with a newline; one carriage return before it is dropped, and so is a byte-order
-    mark at a file's start. Bytes that are not UTF-8 become U+FFFD. Files whose names start with `.`
-    or `_`, and whatever is not a regular file, are left out of directories and globs. The files
-    must have the same path on all nodes of a cluster.
+    A line ends with a newline; one carriage return before it is dropped, and so is a byte order
+    mark at a file's start. Bytes that are not UTF-8 become U+FFFD; UTF-16 is refused. Directories
+    and globs leave out names that start with `.` or `_`, anything that is not a regular file, and
+    in a stream compressed files, with one warning. All nodes need the same path to the files.
 
-    A stream tails the files. It holds back an unfinished line until its newline comes, however long
-    it gets (past `maxLineBytes` with a warning). A file is recognised by its inode or its path, and
-    by its first KiB and the one before the next unread byte. A *renamed* file is read to its end
-    under any name in its directory. A *replaced* file that begins with the same lines is read on
-    from the same place. A *truncated or rewritten* file is read from its start. What was unread
-    before is read from its copy (`copytruncate`), if there is one next to it whose name begins with
-    the file's own and is not matched by `path`; without one the log warns. A *deleted* file is
-    forgotten, with a warning, as soon as there is something new elsewhere. Two names of one file
-    count as one file. Between two looks a query cannot see more than one file come and go under a
-    name that `path` matches; nor can it tell a file that was truncated and grew past the old place
-    with the very same bytes. A file that is preallocated, or mapped, and filled in place counts as
-    rewritten while its first KiB fills: its lines come again then, with that warning.
+    A stream tails the files and holds back an unfinished line. It follows files through rotation by
+    rename, `copytruncate` and `compress`. What it cannot follow ends in a warning that counts it:
+    lines between the last look and a truncation that are in no copy, and files that come and go
+    between two looks. Very many files are fine, up to about 100,000.
 
-    A batch takes from each file as many bytes as it had when the query was planned. Rewriting a
-    file at that moment may tear a line: write a new file, and rename it.
+    Errors: `ValueError` for a wrong option, a path that matches nothing or compressed files
+    (batch), UTF-16, a missing note, or under FAILFAST a malformed line; `FileNotFoundError` if a
+    batch that is to be read again has lost its file and `failOnDataLoss` is true.
 
-    A batch that failed is read again, also from a renamed file or a copy. What is in neither is
-    gone. `failOnDataLoss=true` then ends the query, since these bytes were promised to a batch: put
-    them back, or go on without them. One loss does not count as a failure: lines that
-    `copytruncate` itself loses, because they were written after its copy and before it truncated
-    the file. The query goes on with what the copy has, and the log counts the bytes.
-
-    Very many files: those at rest (`restAfter`) leave the offset for a *note*, a file in
-    `notesDirectory` that never changes; a checkpoint needs the notes as much as its offsets (see
-    `folding.py`). Times and clocks decide only when a file is looked at: one that grows again, is
-    renamed, or comes back with an old time goes on where it was read to. The reader holds about 400
-    bytes for each file, and twice as many while it is new. A query that has read nothing for a
-    second looks five times a second. On Linux the kernel hints at what changed since the last look
-    (`inotify`), so the next look notices growth, however many files there are. Besides, 64 files at
-    rest are looked at each time, and all within two minutes. That is the only way to find changes
-    on a network file system, on other systems, or through a link elsewhere or a memory map, and for
-    two minutes after a limit of the kernel was reached. Then a warning says so; nothing is lost.
-    This assumes that a directory's time of change moves with each new name, or that a delay of two
-    minutes does not matter, and that no file is renamed three times within three listings.
-
-    Errors: `ValueError` for a wrong option, a path that matches nothing (batch), a compressed file,
-    a line of more than `maxLineBytes` (its newline not counted), a missing note, or under FAILFAST
-    a malformed line; `FileNotFoundError` if a batch that is to be read again has lost its file.
-
-    The idea: Flink's file source and `tail -F`.
+    More: docs/formats/file_lines.md. The idea: Flink's file source and `tail -F`.
     """
 
     @classmethod
@@ -216,7 +186,7 @@ def _to_batch(options: OptionValues) -> ToBatch:
 class FileLinesReader(DataSourceReader):
     """Reads what the files hold at the time of planning.
 
-    With `whole_lines` it stops at each file's last newline: what follows is being written.
+    With `whole_lines` it stops at each file's last newline, because a writer may be at work.
     """
 
     def __init__(self, options: OptionValues, to_batch: ToBatch, whole_lines: bool = False) -> None:
@@ -229,36 +199,42 @@ class FileLinesReader(DataSourceReader):
         files = find_files(path)
         if not files:
             raise ValueError(f"option `path`: no file at {path}; correct it, or write the file")
-        planned = (Planned(file.path, file.id, self._end(file)) for file in files)
-        return partitions_of([file for file in planned if file.end]) or [FilePartition([])]
+        ends = {file: self._end(file, status[2]) for file, status in files.items()}
+        ranges = [
+            FileRange(TrackedFile(file, "", end), 0, end, once=True)
+            for file, end in ends.items()
+            if end
+        ]
+        return partitions_of(ranges) or [FilePartition([])]
 
     def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
 
-    def _end(self, file: FoundFile) -> int:
+    def _end(self, path: str, size: int) -> int:
         if not self.whole_lines:
-            return file.size
-        with LineFile(file.path, self.options.maxLineBytes) as lines:
-            return lines.last_line_end(0, file.size)
+            return size
+        with LineFile(path, self.options.maxLineBytes) as lines:
+            return lines.last_line_end(0, size)
 
 
 # ---- Streaming: the reader -------------------------------------------------------------------
 
 
 class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Tails the files: all progress is in the offset, and nothing is open between two calls."""
+    """Tails the files. All progress is in the offset, and no file stays open between two calls."""
 
     def __init__(self, options: OptionValues, to_batch: ToBatch) -> None:
         outlive_ctrl_c()
         self.options = options
         self.to_batch = to_batch
-        self._folded = FoldedFiles(notes_directory(options))
-        self._tail = Tail(options, self._folded)
+        self._notes = Notes(notes_directory(options))
+        self._tail = Tail(options, self._notes, FileOffset({}))
+        self._until: dict[str, int] | None = None
         self._unread: int | None = None
         self._patience = Patience()
 
     def initialOffset(self) -> dict[str, Any]:
-        """The same whenever Spark asks, which it does until the first batch is through."""
+        """Return the same offset each time: Spark calls this until the first batch is done."""
         nothing_read = FileOffset({}).to_json()
         return nothing_read if self.options.startFrom == "earliest" else nothing_read | LATEST
 
@@ -266,13 +242,16 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_limit(self.options)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._tail.stop_at(sizes_now(self.options.path))
+        self._until = sizes_now(self.options.path)
+        self._tail = Tail(self.options, self._notes, FileOffset({}), self._until)
 
     @uncollected()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if LATEST.items() <= start.items():  # this batch only notes where the files end
-            return self._tail.taken(self._tail.look(FileOffset({})), Limits()).to_json()
+        if LATEST.items() <= start.items():  # this batch only records where the files end
+            return self._tail.take(self._tail.look(FileOffset({})), Limits()).to_json()
         begin = FileOffset.from_json(start)
+        if not self._tail.ends_at(begin):
+            self._tail = Tail(self.options, self._notes, begin, self._until)
         self._check_path(begin)
         self._patience.wait()
         available = self._tail.look(begin)
@@ -280,12 +259,12 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if available is begin:
             self._unread = 0
             return start
-        end = self._tail.taken(available, limits_of(self.options, limit))
+        end = self._tail.take(available, limits_of(self.options, limit))
         self._unread = self._tail.unread
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The bytes behind the last `latestOffset`, for the query's progress.
+        """Return the bytes after the last `latestOffset`, for the query's progress.
 
         Two offsets would not show it: a file at rest is in one, and in a note of the other.
         """
@@ -295,9 +274,12 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if LATEST.items() <= start.items():
             return []
         begin, target = FileOffset.from_json(start), FileOffset.from_json(end)
-        files = self._folded.changed(begin, target).items()
-        planned = (_planned(self._folded.find(begin, number), file) for number, file in files)
-        return partitions_of([file for file in planned if file.begin < file.end])
+        ranges = []
+        for number, file in self._notes.changed_files(begin, target).items():
+            before = self._notes.find(begin, number)
+            if file.next > (before.next if before else 0):
+                ranges.append(FileRange(file, before.next if before else 0, file.next))
+        return partitions_of(ranges)
 
     def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
@@ -309,9 +291,3 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 f"option `path`: {path} was a file and is a directory now; move it away, "
                 "or start with a new checkpoint directory"
             )
-
-
-def _planned(before: TrackedFile | None, file: TrackedFile) -> Planned:
-    """A file from where it was read to, to where it is to be read."""
-    start = before or TrackedFile(file.path, file.id)
-    return Planned(file.path, file.id, file.next, file.check, file.head, start.next, start.check)

@@ -1,4 +1,4 @@
-"""How far a query has read: a position for each file, and how that is written in a checkpoint."""
+"""How far a query has read each file, and how that is written in a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING
 
 
 class TrackedFile(NamedTuple):
-    """A file that a query reads, and what it is known by. A tuple, since there are very many.
+    """A file that a query reads, and how to recognize it.
 
-    `next` is the next unread byte, *behind* the last newline emitted. `check` is the digest of
-    up to 1 KiB before it, `head` that of the file's first KiB (None while it has less): names
-    and inodes alone are used again.
+    `next` is the next unread byte, *after* the last newline emitted. `check` is the digest of up
+    to 1 KiB before it, and `head` that of the file's first KiB (None while it has less): names
+    and inodes alone get reused. A tuple, because there may be 100,000.
     """
 
     path: str
@@ -31,6 +31,9 @@ class TrackedFile(NamedTuple):
         json = {"path": self.path, "id": self.id, "next": self.next, "check": self.check}
         return json if self.head is None else {**json, "head": self.head}
 
+    def at_start(self) -> TrackedFile:
+        return self._replace(next=0, check=CHECK_OF_NOTHING)
+
 
 Files = Mapping[int, TrackedFile | None]
 
@@ -39,10 +42,10 @@ Files = Mapping[int, TrackedFile | None]
 class FileOffset:
     """The next unread position of every file, under the number it got when it was first seen.
 
-    A number is never used again, so that a new file under an old name, or with an old inode,
-    cannot be taken for its predecessor. `seen` counts all there ever were. `folded` names the
-    notes (see `FoldedFiles`) that hold the files at rest; `files` holds all others, and goes
-    before the notes: None there means that a file in them is forgotten.
+    A number is never reused, so a new file with an old name or an old inode is not mistaken for
+    its predecessor. `seen` counts all files so far. `folded` names the notes (see `notes.py`) that
+    hold the files at rest. `files` holds all others and takes precedence over the notes: None
+    means that a file in a note is forgotten.
     """
 
     files: Files

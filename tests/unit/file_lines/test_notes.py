@@ -1,0 +1,186 @@
+"""Offsets stay small: the positions of files at rest are in notes beside the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.file_lines.driving import Tailing, append, numbers
+from tutorial_pkg.connectors.file_lines import notes
+from tutorial_pkg.connectors.file_lines.notes import Notes
+from tutorial_pkg.connectors.file_lines.offset import FileOffset
+from tutorial_pkg.observe.records import lag
+
+RESTARTS = pytest.mark.parametrize("restarts", [True, False])
+MANY = 200
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(MANY):
+        append(folder / f"old.{number}", f"old {number}")
+    return folder
+
+
+def old_lines() -> list[str]:
+    return sorted(f"old {number}" for number in range(MANY))
+
+
+def notes_of(folder: Path) -> list[Path]:
+    return sorted((folder / "_file_lines").iterdir())
+
+
+@RESTARTS
+@pytest.mark.parametrize("limits", [{}, {"maxRowsPerTrigger": 70}])
+def test_files_at_rest_leave_the_offset(folder, restarts, limits):
+    tailing = Tailing(folder, restarts, **limits)
+    assert tailing.rest() == old_lines()
+    assert len(tailing.offset["files"]) < notes.FOLD_FILES
+    assert tailing.offset["seen"] == MANY
+    assert {note.stem for note in notes_of(folder)} >= set(tailing.offset["folded"]) > set()
+    assert tailing.batch() == []
+
+
+def test_few_files_are_not_folded(tmp_path):
+    for number in range(notes.FOLD_FILES - 1):
+        append(tmp_path / str(number), "line")
+    tailing = Tailing(tmp_path)
+    tailing.batch()
+    assert "folded" not in tailing.offset
+    assert not (tmp_path / "_file_lines").exists()
+
+
+@RESTARTS
+def test_folded_files_are_known_again(folder, restarts):
+    tailing = Tailing(folder, restarts)
+    assert tailing.rest() == old_lines()
+    append(folder / "old.3", "grown")
+    assert tailing.batch() == ["grown"]
+    (folder / "old.4").rename(folder / "old.4.gone")
+    append(folder / "old.4", "in its place")
+    append(folder / "old.4.gone", "late")
+    assert sorted(tailing.batch()) == ["in its place", "late"]
+    shutil.copy2(folder / "old.5", folder.parent / "copy")
+    (folder.parent / "copy").rename(folder / "old.5")
+    append(folder / "old.5", "after its return")
+    os.utime(folder / "old.5", (1_600_000_000,) * 2)
+    assert tailing.batch() == ["after its return"]
+    assert tailing.batch() == []
+
+
+def test_deleted_files_are_forgotten(folder):
+    tailing = Tailing(folder)
+    tailing.rest()
+    for number in range(MANY // 2):
+        (folder / f"old.{number}").unlink()
+    append(folder / "new", "new")
+    assert tailing.batch() == ["new"]
+    offset = FileOffset.from_json(tailing.offset)
+    assert len(Notes(str(folder / "_file_lines")).all_files(offset)) == MANY // 2 + 1
+
+
+def test_the_lag_counts_what_a_limit_leaves(folder):
+    unread = sum(len(line) + 1 for line in old_lines())
+    tailing = Tailing(folder, restarts=False, maxBytesPerTrigger=500)
+    while unread:
+        unread -= sum(len(line) + 1 for line in tailing.batch())
+        latest = json.dumps(tailing.reader().reportLatestOffset())
+        source = SimpleNamespace(endOffset=json.dumps(tailing.offset), latestOffset=latest)
+        assert lag(SimpleNamespace(sources=[source])) == unread
+
+
+def test_an_old_checkpoint_finds_its_notes(folder, monkeypatch):
+    monkeypatch.setattr(notes, "FOLD_FILES", 1)
+    tailing = Tailing(folder)
+    tailing.batch()
+    restored = tailing.offset
+    for number in range(30):
+        append(folder / "live", f"line {number}")
+        tailing.batch()
+    tailing.offset = restored
+    assert tailing.batch() == [f"line {number}" for number in range(30)]
+    assert len(tailing.offset["folded"]) < 6
+
+
+def test_a_note_of_one_line_is_read(folder):
+    """As earlier versions wrote it."""
+    tailing = Tailing(folder)
+    tailing.batch()
+    (note,) = notes_of(folder)
+    data = json.dumps(json.loads(note.read_bytes()), separators=(",", ":")).encode()
+    tailing.offset["folded"] = [notes._digest(data)]
+    note.with_stem(notes._digest(data)).write_bytes(data)
+    note.unlink()
+    append(folder / "old.7", "more")
+    assert tailing.batch() == ["more"]
+
+
+def test_a_missing_or_damaged_note_is_an_error(folder):
+    tailing = Tailing(folder)
+    tailing.batch()
+    (note,) = notes_of(folder)
+    content = note.read_bytes()
+    for damage in (note.unlink, lambda: note.write_bytes(content[:-1])):
+        damage()
+        with pytest.raises(ValueError, match=f"{note} is missing or damaged"):
+            tailing.batch()
+
+
+def test_notes_may_be_in_a_directory_of_your_own(folder, tmp_path):
+    tailing = Tailing(folder, notesDirectory=tmp_path / "notes")
+    assert tailing.rest() == old_lines()
+    assert len(list((tmp_path / "notes").iterdir())) == 1
+    assert not (folder / "_file_lines").exists()
+
+
+def test_without_notes_the_offset_lists_each_file(folder, caplog):
+    (folder / "_file_lines").touch()
+    tailing = Tailing(folder)
+    assert tailing.rest() == old_lines()
+    assert len(tailing.offset["files"]) == MANY
+    assert "notesDirectory" in caplog.text
+
+
+def test_an_offset_of_version_0_1_0(tmp_path):
+    """Its files were copied since, so only names and bytes identify them."""
+    written = Path(__file__).parents[2] / "earlier" / "written"
+    shutil.copytree(written / "lines", tmp_path / "lines")
+    last = (written / "lines_checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
+    tailing = Tailing(tmp_path / "lines")
+    tailing.offset = json.loads(last.replace("@DIRECTORY@", str(tmp_path)))
+    assert FileOffset.from_json(tailing.offset).to_json() == tailing.offset
+    append(tmp_path / "lines" / "app.log", "f", "four")
+    assert tailing.batch() == ["half", "four"]
+    assert tailing.batch() == []
+
+
+@RESTARTS
+@pytest.mark.parametrize("seed", range(4))
+def test_random_lives_of_folded_files(tmp_path, monkeypatch, restarts, seed):
+    monkeypatch.setattr(notes, "FOLD_FILES", 1)
+    chance = random.Random(seed)
+    limits = chance.choice([{}, {"maxRowsPerTrigger": 3}])
+    tailing = Tailing(tmp_path / "*", restarts, restAfter=1, **limits)
+    read: list[str] = []
+    written = 0
+    for name in range(120):
+        files = [file for file in tmp_path.iterdir() if file.is_file()]
+        action = chance.randrange(10)
+        if action < 5 or not files:
+            lines = numbers(written + 1, written + chance.randrange(1, 6))
+            append(chance.choice([*files, tmp_path / f"file.{name}"]), *lines)
+            written += len(lines)
+        elif action < 7:
+            chance.choice(files).rename(tmp_path / f"file.{name}")
+        else:
+            read += tailing.batch()
+    assert sorted(read + tailing.rest()) == sorted(numbers(1, written))
+    assert tailing.offset["folded"]

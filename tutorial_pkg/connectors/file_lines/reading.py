@@ -1,0 +1,157 @@
+"""What a task reads: byte ranges of files, cut so that all cores take part."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from tutorial_pkg.connectors.file_lines.files import COMPRESSED
+from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, text_of
+from tutorial_pkg.connectors.file_lines.offset import TrackedFile
+from tutorial_pkg.connectors.file_lines.rotation import reopen
+from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.worker import cores, freeze_imports
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
+_LEAST_PART_BYTES = 8 << 20
+_MOST_PART_BYTES = 128 << 20
+
+log = logging.getLogger(__name__)
+
+ToBatch = Callable[["pa.StringArray"], "pa.RecordBatch"]
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """The lines that start in `start`..`stop` of a file.
+
+    The first range of a file starts where a line begins, and the last one stops where a line ends.
+    The positions between them may lie within a line. `file` is at the end of what was planned. A
+    `once` range belongs to a batch query: nothing is known of the file's content then.
+    """
+
+    file: TrackedFile
+    start: int
+    stop: int
+    once: bool = False
+
+
+class FilePartition(InputPartition):
+    """What one task reads: a part of a big file, or several small files."""
+
+    def __init__(self, ranges: list[FileRange]) -> None:
+        self.ranges = ranges
+
+
+# ---- Planning --------------------------------------------------------------------------------
+
+
+def partitions_of(ranges: list[FileRange]) -> list[FilePartition]:
+    """Give the parts of big files a task each, and let small files share one."""
+    size = _part_bytes(ranges)
+    partitions: list[FilePartition] = []
+    room = 0
+    for part in (part for whole in ranges for part in _split(whole, size)):
+        if part.stop - part.start > room:
+            partitions.append(FilePartition([]))
+            room = size
+        partitions[-1].ranges.append(part)
+        room -= part.stop - part.start
+    return partitions
+
+
+def _part_bytes(ranges: list[FileRange]) -> int:
+    """As Spark does for its own files: all cores take part, unless the parts get too small."""
+    total = sum(part.stop - part.start for part in ranges)
+    return min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, -(-total // cores())))
+
+
+def _split(whole: FileRange, most: int) -> Iterator[FileRange]:
+    """Cut into equal parts of at most `most` bytes; each part would decompress the whole file."""
+    size = whole.stop - whole.start
+    parts = 1 if whole.file.path.endswith(COMPRESSED) else -(-size // most)
+    cuts = [whole.start + size * i // parts for i in range(parts + 1)]
+    for start, stop in pairwise(cuts):
+        yield FileRange(whole.file, start, stop, whole.once)
+
+
+# ---- Reading ---------------------------------------------------------------------------------
+
+
+def read_partition(
+    partition: FilePartition, options: OptionValues, to_batch: ToBatch
+) -> Iterator[pa.RecordBatch]:
+    """Yield one record batch for each chunk, so memory stays flat however big the file is."""
+    from tutorial_pkg.core.lines import to_lines  # with Arrow, which planning does not need
+
+    freeze_imports()
+    for position, chunk in chunks_of(partition.ranges, options):
+        yield to_batch(to_lines(text_of(chunk, position)))
+
+
+def chunks_of(ranges: Iterable[FileRange], options: OptionValues) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of ranges in chunks, with positions, from wherever the files are by now."""
+    for part in ranges:
+        done: int | None = None
+        while lines := _open(part, options):
+            with lines:
+                try:
+                    for position, chunk in _chunks(lines, part, done):
+                        done = position + len(chunk)
+                        yield position, chunk
+                    break
+                except CutOffError:  # while it was read: look for the rest elsewhere
+                    if part.once:
+                        raise
+
+
+def _chunks(lines: LineFile, part: FileRange, position: int | None) -> Iterator[tuple[int, bytes]]:
+    """Yield each chunk if the file was still the same *after* the chunk was read."""
+    end = part.file.next
+    if position is None:
+        position = lines.first_line_start(part.start, end)
+    stop = lines.first_line_start(min(part.stop, end), end)
+    _check_same(lines, part)
+    skip = None if part.once else lambda at, size: _warn_of_long_line(lines.path, at, size)
+    for at, chunk in lines.chunks(position, stop, skip):
+        _check_same(lines, part)
+        yield at, chunk
+
+
+def _check_same(lines: LineFile, part: FileRange) -> None:
+    if not part.once and not lines.holds(part.file.next, part.file.check, part.file.head):
+        raise CutOffError(f"{lines.path} was truncated while being read")
+
+
+def _open(part: FileRange, options: OptionValues) -> LineFile | None:
+    """Open the file of a range; None if it is gone, and `failOnDataLoss` is false."""
+    if part.once:
+        return LineFile(part.file.path, options.maxLineBytes)
+    lines = reopen(part.file, options.maxLineBytes)
+    if lines is None and options.failOnDataLoss:
+        raise FileNotFoundError(
+            f"{part.file.path} is gone or was rewritten, and its bytes {part.start} to {part.stop} "
+            "belong to a batch that has to be read again; put it back, or set option "
+            "`failOnDataLoss` to false to continue without them"
+        )
+    if lines is None:
+        log.warning("%s is gone. Lost: %d bytes.", part.file.path, part.stop - part.start)
+    return lines
+
+
+def _warn_of_long_line(path: str, position: int, size: int) -> None:
+    log.warning(
+        "%s: skipped a line of %d bytes at byte %d, which is more than option `maxLineBytes` "
+        "allows.",
+        path,
+        size,
+        position,
+    )
