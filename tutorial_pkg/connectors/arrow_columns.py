@@ -1,4 +1,4 @@
-"""Record batches of Arrow and Spark's columns: types, columns that are missing, rows by value."""
+"""Record batches of Arrow as Spark's columns: schemas, casts, rows grouped by value."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
+
 __all__ = [
     "by_values",
+    "check_cast",
     "check_flat",
-    "check_kind",
-    "check_names",
-    "fitted",
+    "fit_batch",
     "has_required",
     "holds",
     "in_utc",
-    "plain",
+    "map_type",
     "spark_schema",
 ]
 
-# What Spark has no type for, and what it has that holds the same values.
+MAX_DIGITS = 38  # of Spark's decimals
+
+# Types that Spark lacks, and Spark's types for the same values.
 _WIDER: dict[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -39,114 +42,84 @@ _WIDER: dict[pa.DataType, pa.DataType] = {
     pa.float16(): pa.float32(),
 }
 
-_Is = Callable[[pa.DataType], bool]
-_LESS: list[tuple[_Is, _Is]] = [
-    (pa.types.is_float64, pa.types.is_float32),
-    (pa.types.is_timestamp, pa.types.is_date),
-    (pa.types.is_floating, pa.types.is_decimal),
-    (pa.types.is_decimal, pa.types.is_floating),
-]
-_UNLIKE: list[tuple[_Is, _Is]] = [
-    (pa.types.is_integer, pa.types.is_boolean),
-    (pa.types.is_integer, pa.types.is_temporal),
-    (pa.types.is_temporal, pa.types.is_integer),
-    (pa.types.is_boolean, pa.types.is_integer),
-    (pa.types.is_string, pa.types.is_integer),
-    (pa.types.is_string, pa.types.is_floating),
-    (pa.types.is_string, pa.types.is_boolean),
-]
-
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """That of Spark for a file. Raises `ValueError` with the column that none can hold."""
+    """Return Spark's schema. Raises `ValueError` that names a column without a Spark type."""
     fields = []
     for field in schema:
         try:
-            known = field.with_type(_changed(field.type, _known))
-            fields.append(from_arrow_schema(pa.schema([known]), prefer_timestamp_ntz=True)[0])
-        except PySparkTypeError:
+            spark_field = field.with_type(map_type(field.type, _spark_type))
+            fields.append(from_arrow_schema(pa.schema([spark_field]), prefer_timestamp_ntz=True)[0])
+        except (PySparkTypeError, ValueError):
             raise ValueError(
-                f"column `{field.name}` is {field.type}, for which Spark has no type; leave it "
-                "out: name the others in `.schema(…)`"
+                f"column `{field.name}` is {field.type}, and Spark has no such type; leave the "
+                "column out: name the others in `.schema(…)`"
             ) from None
     return StructType(fields)
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
-    """A value as JSON has it: what is no number, text or boolean is a text."""
-    return _changed(kind, lambda each: pa.string() if _as_text(each) else each)
+def _spark_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_decimal(kind) and kind.precision > MAX_DIGITS:
+        raise ValueError("too many digits")
+    return _WIDER.get(kind, kind)
 
 
-def check_names(wanted: Sequence[str], found: Sequence[str]) -> None:
-    """Raises `ValueError` for a column that would be null, as its name is written differently."""
-    for name in wanted:
-        same = [each for each in found if each.strip().lower() == name.lower()]
-        if same and same.count(name) != 1:
-            raise ValueError(f"column `{name}` is wanted, and there is {same}: names must be equal")
+def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Apply `change` to a type, or to the types of the values inside it, in their order."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(map_type(field.type, change)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(map_type(kind.value_type, change))
+    if pa.types.is_map(kind):
+        return pa.map_(map_type(kind.key_type, change), map_type(kind.item_type, change))
+    return change(kind)
 
 
-def fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the columns that are wanted; nulls for those that it lacks.
+def check_cast(source: pa.DataType, target: pa.DataType, column: str) -> None:
+    """Raise `ValueError` if a cast would change values of this column."""
+    if problem := cast_problem(source, target, same_fields=False):
+        raise ValueError(f"column `{column}`: {problem}; read it with its own type, and cast it")
 
-    Numbers may become wider, and nanoseconds are cut to microseconds. Raises `ArrowInvalid`.
+
+def fit_batch(
+    batch: pa.RecordBatch, schema: pa.Schema, parses_text: bool = False
+) -> pa.RecordBatch:
+    """Return `batch` with the columns of `schema`; columns that it lacks become null.
+
+    Numbers may become wider, and nanoseconds are cut to microseconds. With `parses_text`, text may
+    become a time or a decimal. Raises `ValueError` that names a column with other values.
     """
     arrays = [
-        _fitted(batch.column(field.name), field)
+        _fit_column(batch.column(field.name), field, parses_text)
         if field.name in batch.schema.names
         else pa.nulls(batch.num_rows, field.type)
-        for field in wanted
+        for field in schema
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _fitted(array: pa.Array, field: pa.Field) -> pa.Array:
+def _fit_column(array: pa.Array, field: pa.Field, parses_text: bool) -> pa.Array:
     kind = array.type
     if kind == field.type:
         return array
-    check_kind(kind, field.type, field.name)
-    safe = not (pa.types.is_timestamp(kind) and kind.unit == "ns")
+    if not parses_text:
+        check_cast(kind, field.type, field.name)
     try:
-        return array.cast(field.type, safe=safe)
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            return array.cast(field.type, safe=False)
+        return cast_array(array, field.type)
     except pa.ArrowException as error:
         raise ValueError(f"column `{field.name}`: {error}") from None
 
 
-def check_kind(kind: pa.DataType, wanted: pa.DataType, name: str) -> None:
-    """Raises `ValueError` where Arrow would make another value, or a null, of one."""
-    if pa.types.is_struct(kind) and pa.types.is_struct(wanted):
-        found = {each.name: each.type for each in kind}
-        check_names([each.name for each in wanted], list(found))
-        for each in wanted:
-            check_kind(found.get(each.name, each.type), each.type, f"{name}.{each.name}")
-    elif pa.types.is_map(kind) and pa.types.is_map(wanted):
-        check_kind(kind.key_type, wanted.key_type, f"{name}[key]")
-        check_kind(kind.item_type, wanted.item_type, f"{name}[]")
-    elif pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        raise ValueError(
-            f"column `{name}` is {kind}, and Arrow loses values when it makes a list of one; write "
-            "it as a list"
-        )
-    elif hasattr(kind, "value_type") and pa.types.is_list(wanted):  # large, or of fixed size
-        check_kind(kind.value_type, wanted.value_type, f"{name}[]")
-    elif any(holds(kind) and less(wanted) for holds, less in _LESS):
-        raise ValueError(
-            f"column `{name}` is {kind}, of which {wanted} is only a part; read it as it is, and "
-            "cast"
-        )
-    elif any(one(kind) and other(wanted) for one, other in _UNLIKE) or (
-        (pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-        and bool(getattr(kind, "tz", None)) != bool(getattr(wanted, "tz", None))
-    ):
-        raise ValueError(
-            f"column `{name}` is {kind}, and {wanted} is wanted, which is something else; read it "
-            "as it is, and cast"
-        )
-
-
 def check_flat(form: str, schema: StructType) -> None:
-    """Raises `ValueError` for a column that cannot be in text: bytes, and in CSV what is nested.
+    """Raise `ValueError` for a column that the format cannot hold, such as a list in CSV.
 
-    A VARIANT would be its bytes in any format.
+    A VARIANT is refused in every format: it would be written as its internal bytes.
     """
     unfit = (BinaryType, MapType, VariantType) if form in ("csv", "jsonl") else (VariantType,)
     for field in schema:
@@ -154,12 +127,12 @@ def check_flat(form: str, schema: StructType) -> None:
         if (form == "csv" and nested) or holds(field.dataType, unfit):
             raise ValueError(
                 f"column `{field.name}` {field.dataType.simpleString()} cannot be in {form}; use "
-                "parquet or avro, or make a text of it"
+                "parquet or avro, or convert it to text"
             )
 
 
-def holds(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
-    """Whether it is one of these types, or has one inside."""
+def holds(kind: DataType, types: tuple[type[DataType], ...]) -> bool:
+    """Return whether a type is one of `types`, or has one of them inside."""
     inside: list[DataType] = []
     if isinstance(kind, StructType):
         inside = [field.dataType for field in kind]
@@ -167,11 +140,11 @@ def holds(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
         inside = [kind.elementType]
     elif isinstance(kind, MapType):
         inside = [kind.keyType, kind.valueType]
-    return isinstance(kind, wanted) or any(holds(each, wanted) for each in inside)
+    return isinstance(kind, types) or any(holds(inner, types) for inner in inside)
 
 
 def has_required(kind: pa.DataType) -> bool:
-    """Whether something inside must not be null; keys of maps never may."""
+    """Return whether something inside must not be null. Keys of maps don't count."""
     if pa.types.is_map(kind):
         inside = [kind.item_field]
     elif pa.types.is_struct(kind):
@@ -182,7 +155,7 @@ def has_required(kind: pa.DataType) -> bool:
 
 
 def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Spark hands over moments in the session's time zone; files of all sessions are alike."""
+    """Give all timestamps the zone UTC: Spark passes them in the session's time zone."""
     fields = [
         field.with_type(pa.timestamp("us", "UTC")) if getattr(field.type, "tz", None) else field
         for field in batch.schema
@@ -193,41 +166,18 @@ def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
 def by_values(
     batch: pa.RecordBatch, columns: Sequence[str]
 ) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """The rows for each combination of values in some columns."""
+    """Yield each combination of values in these columns, with its rows."""
     if not columns:
         yield (), batch
         return
-    rows: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[int]]] = {}
-    values = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-    for row, each in enumerate(values):
-        rows.setdefault(tuple(map(_exactly, each)), (each, []))[1].append(row)
-    for each, places in rows.values():
-        yield each, batch.take(pa.array(places))
+    groups: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[int]]] = {}
+    rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+    for number, values in enumerate(rows):
+        groups.setdefault(tuple(map(_distinct, values)), (values, []))[1].append(number)
+    for values, numbers in groups.values():
+        yield values, batch.take(pa.array(numbers))
 
 
-def _exactly(value: Any) -> Any:
-    """To Python -0.0 is 0.0, and a NaN no other NaN."""
+def _distinct(value: Any) -> Any:
+    """Python takes -0.0 for 0.0, and two NaNs for different values."""
     return repr(value) if isinstance(value, float) else value
-
-
-def _as_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
-
-
-def _known(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    return _WIDER.get(kind, kind)
-
-
-def _changed(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """`kind` with `change` done to all that is in it."""
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(_changed(each.type, change)) for each in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_changed(kind.value_type, change))
-    if pa.types.is_map(kind):
-        return pa.map_(_changed(kind.key_type, change), _changed(kind.item_type, change))
-    return change(kind)

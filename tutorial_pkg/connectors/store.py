@@ -1,10 +1,14 @@
-"""A store: one client for S3, Google, Azure and local files, and what it says when it fails."""
+"""A store: one client for S3, Google, Azure and local folders, with its errors in plain words."""
 
 from __future__ import annotations
 
 import io
 import logging
+import os
+import random
 import re
+import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -17,152 +21,180 @@ from obstore import exceptions
 from obstore.store import LocalStore, from_url
 
 from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.builder.retries import Retries
 from tutorial_pkg.connectors.store_options import check_hidden
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.core.disk import naming, sync_directory
 
 __all__ = [
-    "Found",
     "ObjectFile",
+    "ObjectInfo",
     "ReplacedError",
     "Store",
+    "local_folder",
     "log",
+    "short_text",
     "storage_settings",
-    "told",
     "visible",
 ]
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
+CLIENT_SECONDS = 5  # of silent retries inside the client; after that, each retry is logged
 
-class Found(NamedTuple):
-    """An object as a listing shows it; who replaces it changes its tag."""
+
+class ObjectInfo(NamedTuple):
+    """An object as a listing shows it. Its tag changes when it is replaced."""
 
     key: str
     tag: str
     size: int
 
 
-class Store:
-    """Objects below one address. Made where it is used: what it holds is never pickled.
+class ReplacedError(Exception):
+    """An object has other content than when it was listed."""
 
-    Methods raise `FileNotFoundError`, `PermissionError`, `ReplacedError`, and `ConnectionError`
-    when the store has not answered for `waitSeconds`.
+
+class Store:
+    """Objects below one address. Create it where you use it: it cannot be pickled.
+
+    Methods raise `FileNotFoundError`, `PermissionError`, `ReplacedError`, `OSError` for a full
+    disk, and `ConnectionError` if the store has failed for `waitSeconds`. In a local folder, what
+    was written survives a power failure.
     """
 
     def __init__(self, options: OptionValues, url: str, make: bool = False) -> None:
-        """`make` makes a missing local folder; without it, that is a `ValueError`."""
-        self.url, self._seconds, self._options = url, options.waitSeconds, options
-        self.client = _client(options, url, make)
+        """`make` creates a missing local folder; without it, that is a `ValueError`."""
+        self.url, self._options, self._folder = url, options, local_folder(url)
+        self._retries = Retries((), options.waitSeconds, 0.2, transient=_is_transient)
+        if self._folder and make:
+            _make_folder(self._folder)
+        self.client = _client(options, url, self._folder)
 
-    def listed(self, prefix: str = "", after: str | None = None) -> list[Found]:
-        """All below `prefix`, in the order of names: those behind `after`, if it is given."""
+    def list(self, prefix: str = "", after: str | None = None) -> list[ObjectInfo]:
+        """Return all objects below `prefix`, sorted by name: those after `after`, if given."""
 
-        def look() -> list[Found]:
+        def look() -> list[ObjectInfo]:
             pages = obstore.list(self.client, prefix or None, offset=after, chunk_size=1000)
-            return sorted(
-                Found(each["path"], each["e_tag"] or "", each["size"])
-                for page in pages
-                for each in page
-            )
+            return sorted(_info(meta) for page in pages for meta in page)
 
-        return self._ask(look)
+        return self._ask(look, prefix)
+
+    def list_folders(self, prefix: str) -> list[str]:
+        """Return the names of the folders right below `prefix`."""
+        listing = self._ask(lambda: obstore.list_with_delimiter(self.client, prefix), prefix)
+        return [folder.rpartition("/")[2] for folder in listing["common_prefixes"]]
 
     def check_folder(self) -> None:
-        """Raises `ValueError` for the address of an object: nothing is below it."""
-        above, _, name = self.url.rpartition("/")
-        if "://" not in above or above.endswith("/"):
+        """Raise `ValueError` if the address is that of an object: nothing is below it."""
+        parent, _, name = self.url.rpartition("/")
+        if "://" not in parent or parent.endswith("/"):
             return
-        with suppress(PermissionError):  # of those who may see only what is below
-            if Store(self._options, above).exists(name):
+        with suppress(PermissionError):  # a user may be allowed to see only what is below
+            if Store(self._options, parent).exists(name):
                 raise ValueError(
-                    f"{self.url} is an object; give the address above it, and option `glob` {name}"
+                    f"{self.url} is an object; load {parent}, with option `glob` {name}"
                 )
-
-    def folders(self, prefix: str) -> list[str]:
-        """The names right below `prefix` that end with `/`."""
-        found = self._ask(lambda: obstore.list_with_delimiter(self.client, prefix))
-        return [each.rpartition("/")[2] for each in found["common_prefixes"]]
 
     def read(self, key: str) -> bytes:
         return self._get(key, {})
 
-    def read_range(self, found: Found, begin: int, end: int) -> bytes:
-        """Bytes of what was found, and of nothing that came in its place."""
-        options: Any = {"range": (begin, end)} | ({"if_match": found.tag} if found.tag else {})
-        return self._get(found.key, options)
+    def read_range(self, info: ObjectInfo, start: int, end: int) -> bytes:
+        """Return some bytes of a listed object. Raises `ReplacedError` if it was replaced."""
+        condition = {"if_match": info.tag} if info.tag else {}
+        return self._get(info.key, {"range": (start, end), **condition})
 
     def _get(self, key: str, options: Any) -> bytes:
-        """The answer as a whole: what breaks in the middle of it is asked for again."""
-
         def get() -> bytes:
             return obstore.get(self.client, key, options=options).bytes().to_bytes()
 
-        return self._ask(get)
+        return self._ask(get, key)
 
     def exists(self, key: str) -> bool:
         try:
-            self._ask(lambda: obstore.head(self.client, key))
+            self._ask(lambda: obstore.head(self.client, key), key)
         except FileNotFoundError:
             return False
         return True
 
-    def write(self, key: str, content: bytes | IO[bytes]) -> Found:
-        """An object with this content, whatever was there."""
+    def write(self, key: str, content: bytes | IO[bytes]) -> ObjectInfo:
+        """Write an object, or replace it."""
         size = len(content) if isinstance(content, bytes) else content.seek(0, io.SEEK_END)
-
-        def put() -> Found:
-            if not isinstance(content, bytes):
-                content.seek(0)
-            return Found(key, obstore.put(self.client, key, content)["e_tag"] or "", size)
-
-        return self._ask(put)
+        return ObjectInfo(key, self._ask(lambda: self._put(key, content, "overwrite"), key), size)
 
     def create(self, key: str, content: bytes) -> bool:
-        """Write what is not there yet; False if somebody else was first: one of two writers wins.
+        """Write an object that does not exist yet, and return whether that succeeded.
 
-        An answer may get lost, so what is there already may be this very content.
+        Of two writers, one succeeds. A store's answer may get lost, so an object that has this very
+        content counts as ours.
         """
         try:
-            self._ask(lambda: obstore.put(self.client, key, content, mode="create"))
-        except exceptions.AlreadyExistsError:
+            self._ask(lambda: self._put(key, content, "create"), key)
+        except FileExistsError:
             return self.read(key) == content
         return True
 
-    def delete(self, keys: list[str]) -> None:
-        """What is gone already does no harm."""
-        for key in keys:
+    def check_conditional_writes(self, folder: str) -> None:
+        """Raise `ValueError` if the store replaces an object that `create` must leave alone."""
+        if self._folder:
+            return
+        key = f"{folder}/check-{uuid.uuid4().hex}"
+        for _ in range(2):
             try:
-                self._ask(partial(obstore.delete, self.client, key))
-            except FileNotFoundError:
-                continue
+                self._ask(lambda: self._put(key, b"may be deleted", "create"), key)
+            except FileExistsError:
+                break
+        else:
+            raise ValueError(
+                f"{self.url} ignores the condition `If-None-Match` of a write, so two writers could "
+                "overwrite each other's batches without an error. Use a store that supports it, "
+                "and check for a proxy that removes it"
+            )
+        with suppress(PermissionError):
+            self.delete([key])
 
-    def _ask(self, work: Callable[[], Answer]) -> Answer:
+    def _put(self, key: str, content: bytes | IO[bytes], mode: Any) -> str:
+        if not isinstance(content, bytes):
+            content.seek(0)
+        if self._folder is None:
+            return obstore.put(self.client, key, content, mode=mode)["e_tag"] or ""
+        _write_durably(self._folder, key, content, mode == "create")
+        return obstore.head(self.client, key)["e_tag"] or ""
+
+    def delete(self, keys: list[str]) -> None:
+        """Delete objects; missing ones are no error."""
+        for key in keys:
+            with suppress(FileNotFoundError):
+                self._ask(partial(obstore.delete, self.client, key), key)
+
+    def _ask(self, work: Callable[[], Answer], key: str) -> Answer:
         try:
-            return patiently(work, _may_pass, self._seconds)
+            return self._retries.patiently(work)
         except exceptions.PreconditionError as error:
-            raise ReplacedError(told(error)) from None
+            raise ReplacedError(short_text(error)) from None
         except exceptions.AlreadyExistsError:
-            raise
+            raise FileExistsError(f"{self.url}/{key}") from None
         except exceptions.BaseError as error:
-            if _refuses(error):
+            if "InvalidObjectState" in str(error):
                 raise PermissionError(
-                    f"{self.url} refuses: {told(error)}; are the credentials right, not expired, "
-                    "and in the environment of the driver and of the workers?"
+                    f"`{key}` of {self.url} is archived (InvalidObjectState), and cannot be read; "
+                    "restore it in the store, or exclude it with the option `glob`"
                 ) from None
-            after = f" for {self._seconds} s (option `waitSeconds`)" if _may_pass(error) else ""
-            raise ConnectionError(f"{self.url} fails{after}: {told(error)}") from None
-
-
-class ReplacedError(Exception):
-    """An object has other content than when it was found."""
+            if _is_refusal(error):
+                raise PermissionError(
+                    f"{self.url} refuses: {short_text(error)}; are the credentials right, not "
+                    "expired, and in the environment of the driver and of the workers?"
+                ) from None
+            seconds = f" for {self._options.waitSeconds} s (option `waitSeconds`)"
+            after = seconds if _is_transient(error) else ""
+            raise ConnectionError(f"{self.url} fails{after}: {short_text(error)}") from None
 
 
 class ObjectFile(io.RawIOBase):
-    """An object as a file, of which only what is asked for is fetched."""
+    """An object as a read-only file; only the parts that are read are fetched."""
 
-    def __init__(self, store: Store, found: Found) -> None:
-        self._store, self._found, self._at = store, found, 0
+    def __init__(self, store: Store, info: ObjectInfo) -> None:
+        self._store, self._info, self._at = store, info, 0
 
     def readable(self) -> bool:
         return True
@@ -174,84 +206,135 @@ class ObjectFile(io.RawIOBase):
         return self._at
 
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._found.size}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._info.size}[whence]
         self._at = base + place
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        end = min(self._at + len(buffer), self._found.size)
+        end = min(self._at + len(buffer), self._info.size)
         if end <= self._at:
             return 0
-        data = self._store.read_range(self._found, self._at, end)
+        data = self._store.read_range(self._info, self._at, end)
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
 
 
-def _may_pass(error: Exception) -> bool:
-    """The client tries again what it knows will pass; a broken connection in an answer is ours."""
-    passing = type(error) is exceptions.GenericError and not _refuses(error)
-    return passing and _status(error) != 404
+def visible(objects: list[ObjectInfo]) -> Iterator[ObjectInfo]:
+    """Leave out names that begin with `_` or `.`, and everything below them."""
+    for info in objects:
+        if not re.search(r"(^|/)[._]", info.key):
+            yield info
 
 
-def _refuses(error: Exception) -> bool:
-    """Amazon says of a token that has expired that the request is bad (400), not forbidden.
+# ---- Local folders -------------------------------------------------------------------------------
 
-    To a request for a list, the client's error is the same for every status.
+
+def local_folder(url: str) -> Path | None:
+    """Return the folder of a local address, None for a remote one."""
+    if "://" in url and not url.startswith("file://"):
+        return None
+    return Path(url.removeprefix("file://")).absolute()
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_directory(folder.parent)
+
+
+def _write_durably(root: Path, key: str, content: bytes | IO[bytes], create: bool) -> None:
+    """Write a file in one step that survives a power failure, as the client doesn't.
+
+    Its draft has a name that the client hides. Raises `OSError`, with the file's name.
+    """
+    file = root / key
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f"{file.name}#{random.getrandbits(62)}")
+    try:
+        with naming(file), draft.open("xb") as new:
+            if isinstance(content, bytes):
+                new.write(content)
+            else:
+                shutil.copyfileobj(content, new, 1 << 20)
+            new.flush()
+            os.fsync(new.fileno())
+        if create:
+            os.link(draft, file)
+        else:
+            draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    for folder in file.parents:
+        sync_directory(folder)
+        if folder == root:
+            break
+
+
+# ---- The client ----------------------------------------------------------------------------------
+
+CLIENT = ("timeout", "connect_timeout", "allow_http")  # settings of the client's HTTP
+
+
+def storage_settings(options: OptionValues) -> dict[str, str]:
+    """Return settings for the client. The client of Delta tables uses the same names."""
+    check_hidden(options["store.*"])
+    settings = {name: value.reveal() for name, value in options["store.*"].items()}
+    defaults = {"timeout": "30s", "connect_timeout": "5s"}
+    if options.endpoint:
+        settings["endpoint"] = options.endpoint
+        defaults["allow_http"] = str(options.endpoint.startswith("http://")).lower()
+    return {**defaults, **settings}
+
+
+def _client(options: OptionValues, url: str, folder: Path | None) -> Any:
+    if folder:
+        if not folder.is_dir():
+            raise ValueError(f"there is no folder {folder}")
+        return LocalStore(prefix=folder)
+    settings: Any = storage_settings(options)
+    client: Any = {name: settings.pop(name) for name in CLIENT if name in settings}
+    retries: Any = {
+        "max_retries": 1000,
+        "retry_timeout": timedelta(seconds=min(options.waitSeconds, CLIENT_SECONDS)),
+        "backoff": {"max_backoff": timedelta(seconds=2)},
+    }
+    try:
+        return from_url(url, config=settings, client_options=client, retry_config=retries)
+    except (exceptions.BaseError, ValueError) as error:
+        raise ValueError(f"{url}: {short_text(error)}") from None
+
+
+def _info(meta: Any) -> ObjectInfo:
+    return ObjectInfo(meta["path"], meta["e_tag"] or "", meta["size"])
+
+
+def _is_transient(error: BaseException) -> bool:
+    """Return whether a request is worth repeating: the client doesn't repeat all of these."""
+    generic = type(error) is exceptions.GenericError and not _is_refusal(error)
+    return generic and _status(error) != 404
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether credentials were refused.
+
+    Amazon answers an expired token with status 400. For a listing, the client's error is the same
+    for every status.
     """
     refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
     refused = isinstance(error, refusals) or _status(error) in (401, 403)
     return refused or "<Code>ExpiredToken</Code>" in str(error)
 
 
-def _status(error: Exception) -> int | None:
-    """Of the server's answer. The address stands before it, and may have any digits."""
-    found = re.search(r" status code: (\d{3})\b", str(error))
-    return int(found[1]) if found else None
+def _status(error: BaseException) -> int | None:
+    """Return the status of the server's response. The address before it may have any digits."""
+    status = re.search(r" status code: (\d{3})\b", str(error))
+    return int(status[1]) if status else None
 
 
-def told(error: Exception) -> str:
-    """In one line, without colours, and without what a signed address has behind its `?`."""
+def short_text(error: BaseException) -> str:
+    """Return one line, without colors, and without the query string of a signed address."""
     text = re.sub(r"\x1b\[\d*m|↳", "", str(error)).partition("Debug source")[0]
     text = re.sub(r"<\?xml.*?(?:<Code>(\w+)</Code>.*|$)", r"\1", text, flags=re.S)
     return re.sub(r"\?[^\s)]*", "", " ".join(text.split())) or type(error).__name__
-
-
-def storage_settings(options: OptionValues) -> dict[str, str]:
-    """Settings for a store's client, and for that of Delta tables, which has the same names."""
-    check_hidden(options["store.*"])
-    settings = {name: value.reveal() for name, value in options["store.*"].items()}
-    waiting = {"timeout": "30s", "connect_timeout": "5s"}
-    if options.endpoint:
-        settings["endpoint"] = options.endpoint
-        waiting["allow_http"] = str(options.endpoint.startswith("http://")).lower()
-    return {**waiting, **settings}
-
-
-CLIENT = ("timeout", "connect_timeout", "allow_http")  # of these settings, those of its HTTP
-
-
-def _client(options: OptionValues, url: str, make: bool) -> Any:
-    if "://" not in url or url.startswith("file://"):
-        folder = Path(url.removeprefix("file://")).absolute()
-        if not make and not folder.is_dir():
-            raise ValueError(f"there is no folder {folder}")
-        return LocalStore(prefix=folder, mkdir=make)
-    settings: Any = storage_settings(options)
-    client: Any = {name: settings.pop(name) for name in CLIENT if name in settings}
-    waiting: Any = {
-        "max_retries": 1000,
-        "retry_timeout": timedelta(seconds=options.waitSeconds),
-        "backoff": {"max_backoff": timedelta(seconds=2)},
-    }
-    try:
-        return from_url(url, config=settings, client_options=client, retry_config=waiting)
-    except (exceptions.BaseError, ValueError) as error:
-        raise ValueError(f"{url}: {told(error)}") from None
-
-
-def visible(found: list[Found]) -> Iterator[Found]:
-    """Without what is for programs only: names that begin with `_` or `.`, and all below them."""
-    for each in found:
-        if not re.search(r"(^|/)[._]", each.key):
-            yield each

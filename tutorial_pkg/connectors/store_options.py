@@ -1,4 +1,4 @@
-"""Options of all formats that keep something in a store. Nothing here needs the store's client."""
+"""Options of all formats that keep data in a store. Nothing here needs the store's client."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ __all__ = ["STORE", "address", "check_hidden"]
 _SCHEMES = ("file", "s3", "gs", "az", "abfss")
 _HIDDEN = re.compile(r"key|secret|token|passw|credential|sas|signature|service_account$", re.I)
 _PUBLIC = re.compile(r"skip_signature", re.I)
-_NO_ADDRESS = re.compile(r"[*?#%]")  # clients take it for something else than a part of a name
+_NOT_IN_NAMES = re.compile(r"[*?#%]")  # to clients, these are not part of a name
 
 
 @accepts(
-    f"an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)} and has none of "
-    "`*?#%`, or a folder"
+    f"an address that begins with {', '.join(f'{scheme}://' for scheme in _SCHEMES)} and has none "
+    "of `*?#%`, or a folder"
 )
 def address(text: str) -> str:
-    """A parser for where objects are; it ends without `/`."""
+    """Parse the address of a folder; the result has no `/` at its end."""
     scheme, separator, rest = text.rpartition("://")
     if not rest.strip("/") or (separator and scheme not in _SCHEMES) or "@" in rest.split("/")[0]:
         raise ValueError
-    if separator and scheme != "file" and _NO_ADDRESS.search(rest):
+    if separator and scheme != "file" and _NOT_IN_NAMES.search(rest):
         raise ValueError
     return text.rstrip("/")
 
 
 def check_hidden(settings: Mapping[str, Secret]) -> None:
-    """Raises `ValueError` for a credential that stands in the program: plans and logs show it."""
+    """Raise `ValueError` for a credential in the program itself: plans and logs would show it."""
     for name, value in settings.items():
         if _HIDDEN.search(name) and not _PUBLIC.search(name) and not value.is_reference:
             raise ValueError(
                 f"option `store.{name}` must name an environment variable, as in "
-                f"`${{env:{name.upper()}}}`: what it holds must be in no program, plan or log"
+                f"`${{env:{name.upper()}}}`; plans and logs would show a literal value"
             )
 
 
@@ -50,6 +50,6 @@ STORE = (
         "waitSeconds",
         integer(0),
         60,
-        "how long a store that is away, slow or overloaded is asked again before it is an error",
+        "how long to repeat a request to a store that is down, slow or overloaded",
     ),
 )

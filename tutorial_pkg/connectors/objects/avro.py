@@ -1,14 +1,15 @@
-"""Avro: its schemas as Spark has them, and its records as rows."""
+"""Avro: its schemas as Spark's, and its records as rows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import time
 from typing import Any
 
 import fastavro
 import pyarrow as pa
-from fastavro.read import SchemaResolutionError as SchemaResolutionError
+from fastavro.read import SchemaResolutionError
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,10 +30,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tutorial_pkg.connectors.arrow_columns import check_kind, check_names
-from tutorial_pkg.core.spark_versions import arrow_schema
+from tutorial_pkg.connectors.arrow_columns import MAX_DIGITS, check_cast
+from tutorial_pkg.core.arrow_casts import check_names
+from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
 
-_NOTHING = "null"
+_NULL = "null"
+_TIME = TIME_TYPES[0]() if TIME_TYPES else None
 
 _SPARK: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -45,6 +48,8 @@ _SPARK: dict[str, DataType] = {
     "bytes": BinaryType(),
     "fixed": BinaryType(),
     "date": DateType(),
+    "time-millis": _TIME or IntegerType(),
+    "time-micros": _TIME or LongType(),
     "timestamp-millis": TimestampType(),
     "timestamp-micros": TimestampType(),
     "local-timestamp-millis": TimestampNTZType(),
@@ -71,110 +76,149 @@ _WIDER = ({"int", "long"}, LongType()), ({"float", "double"}, DoubleType())
 
 
 def schema_text(file: Any) -> str:
-    """The schema with which an object was written."""
+    """Return the schema with which an object was written."""
     return json.dumps(fastavro.reader(file).writer_schema)
 
 
 def rows(file: Any, columns: StructType, schema: str | None) -> Iterator[tuple[Any, ...]]:
-    """Records of an object, with the columns that are wanted; null for those that it lacks.
+    """Yield an object's records with these columns; columns that it lacks are null.
 
-    With a `schema`, as Avro resolves the one that the object was written with: defaults, aliases.
+    With a `schema`, Avro converts records to it, with its defaults and aliases. Raises `ValueError`
+    for values that would change, and for a codec without its package.
     """
-    wanted = None if schema is None else json.loads(schema)
-    records: Any = fastavro.reader(file, wanted)
-    fields = (wanted or records.writer_schema)["fields"]
-    if wanted is None:
+    reader_schema = None if schema is None else json.loads(schema)
+    records: Any = fastavro.reader(file, reader_schema)
+    fields = (reader_schema or records.writer_schema)["fields"]
+    if reader_schema is None:
         check_names(columns.names, [field["name"] for field in fields])
-    _check_kinds(fields, columns)
-    for record in records:
-        yield tuple(_value(record.get(name)) for name in columns.names)
+    _check_casts(fields, columns)
+    kinds = [(field.name, field.dataType) for field in columns]
+    try:
+        for record in records:
+            yield tuple(_value(record.get(name), kind) for name, kind in kinds)
+    except SchemaResolutionError as error:
+        raise ValueError(str(error)) from error
 
 
-def _check_kinds(fields: list[dict[str, Any]], columns: StructType) -> None:
-    """Raises `ValueError` where a value would become another one, as with Parquet."""
-    named: dict[str, Any] = {}
+def _check_casts(fields: list[dict[str, Any]], columns: StructType) -> None:
+    known: dict[str, Any] = {}
     for field in fields:
         try:
-            found = _spark_type(field["type"], named)
-        except ValueError:  # Spark has no type for it; then each value is looked at
+            source = _spark_type(field["type"], known)
+        except ValueError:  # Spark lacks this type; then each value is checked
             continue
         if field["name"] in columns.names:
-            wanted = columns[field["name"]].dataType
-            check_kind(_arrow_type(found), _arrow_type(wanted), field["name"])
+            target = columns[field["name"]].dataType
+            if not (isinstance(target, IntegerType | LongType) and source == _TIME):
+                check_cast(_arrow_type(source), _arrow_type(target), field["name"])
 
 
 def _arrow_type(kind: DataType) -> pa.DataType:
     return arrow_schema(StructType().add("v", kind)).field(0).type
 
 
-def _value(value: Any) -> Any:
-    """A UUID is a text to Spark; everything else keeps its type."""
+def _value(value: Any, kind: DataType) -> Any:
+    """Return a value for Spark: UUIDs are text, times are numbers in columns of numbers."""
     if isinstance(value, dict):
-        return {name: _value(each) for name, each in value.items()}
+        if isinstance(kind, MapType):
+            return {key: _value(inner, kind.valueType) for key, inner in value.items()}
+        return {name: _value(inner, _inner(kind, name)) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_value(each) for each in value]
+        element = kind.elementType if isinstance(kind, ArrayType) else kind
+        return [_value(inner, element) for inner in value]
+    if isinstance(value, time) and isinstance(kind, IntegerType | LongType):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        micros = seconds * 1_000_000 + value.microsecond
+        return micros // 1_000 if isinstance(kind, IntegerType) else micros
     return str(value) if type(value).__name__ == "UUID" else value
 
 
+def _inner(kind: DataType, name: str) -> DataType:
+    return kind[name].dataType if isinstance(kind, StructType) and name in kind.names else kind
+
+
 def spark_schema(text: str) -> StructType:
-    """Spark's schema of records. Raises `ValueError` for what it has no type for."""
+    """Return Spark's schema of records. Raises `ValueError` for types that Spark lacks."""
     try:
         schema = fastavro.parse_schema(json.loads(text))
     except (ValueError, fastavro.schema.SchemaParseException) as error:
-        raise ValueError(f"no Avro schema: {error}") from None
-    found = _spark_type(schema, {})
-    if not isinstance(found, StructType):
-        raise ValueError(f"the Avro schema must be a record, with a column for each field: {text}")
-    return found
+        raise ValueError(f"expected an Avro schema: {error}") from None
+    columns = _spark_type(schema, {})
+    if not isinstance(columns, StructType):
+        raise ValueError(f"expected an Avro record, with a column for each field, got {text}")
+    return columns
 
 
-def _spark_type(schema: Any, named: dict[str, Any]) -> DataType:
+def _spark_type(schema: Any, known: dict[str, Any]) -> DataType:
+    """Return Spark's type. `known` has the named types so far, None for those around this one."""
     if isinstance(schema, list):
-        return _of_union(schema, named)
+        return _of_union(schema, known)
     if isinstance(schema, str):
-        return _spark_type(named[schema], named) if schema in named else _simple(schema, schema)
+        if schema in known and known[schema] is None:
+            raise ValueError(f"`{schema}` contains itself, and Spark has no recursive types")
+        return known[schema] if schema in known else _simple(schema, schema)
     kind = schema["type"]
-    if kind in ("record", "error", "enum", "fixed"):
-        named[schema["name"]] = schema
     if kind in ("record", "error"):
-        struct = StructType()
-        for field in schema["fields"]:
-            struct.add(field["name"], _spark_type(field["type"], named))
-        return struct
+        known[schema["name"]] = None
+        known[schema["name"]] = _of_record(schema, known)
+        return known[schema["name"]]
     if kind == "array":
-        return ArrayType(_spark_type(schema["items"], named))
+        return ArrayType(_spark_type(schema["items"], known))
     if kind == "map":
-        return MapType(StringType(), _spark_type(schema["values"], named))
+        return MapType(StringType(), _spark_type(schema["values"], known))
     if schema.get("logicalType") == "decimal":
-        return DecimalType(schema["precision"], schema.get("scale", 0))
-    return _simple(schema.get("logicalType", kind), kind)
+        simple: DataType = _decimal(schema)
+    else:
+        simple = _simple(schema.get("logicalType", kind), kind)
+    if "name" in schema:
+        known[schema["name"]] = simple
+    return simple
 
 
-def _of_union(schema: list[Any], named: dict[str, Any]) -> DataType:
-    kinds = [each for each in schema if each != _NOTHING]
+def _of_record(schema: Any, known: dict[str, Any]) -> StructType:
+    struct = StructType()
+    for field in schema["fields"]:
+        try:
+            struct.add(field["name"], _spark_type(field["type"], known))
+        except ValueError as error:
+            raise ValueError(f"field `{field['name']}`: {error}") from None
+    return struct
+
+
+def _decimal(schema: Any) -> DecimalType:
+    if schema["precision"] > MAX_DIGITS:
+        raise ValueError(
+            f"Spark's decimals have up to {MAX_DIGITS} digits, got {schema['precision']}; leave "
+            "the column out: name the others in `.schema(…)`"
+        )
+    return DecimalType(schema["precision"], schema.get("scale", 0))
+
+
+def _of_union(schema: list[Any], known: dict[str, Any]) -> DataType:
+    kinds = [kind for kind in schema if kind != _NULL]
     if len(kinds) == 1:
-        return _spark_type(kinds[0], named)
-    plain = {each for each in kinds if isinstance(each, str)}
+        return _spark_type(kinds[0], known)
+    simple = {kind for kind in kinds if isinstance(kind, str)}
     for numbers, wider in _WIDER:
-        if len(plain) == len(kinds) and plain <= numbers:
+        if len(simple) == len(kinds) and simple <= numbers:
             return wider
     raise ValueError(f"Spark has no type for a value that may be {json.dumps(kinds)}")
 
 
 def _simple(kind: str, base: str) -> DataType:
-    found = _SPARK.get(kind) or _SPARK.get(base)
-    if found is None:
+    spark = _SPARK.get(kind) or _SPARK.get(base)
+    if spark is None:
         raise ValueError(f"Spark has no type for Avro's {kind}")
-    return found
+    return spark
 
 
 # ---- Writing -------------------------------------------------------------------------------------
 
 
 def avro_schema(schema: StructType, name: str = "row") -> dict[str, Any]:
-    """The schema with which rows are written: every value may be null."""
+    """Return the schema with which rows are written: every value may be null."""
     fields = [
-        {"name": field.name, "type": [_NOTHING, _avro_type(field.dataType, f"{name}_{field.name}")]}
+        {"name": field.name, "type": [_NULL, _avro_type(field.dataType, f"{name}_{field.name}")]}
         for field in schema
     ]
     return {"type": "record", "name": name, "fields": fields}
@@ -184,9 +228,9 @@ def _avro_type(kind: DataType, name: str) -> Any:
     if isinstance(kind, StructType):
         return avro_schema(kind, name)
     if isinstance(kind, ArrayType):
-        return {"type": "array", "items": [_NOTHING, _avro_type(kind.elementType, name)]}
+        return {"type": "array", "items": [_NULL, _avro_type(kind.elementType, name)]}
     if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
-        return {"type": "map", "values": [_NOTHING, _avro_type(kind.valueType, name)]}
+        return {"type": "map", "values": [_NULL, _avro_type(kind.valueType, name)]}
     if isinstance(kind, DecimalType):
         digits = {"precision": kind.precision, "scale": kind.scale}
         return {"type": "bytes", "logicalType": "decimal", **digits}

@@ -1,14 +1,13 @@
-"""A log in a store: numbered records that are never changed, and of which one writer wins.
+"""A log in a store: numbered records that never change, and that only one writer can add.
 
-A store cannot append, and cannot rename. It can refuse to write a name that is taken. So a record
-is an object with its number as its name: `0000000042`. If two writers want one number, the second
-one learns that it is late, and reads what the first one has written. What a number stands for never
-changes, so whoever keeps a number keeps everything below it.
+A store cannot append or rename, but it can refuse to write a name that exists. So a record is an
+object with its number as its name, such as `each/00000000000000000042`. If two writers want the
+same number, the second one is refused, and reads what the first one has written.
 
-Many small objects take long to read, so neighbours are joined: `joined/FROM-TO` has the lines of
-all records from one number to another. Each is some times as large as the next one, up to
-`JOIN_BYTES`; so there are few, and a line is copied a few times only. The records stay: a writer
-that was held up must not find its number free.
+Reading many small objects takes long, so neighbors are joined: `joined/FROM-TO` has the lines of
+all records with these numbers. A joined object is up to four times as large as the next one, up to
+`JOIN_BYTES`, so a line is copied only a few times. The single records stay: a slow writer must not
+find its number free. They also replace a joined object that a power failure has damaged.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tutorial_pkg.connectors.store import Store
+from tutorial_pkg.connectors.store import Store, log
 
 JOIN_AFTER = 16  # records
 JOIN_BYTES = 4_000_000
@@ -37,71 +36,106 @@ class Stretch(NamedTuple):
 
 
 class ObjectLog:
-    """The records in `folder` of a store; each is a dictionary with its `number`."""
+    """The records in `folder` of a store. Each is a dictionary with its `number`."""
 
     def __init__(self, store: Store, folder: str = "") -> None:
         self._store, self._folder = store, f"{folder}/" if folder else ""
 
     def append(self, record: Record) -> bool:
-        """False if another writer has taken the number for something else."""
-        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-        return self._store.create(self._key(record["number"]), line)
+        """Return False if another writer has used this number for something else."""
+        return self._store.create(self._key(record["number"]), _line(record))
 
     def read(self, number: int) -> Record | None:
-        """The record with this number, if there is one."""
+        """Return the record with this number, if it exists."""
         try:
-            record: Record = json.loads(self._store.read(self._key(number)))
+            return self._read_single(self._key(number))
         except FileNotFoundError:
             return None
-        return record
 
     def records(self, first: int = 0, end: int | None = None) -> Iterator[Record]:
-        """Those from `first` on, in order; the one before, too, as it may reach beyond `first`."""
+        """Yield the records from `first` on, in order, and the one before them.
+
+        The record before may reach beyond `first`.
+        """
         stretches = self._stretches()
-        begin = max((each.first for each in stretches if each.first <= first), default=first)
+        start = max((each.first for each in stretches if each.first <= first), default=first)
         for stretch in stretches:
-            if stretch.first >= begin and (end is None or stretch.first < end):
-                for line in self._store.read(stretch.key).splitlines():
-                    yield json.loads(line)
+            if stretch.first >= start and (end is None or stretch.first < end):
+                yield from self._read_stretch(stretch)
 
     def after(self, number: int) -> Iterator[Record]:
-        """Those with larger numbers: one listing, from there on."""
-        for found in self._store.listed(f"{self._folder}each", self._key(number)):
-            yield json.loads(self._store.read(found.key))
+        """Yield the records with larger numbers, with one listing."""
+        for info in self._store.list(f"{self._folder}each", self._key(number)):
+            yield self._read_single(info.key)
 
     def join(self) -> None:
-        """Join the newest records, if that is worth it."""
+        """Join the newest records, once there are enough of them."""
         stretches = self._stretches()
         place = len(stretches)
         while place and stretches[place - 1].first == stretches[place - 1].last:
             place -= 1
         if len(stretches) - place < JOIN_AFTER:
             return
-        size = sum(each.size for each in stretches[place:])
+        size = sum(stretch.size for stretch in stretches[place:])
         while place and stretches[place - 1].size < min(_GROWTH * size, JOIN_BYTES - size):
             place -= 1
             size += stretches[place].size
         joined = stretches[place:]
-        lines = b"".join(self._store.read(each.key) for each in joined)
+        lines = [_line(record) for stretch in joined for record in self._read_stretch(stretch)]
         name = f"{joined[0].first:0{_DIGITS}}-{joined[-1].last:0{_DIGITS}}"
-        self._store.create(f"{self._folder}joined/{name}", lines)
+        self._store.create(f"{self._folder}joined/{name}", b"".join(lines))
 
     def _key(self, number: int) -> str:
         return f"{self._folder}each/{number:0{_DIGITS}}"
 
     def _stretches(self) -> list[Stretch]:
-        """Each record once, in as few objects as there are."""
+        """Return objects that have each record once, as few as possible."""
         joined = [
-            Stretch(int(name[:_DIGITS]), int(name[-_DIGITS:]), each.key, each.size)
-            for each in self._store.listed(f"{self._folder}joined")
-            for name in [each.key.rpartition("/")[2]]
+            Stretch(int(name[:_DIGITS]), int(name[-_DIGITS:]), info.key, info.size)
+            for info in self._store.list(f"{self._folder}joined")
+            for name in [info.key.rpartition("/")[2]]
         ]
         chosen: list[Stretch] = []
-        for stretch in sorted(joined, key=lambda each: (each.first, -each.last)):
+        for stretch in sorted(joined, key=lambda stretch: (stretch.first, -stretch.last)):
             if not chosen or stretch.first > chosen[-1].last:
                 chosen.append(stretch)
-        after = self._key(chosen[-1].last) if chosen else None
-        for each in self._store.listed(f"{self._folder}each", after):
-            number = int(each.key.rpartition("/")[2])
-            chosen.append(Stretch(number, number, each.key, each.size))
-        return chosen
+        return chosen + self._singles(chosen[-1].last if chosen else None)
+
+    def _singles(self, after: int | None) -> list[Stretch]:
+        return [
+            Stretch(number, number, info.key, info.size)
+            for info in self._store.list(
+                f"{self._folder}each", None if after is None else self._key(after)
+            )
+            for number in [int(info.key.rpartition("/")[2])]
+        ]
+
+    def _read_stretch(self, stretch: Stretch) -> list[Record]:
+        if stretch.first == stretch.last:
+            return [self._read_single(stretch.key)]
+        try:
+            records = [json.loads(line) for line in self._store.read(stretch.key).splitlines()]
+            if records[0]["number"] == stretch.first and records[-1]["number"] == stretch.last:
+                return records
+        except (ValueError, LookupError):
+            pass
+        log.warning(
+            "%s/%s is damaged; the single records are read instead", self._store.url, stretch.key
+        )
+        singles = self._singles(stretch.first - 1 if stretch.first else None)
+        return [self._read_single(one.key) for one in singles if one.last <= stretch.last]
+
+    def _read_single(self, key: str) -> Record:
+        try:
+            record: Record = json.loads(self._store.read(key))
+        except ValueError:
+            raise RuntimeError(
+                f"{self._store.url}/{key} is empty or damaged, as files may be after a power "
+                "failure. Restore it from a backup. Without one: if no later file is next to it, "
+                "delete it, and its batch is written again; else its rows are lost"
+            ) from None
+        return record
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"

@@ -1,10 +1,10 @@
-"""What is in an object: bytes of it to rows, for each of the formats.
+"""The bytes of an object to rows, for each of the formats.
 
 Avro's and Parquet's libraries are imported where they are used: Spark plans each query in new
 processes, and most need neither.
 
-Of a part of an object come the lines that begin in it, or the row groups of a Parquet file that
-do; what cannot be cut comes with the part that has its first byte.
+A part of an object has the lines, or the row groups of a Parquet file, that begin in it. An object
+that cannot be cut belongs to the part with its first byte.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -25,95 +26,102 @@ import pyarrow.json
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import OptionValues, RowPacker
-from tutorial_pkg.connectors.arrow_columns import (
-    check_flat,
-    check_names,
-    fitted,
-    plain,
-    spark_schema,
-)
-from tutorial_pkg.connectors.objects.found import Part, matches
+from tutorial_pkg.connectors.arrow_columns import check_flat, fit_batch, map_type, spark_schema
 from tutorial_pkg.connectors.objects.manifests import Content
 from tutorial_pkg.connectors.objects.options import FORMAT
-from tutorial_pkg.connectors.store import Found, ObjectFile, Store
+from tutorial_pkg.connectors.objects.tape import Part, matches
+from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, Store
+from tutorial_pkg.core.arrow_casts import check_names
 from tutorial_pkg.core.lines import to_lines
 
-CHUNK = 32 << 20  # bytes in one request: each costs the server and the client work of its own
-SLICE = 4 << 20  # of its bytes become rows at a time, which take several times as much memory
-BUFFER = 8 << 20  # bytes in one request for an object that has to be read from its beginning
-TAIL = 64 << 10  # and where only the rest of a line is wanted
-BATCH_ROWS = 10_000  # of lines: the JVM takes some while Python makes the next
+CHUNK = 32 << 20  # bytes in one request: each costs the server and the client some work
+SLICE = 4 << 20  # of them become rows at a time: rows take several times as much memory
+BUFFER = 8 << 20  # bytes in one request for an object that is read from its beginning
+TAIL = 64 << 10  # and where only the rest of a line is needed
+BATCH_ROWS = 10_000  # of lines: the JVM takes some while Python prepares the next
 UNPACKING: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open}
 PACKED = {
     *("gzip", "tgz", "bzip2", "tbz2", "zst", "zstd", "lz4", "snappy", "xz", "zip", "deflate"),
     *("br", "lzo", "z", "7z"),
 }
+UTF8_MARK = b"\xef\xbb\xbf"
+UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]", re.DOTALL)
 
 Rows = Iterator[Any]
 
 # ---- An object's bytes ---------------------------------------------------------------------------
 
 
-def _opened(store: Store, found: Found) -> Any:
-    """To be read from its beginning to its end."""
-    file: Any = io.BufferedReader(ObjectFile(store, found), BUFFER)
-    unpack = _unpacking(found)
+def _open(store: Store, info: ObjectInfo) -> Any:
+    """Open an object to be read from its beginning to its end."""
+    file: Any = io.BufferedReader(ObjectFile(store, info), BUFFER)
+    unpack = _unpacking(info)
     return unpack(file) if unpack else file
 
 
-def _unpacking(found: Found) -> Callable[[Any], Any] | None:
-    ending = found.key.rpartition(".")[2].lower()
+def _unpacking(info: ObjectInfo) -> Callable[[Any], Any] | None:
+    ending = info.key.rpartition(".")[2].lower()
     if ending in PACKED:
-        raise ValueError(f"it is compressed as {ending}, of which only gz and bz2 can be read")
+        raise ValueError(f"it is compressed as {ending}; only gz and bz2 can be read")
     return UNPACKING.get(ending)
 
 
 def _line_chunks(store: Store, part: Part) -> Iterator[bytes]:
-    """The lines that begin in this part; those of a compressed object all come with its first."""
-    found = part.found
-    if not _unpacking(found):
-        return _whole_lines(_pieces(store, part), part.begin, part.end)
-    if part.begin:
-        return iter(())
-    file = _opened(store, found)
-    return _whole_lines(iter(lambda: file.read(SLICE), b""), 0, sys.maxsize)
+    """Yield the lines that begin in this part. A compressed object belongs to its first part."""
+    info = part.info
+    if not _unpacking(info):
+        chunks = _whole_lines(_pieces(store, part), part.start, part.end)
+    elif part.start:
+        return
+    else:
+        file = _open(store, info)
+        chunks = _whole_lines(iter(lambda: file.read(SLICE), b""), 0, sys.maxsize)
+    for number, chunk in enumerate(chunks):
+        yield chunk if number or part.start else _without_mark(chunk)
+
+
+def _without_mark(text: bytes) -> bytes:
+    """Remove a byte order mark from the beginning of an object, and refuse UTF-16."""
+    if UTF16.match(text):
+        raise ValueError("its text is UTF-16; convert it to UTF-8")
+    return text.removeprefix(UTF8_MARK)
 
 
 def _pieces(store: Store, part: Part) -> Iterator[bytes]:
-    """From the byte before this part, which tells whether a line begins here, to the very end.
+    """Yield bytes from the one before this part to the end of the object.
 
-    While one piece of the part is worked on, the next one is on its way.
+    The byte before tells whether a line begins here. The next piece is fetched while one is used.
     """
-    size, starts = part.found.size, range(max(0, part.begin - 1), part.end, CHUNK)
+    size, starts = part.info.size, range(max(0, part.start - 1), part.end, CHUNK)
     with ThreadPoolExecutor(1) as ahead:
         following: Future[bytes] | None = None
         for at in starts:
             end = min(at + CHUNK, part.end)
-            piece, following = following, ahead.submit(store.read_range, part.found, at, end)
+            piece, following = following, ahead.submit(store.read_range, part.info, at, end)
             if piece:
                 yield from _slices(piece.result())
         if following:
             yield from _slices(following.result())
     for at in range(part.end, size, TAIL):
-        yield store.read_range(part.found, at, min(at + TAIL, size))
+        yield store.read_range(part.info, at, min(at + TAIL, size))
 
 
 def _slices(piece: bytes) -> Iterator[bytes]:
     return (piece[at : at + SLICE] for at in range(0, len(piece), SLICE))
 
 
-def _whole_lines(pieces: Iterator[bytes], begin: int, end: int) -> Iterator[bytes]:
-    """Some lines at a time, each with its newline, also the last one of an object."""
-    at, skipping = max(0, begin - 1), begin > 0
+def _whole_lines(pieces: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
+    """Yield some lines at a time. Each has its newline, also the last one of an object."""
+    at, skipping = max(0, start - 1), start > 0
     rest: list[bytes] = []
     for piece in pieces:
-        # A line that begins before `end` is the last one, so it is over at `end - 1` or later.
+        # The last line begins before `end`, so its newline is at `end - 1` or later.
         stop = piece.find(b"\n", max(0, end - 1 - at)) + 1
         kept = piece[:stop] if stop else piece
         at += len(piece)
         if skipping:
-            begins = kept.find(b"\n") + 1
-            skipping, kept = not begins, kept[begins:] if begins else b""
+            first = kept.find(b"\n") + 1
+            skipping, kept = not first, kept[first:] if first else b""
         cut = kept.rfind(b"\n") + 1
         if cut:
             yield b"".join([*rest, kept[:cut]])
@@ -137,32 +145,40 @@ def _lines(store: Store, part: Part, schema: StructType, options: OptionValues) 
 
 
 def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    wanted = RowPacker(schema).arrow_schema
-    parse = pa.json.ParseOptions(
-        explicit_schema=pa.schema([field.with_type(plain(field.type)) for field in wanted]),
-        unexpected_field_behavior="ignore",
+    arrow_schema = RowPacker(schema).arrow_schema
+    as_json = pa.schema(
+        [field.with_type(map_type(field.type, _json_type)) for field in arrow_schema]
     )
+    parse = pa.json.ParseOptions(explicit_schema=as_json, unexpected_field_behavior="ignore")
     for chunk in _line_chunks(store, part):
-        chunk.decode()  # what is not UTF-8 would get to Spark as it is
-        if re.match(rb"\s*null", chunk) or re.search(rb"\n\s*null", chunk):  # the first kills Arrow
-            raise ValueError("a line is `null`, and no object")
+        chunk.decode()  # Arrow would pass on invalid UTF-8
+        if re.match(rb"\s*null", chunk) or re.search(rb"\n\s*null", chunk):
+            raise ValueError("a line is `null`, expected an object")  # Arrow would crash
         read = pa.json.ReadOptions(block_size=max(1 << 20, len(chunk)))
         table = pa.json.read_json(io.BytesIO(chunk), read, parse)
-        yield from (fitted(batch, wanted) for batch in table.to_batches())
+        for batch in table.to_batches():
+            yield fit_batch(batch, arrow_schema, parses_text=True)
+
+
+def _json_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a value in JSON: times and decimals are strings there."""
+    is_text = pa.types.is_temporal(kind) or pa.types.is_decimal(kind)
+    return pa.string() if is_text else kind
 
 
 def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    """A value may have newlines in it, so that nobody can tell where a row begins."""
-    if part.begin:
+    """An object is not cut: a quoted value may have newlines, so a row may begin anywhere."""
+    if part.start:
         return
-    wanted = RowPacker(schema).arrow_schema
-    file = _opened(store, part.found)
+    arrow_schema = RowPacker(schema).arrow_schema
+    file = _open(store, part.info)
+    _without_mark(file.peek(4)[:4])
     names = _header(file, options.delimiter) if options.header else schema.names
     check_names(schema.names, names)
     if names and not set(names) & set(schema.names):
         raise ValueError(
-            f"its header has {names}, and none of the columns {schema.names}; see the options "
-            "`delimiter` and `header`"
+            f"expected a header with some of the columns {schema.names}, got {names}; see the "
+            "options `delimiter` and `header`"
         )
     if not file.peek(1):
         return
@@ -171,7 +187,7 @@ def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) ->
         pa.csv.ReadOptions(column_names=names),
         pa.csv.ParseOptions(delimiter=options.delimiter, newlines_in_values=True),
         pa.csv.ConvertOptions(
-            column_types={field.name: field.type for field in wanted},
+            column_types={field.name: field.type for field in arrow_schema},
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
@@ -179,11 +195,11 @@ def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) ->
             include_missing_columns=True,
         ),
     )
-    yield from (fitted(batch, wanted) for batch in reader)
+    yield from (fit_batch(batch, arrow_schema) for batch in reader)
 
 
 def _header(file: Any, delimiter: str) -> list[str]:
-    """The names in the first line that is not empty; a name may have newlines in it, too."""
+    """Return the names in the first line that is not empty. A name may have newlines, too."""
     line = next(filter(bytes.strip, file), b"")
     while line.count(b'"') % 2 and (more := file.readline()):
         line += more
@@ -197,31 +213,28 @@ def _header(file: Any, delimiter: str) -> list[str]:
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
     from tutorial_pkg.connectors.objects import avro
 
-    if part.begin == 0:
-        with _opened(store, part.found) as file:
-            try:
-                yield from avro.rows(file, schema, options.avroSchema)
-            except avro.SchemaResolutionError as error:
-                raise ValueError(str(error)) from error
+    if part.start == 0:
+        with _open(store, part.info) as file:
+            yield from avro.rows(file, schema, options.avroSchema)
 
 
 def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    from tutorial_pkg.connectors.row_groups import batches_of_file, parquet_file
+    from tutorial_pkg.connectors.parquet_files import batches_of_file, parquet_file
 
-    wanted = RowPacker(schema).arrow_schema
-    file = parquet_file(ObjectFile(store, part.found))
+    arrow_schema = RowPacker(schema).arrow_schema
+    file = parquet_file(ObjectFile(store, part.info))
     groups = [
         group
         for group in range(file.num_row_groups)
-        if part.begin <= _begin(file.metadata.row_group(group)) < part.end
+        if part.start <= _first_byte(file.metadata.row_group(group)) < part.end
     ]
     check_names(schema.names, file.schema_arrow.names)
     names = [name for name in schema.names if name in file.schema_arrow.names]
     for batch in batches_of_file(file, names, row_groups=groups):
-        yield fitted(batch, wanted)
+        yield fit_batch(batch, arrow_schema)
 
 
-def _begin(group: Any) -> int:
+def _first_byte(group: Any) -> int:
     column = group.column(0)
     return int(column.dictionary_page_offset or column.data_page_offset)
 
@@ -236,55 +249,59 @@ ROWS: dict[str, Callable[[Store, Part, StructType, OptionValues], Rows]] = {
 
 
 def rows_of(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    """The rows of a part. Raises `ValueError` that names the object that does not fit."""
+    """Yield the rows of a part. Raises `ValueError` that names an object that cannot be read."""
     check_flat(options.format, schema)
-    if not part.found.size:  # in some stores an empty object stands for a folder
-        return
+    if part.info.size:  # in some stores, an empty object stands for a folder
+        with _naming(part.info, options):
+            yield from ROWS[options.format](store, part, schema, options)
+
+
+@contextmanager
+def _naming(info: ObjectInfo, options: OptionValues) -> Iterator[None]:
+    """Raise errors about an object's content as `ValueError`, with its name."""
     try:
-        yield from ROWS[options.format](store, part, schema, options)
+        yield
     except (pa.ArrowException, ValueError, TypeError, EOFError) as error:
         if isinstance(error, OSError):
             raise
-        what = " ".join(str(error).split())
-        raise ValueError(f"`{part.found.key}` is not {options.format} as wanted: {what}") from error
+        problem = " ".join(str(error).split())
+        text = f"cannot read `{info.key}` of {options.path} as {options.format}: {problem}"
+        raise ValueError(text) from error
 
 
 # ---- Their schema --------------------------------------------------------------------------------
 
 
 def schema_of(options: OptionValues) -> StructType | str:
-    """Of a query that names none: that of the first object. Raises `ValueError`."""
+    """Return the schema of the first object, for a query without one. Raises `ValueError`."""
     if options.format == "lines":
         return "value STRING"
-    if options.format == "avro":
-        return _avro_schema(options)
     if options.format in ("jsonl", "csv"):
         raise ValueError(
-            f"format `{FORMAT}`: objects with {options.format} do not tell their columns' types; "
-            'say them: `.schema("id LONG, item STRING")`'
+            f"format `{FORMAT}`: {options.format} has no column types; pass them, for example "
+            '`.schema("id LONG, item STRING")`'
         )
-    from tutorial_pkg.connectors.row_groups import parquet_file, schema_of_file
+    if options.format == "avro":
+        from tutorial_pkg.connectors.objects import avro
 
-    store, first = _first(options)
-    return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))
+        if options.avroSchema:
+            return avro.spark_schema(options.avroSchema)
+        store, first = _first_object(options)
+        with _naming(first, options), _open(store, first) as file:
+            return avro.spark_schema(avro.schema_text(file))
+    from tutorial_pkg.connectors.parquet_files import parquet_file, schema_of_file
+
+    store, first = _first_object(options)
+    with _naming(first, options):
+        return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))
 
 
-def _avro_schema(options: OptionValues) -> StructType:
-    from tutorial_pkg.connectors.objects import avro
-
-    if options.avroSchema:
-        return avro.spark_schema(options.avroSchema)
-    store, first = _first(options)
-    with _opened(store, first) as file:
-        return avro.spark_schema(avro.schema_text(file))
-
-
-def _first(options: OptionValues) -> tuple[Store, Found]:
+def _first_object(options: OptionValues) -> tuple[Store, ObjectInfo]:
     store = Store(options, options.path)
-    there = [each for each in Content(store).news() if matches(options, each) and each.size]
-    if not there:
+    objects = [info for info in Content(store).news() if matches(options, info) and info.size]
+    if not objects:
         raise ValueError(
-            f"format `{FORMAT}`: there is no object at {options.path} yet that could tell the "
-            'columns; say them: `.schema("id LONG, item STRING")`'
+            f"format `{FORMAT}`: {options.path} has no objects yet, so their columns are unknown; "
+            'pass them: `.schema("id LONG, item STRING")`'
         )
-    return store, min(there)
+    return store, min(objects)

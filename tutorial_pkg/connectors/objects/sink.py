@@ -1,8 +1,8 @@
 """Rows into objects: tasks upload them, and one manifest for the batch makes them count.
 
-A row's way: `Upload` (a draft on the task's disk, then an object that does not count yet) →
-`publish` (the manifest, which only one driver can write) → readers. What no manifest names is
-removed later.
+A row's way: `Upload` (a draft on the task's disk, then an object that does not count yet),
+`publish` (the manifest, which only one driver can write), readers. Objects that no manifest names
+are removed later.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from tutorial_pkg.connectors.objects.avro import avro_schema
 from tutorial_pkg.connectors.objects.manifests import FOLDER, MARK, log_of
 from tutorial_pkg.connectors.objects.options import FORMAT, WRITE
 from tutorial_pkg.connectors.objects.writing import Draft
-from tutorial_pkg.connectors.store import Found, Store, log, visible
+from tutorial_pkg.connectors.store import ObjectInfo, Store, log, visible
+from tutorial_pkg.core.batch_order import is_repeated
 
-NOT_IN_FOLDERS = set("\"#%'*/:=?\\{[]^\x7f") | set(map(chr, range(32)))  # as Spark has it
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # what other tools take for a null
-AWAITED = 10  # batches later, no task of a dead driver is at work any more
+NOT_IN_FOLDERS = set("\"#%'*/:=?\\{[]^\x7f") | set(map(chr, range(32)))  # as in Spark
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # other tools read it as null
+SLOW_BATCHES = 10  # after so many later batches, no task of a dead driver is still writing
 
 # ---- In the tasks --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What a task has written: `note` says so in the store."""
+    """What a task has written. `note` is the object that announced it."""
 
     note: str
-    objects: tuple[Found, ...]
+    objects: tuple[ObjectInfo, ...]
     rows: int
 
 
@@ -63,16 +64,16 @@ class Upload:
             self._drafts[folder].add(rows)
 
     def flush(self) -> Uploaded | None:
-        """Says what it is about to write before it does. `None` for a task without rows."""
+        """Announce the task's objects, then write them. Returns None for a task without rows."""
         if not self._rows:
             return None
         context, options = self._context, self._context.options
         store = Store(options, options.path)
         name = f"{context.query[:8]}-{context.batch}-{context.index}-{self._id}.{options.format}"
-        keys = {f"{folder}part-{name}": draft for folder, draft in self._drafts.items()}
+        drafts = {f"{folder}part-{name}": draft for folder, draft in self._drafts.items()}
         note = f"{FOLDER}/{context.query}/open/{context.batch:020}-{self._id}"
-        store.write(note, json.dumps(list(keys)).encode())
-        objects = tuple(store.write(key, draft.finish()) for key, draft in keys.items())
+        store.write(note, json.dumps(list(drafts)).encode())
+        objects = tuple(store.write(key, draft.finish()) for key, draft in drafts.items())
         return Uploaded(note, objects, self._rows)
 
     def close(self) -> None:
@@ -80,73 +81,62 @@ class Upload:
 
 
 def _folder(name: str, value: Any) -> str:
-    """As in other tools; the column is in the files, too."""
-    text = (
-        str(value).lower()
-        if isinstance(value, bool)
-        else NO_VALUE
-        if value in (None, "")
-        else str(value)
-    )
-    return f"{_escaped(name)}={_escaped(text)}/"
+    """Return `name=value/` as other tools write it. The column is in the files, too."""
+    if value in (None, ""):
+        text = NO_VALUE
+    else:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{_escape(name)}={_escape(text)}/"
 
 
-def _escaped(text: str) -> str:
-    return "".join(f"%{ord(each):02X}" if each in NOT_IN_FOLDERS else each for each in text)
+def _escape(text: str) -> str:
+    return "".join(f"%{ord(char):02X}" if char in NOT_IN_FOLDERS else char for char in text)
 
 
 # ---- In the driver, once for a batch -------------------------------------------------------------
 
 
 def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
-    """Write the manifest, unless it is there: after a crash, or by a driver given up for dead."""
-    uploaded = [each for each in handles if each]
+    """Write the manifest, unless it exists: after a crash, or from another driver of the query."""
+    uploaded = [handle for handle in handles if handle]
     if not uploaded:
         return
     store = Store(context.options, context.options.path)
-    manifests, rows = log_of(store, context.query), sum(each.rows for each in uploaded)
-    objects = [found for each in uploaded for found in each.objects]
+    manifests, rows = log_of(store, context.query), sum(handle.rows for handle in uploaded)
+    objects = [info for handle in uploaded for info in handle.objects]
     if manifests.append({"number": context.batch, "rows": rows, "objects": objects}):
         manifests.join()
     else:
-        _check_repeated(context, rows, manifests.read(context.batch))
+        manifest = manifests.read(context.batch) or {}
+        last = max((later["number"] for later in manifests.after(context.batch)), default=None)
+        same = manifest.get("rows") == rows
+        is_repeated(store.url, context.batch, last or context.batch, same)
     try:
-        _sweep(store, context)
-    except (ConnectionError, PermissionError) as error:  # the rows are there; next time, perhaps
-        log.warning("format `%s`: what dead tasks have left is not removed: %s", FORMAT, error)
+        _remove_leftovers(store, context)
+    except (ConnectionError, PermissionError) as error:  # the batch is complete all the same
+        log.warning("format `%s`: leftovers of dead tasks stay for now: %s", FORMAT, error)
 
 
-def _check_repeated(context: BatchContext, rows: int, manifest: Any) -> None:
-    """A batch comes again with as many rows, or its checkpoint was set back."""
-    if manifest["rows"] != rows:
-        raise RuntimeError(
-            f"{context.options.path} has batch {context.batch} of this query with "
-            f"{manifest['rows']} rows, and now it comes with {rows}: its checkpoint was set back. "
-            "Written again, rows might be there twice; left out, some might be missing. Compare, "
-            "then start with a new checkpoint"
-        )
+def _remove_leftovers(store: Store, context: BatchContext) -> None:
+    """Remove what this query's tasks wrote up to this batch, and no manifest names.
 
-
-def _sweep(store: Store, context: BatchContext) -> None:
-    """Remove what this query's tasks have written up to this batch, and no manifest names.
-
-    There is no later chance for it to count. A task that nobody waits for may still upload: its
-    note stays for some batches, and it is looked at again.
+    A slow task may still upload. So its note stays for some batches, and is checked again.
     """
     manifests = log_of(store, context.query)
 
     @cache
-    def counting(batch: int) -> set[str]:
+    def published(batch: int) -> set[str]:
         manifest = manifests.read(batch) or {"objects": []}
         return {key for key, *_ in manifest["objects"]}
 
-    for note in store.listed(f"{FOLDER}/{context.query}/open"):
+    for note in store.list(f"{FOLDER}/{context.query}/open"):
         batch = int(note.key.rpartition("/")[2].partition("-")[0])
         if batch > context.batch:
             continue
-        dead = [key for key in json.loads(store.read(note.key)) if key not in counting(batch)]
+        keys = json.loads(store.read(note.key)) if note.size else []
+        dead = [key for key in keys if key not in published(batch)]
         store.delete(dead)
-        if not dead or batch <= context.batch - AWAITED:
+        if not dead or batch <= context.batch - SLOW_BATCHES:
             store.delete([note.key])
 
 
@@ -154,7 +144,7 @@ def _sweep(store: Store, context: BatchContext) -> None:
 
 
 def check(context: TargetContext) -> None:
-    """Raises `ValueError` for rows that do not fit, and for a folder with objects of others."""
+    """Raise `ValueError` for rows that do not fit, and for a folder or store that cannot be used."""
     options, schema = context.options, context.schema
     check_flat(options.format, schema)
     if options.format == "avro":
@@ -163,28 +153,30 @@ def check(context: TargetContext) -> None:
     for name in options.partitionBy:
         kind = kinds.get(name)
         if not isinstance(kind, StringType | IntegralType | DateType | BooleanType):
-            what = kind.simpleString() if kind else "missing"
+            actual = kind.simpleString() if kind else "missing"
             raise ValueError(
-                f"option `partitionBy` takes columns of texts, whole numbers, dates and truths; "
-                f"`{name}` is {what}"
+                "option `partitionBy` takes columns of strings, integers, dates and booleans; "
+                f"`{name}` is {actual}"
             )
-    _mark(Store(options, options.path, make=True))
+    store = Store(options, options.path, make=True)
+    _mark(store)
+    store.check_conditional_writes(FOLDER)
 
 
 def _mark(store: Store) -> None:
     if store.exists(MARK):
         return
-    if next(visible(store.listed()), None):
+    if next(visible(store.list()), None):
         raise ValueError(
-            f"{store.url} has objects that no manifest names, and readers would not see them any "
-            "more; choose a folder that is empty, or that this sink has written"
+            f"{store.url} has objects that no manifest names, so readers would ignore them from now "
+            "on; choose an empty folder, or one that this sink has written"
         )
     store.create(MARK, b"Only objects that a manifest names count.\n")
 
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Upload)
-    .retry(seconds=0)  # it waits by itself
+    .retry(seconds=0)  # the store repeats single requests, also for tasks with many rows
     .receive_batch(Upload.receive_batch)
     .flush(Upload.flush)
     .destroy(Upload.close)

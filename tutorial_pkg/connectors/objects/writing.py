@@ -1,8 +1,7 @@
-"""Rows to a file of one of the formats: on the task's disk first, since a store cannot append."""
+"""Rows to a file of one of the formats, on the task's disk first: a store cannot append."""
 
 from __future__ import annotations
 
-import base64
 import json
 import tempfile
 from collections.abc import Callable
@@ -15,14 +14,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.objects.avro import avro_schema
-from tutorial_pkg.connectors.row_groups import RowGroups
+from tutorial_pkg.connectors.parquet_files import RowGroups
 
 Write = Callable[[pa.RecordBatch], object]
 Finish = Callable[[], object]
 
 
 class Draft:
-    """An object that grows; `file` is at its beginning when it is finished."""
+    """An object that is being written. Once finished, `file` is at its beginning."""
 
     def __init__(self, options: OptionValues, schema: pa.Schema) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile()
@@ -49,8 +48,8 @@ def _csv(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Fi
     def write(batch: pa.RecordBatch) -> None:
         if len(schema) == 1 and batch.column(0).null_count:
             raise ValueError(
-                f"column `{schema[0].name}`: a null alone would be an empty line of csv, which "
-                "readers leave out; add a column, or use another format"
+                f"column `{schema[0].name}`: a lone null would be an empty line of csv, which "
+                "readers skip; add a column, or use another format"
             )
         writer.write_batch(batch)
 
@@ -69,19 +68,36 @@ def _avro(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, F
 
 
 def _jsonl(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Finish]:
-    encode = json.JSONEncoder(ensure_ascii=False, default=_text, separators=(",", ":")).encode
+    encode = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, default=_text, separators=(",", ":")
+    ).encode
 
     def write(batch: pa.RecordBatch) -> None:
         rows = batch.to_pylist(maps_as_pydicts="strict")
-        file.write("".join(f"{encode(row)}\n" for row in rows).encode())
+        try:
+            lines = "".join(f"{encode(row)}\n" for row in rows)
+        except ValueError:
+            raise ValueError(
+                f"column `{_not_in_json(rows, encode)}` has NaN or Infinity, which JSON cannot hold; "
+                "replace them by null (`nanvl`, `when`), or write parquet or avro"
+            ) from None
+        file.write(lines.encode())
 
     return write, file.flush
 
 
+def _not_in_json(rows: list[dict[str, Any]], encode: Callable[[Any], str]) -> str:
+    """Return the column with a value that JSON cannot hold."""
+    for name, value in (item for row in rows for item in row.items()):
+        try:
+            encode(value)
+        except ValueError:
+            return name
+    return ""
+
+
 def _text(value: Any) -> str:
-    """What JSON has no type for: times in ISO 8601, decimals digit by digit."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+    """Return text for values that JSON has no type for: ISO 8601 times, decimals with all digits."""
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 

@@ -1,0 +1,152 @@
+"""The tape of a stream: all objects that it has found, in the order in which they were found.
+
+A stream's position is a number on this tape, so its offset is small however many objects there
+are. The tape is recorded in a store before an offset refers to it, and never changes. So a position
+has the same meaning after a restart, in a second driver of the query, and in tasks.
+
+An object's *length* on the tape is some for opening it, and one for each block of `BLOCK` bytes.
+So equal parts of the tape are about equal work, and large objects are cut.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.connectors.objects.manifests import Content
+from tutorial_pkg.connectors.objects.object_log import ObjectLog
+from tutorial_pkg.connectors.store import ObjectInfo, ReplacedError, Store, log
+
+BLOCK = 1024
+OPENING = 100  # opening an object takes about as long as reading this many blocks
+RECORD_OBJECTS = 2_000  # in a record: some 200 kB
+
+
+class Part(NamedTuple):
+    """The bytes of an object from `start` up to `end`: work for a task."""
+
+    info: ObjectInfo
+    start: int
+    end: int
+
+
+def length(info: ObjectInfo) -> int:
+    """Return how much of the tape an object takes."""
+    return OPENING + -(-info.size // BLOCK)
+
+
+def parts(places: Iterable[tuple[int, ObjectInfo]], start: int, end: int) -> Iterator[Part]:
+    """Yield what is between two places of the tape. `places` says where objects begin."""
+    for place, info in places:
+        first, stop = (_byte(info, border - place) for border in (start, end))
+        if first < stop or (info.size == 0 and start <= place < end):
+            yield Part(info, first, stop)
+
+
+def _byte(info: ObjectInfo, place: int) -> int:
+    return min(info.size, max(0, place - OPENING) * BLOCK)
+
+
+class Tape:
+    """The recorded tape of one query. Its `name` is in the query's offsets."""
+
+    def __init__(self, options: OptionValues, name: str) -> None:
+        self._store = Store(options, options.notes or f"{options.path}/_found", make=True)
+        self._log = ObjectLog(self._store, name)
+        self.end = 0
+
+    def check_store(self) -> None:
+        """Raise `ValueError` if two drivers could overwrite each other's records."""
+        self._store.check_conditional_writes("_check")
+
+    def read_new(self) -> Iterator[ObjectInfo]:
+        """Yield the objects after `end`, and move `end` behind them.
+
+        At first these are all; later, those that another driver of this query has added.
+        """
+        for record in self._log.records(self.end):
+            if record["number"] >= self.end:
+                yield from (ObjectInfo(*fields) for fields in record["objects"])
+                self.end = record["end"]
+
+    def add(self, new: list[ObjectInfo]) -> bool:
+        """Return False if another driver was faster; read what it has added, and try again."""
+        rest = iter(new)
+        while objects := list(islice(rest, RECORD_OBJECTS)):
+            end = self.end + sum(map(length, objects))
+            if not self._log.append({"number": self.end, "end": end, "objects": objects}):
+                return False
+            self.end = end
+            self._log.join()
+        return True
+
+    def places(self, start: int, end: int) -> Iterator[tuple[int, ObjectInfo]]:
+        """Yield where the objects between two places begin, and some neighbors."""
+        for record in self._log.records(start, end):
+            place = record["number"]
+            for fields in record["objects"]:
+                info = ObjectInfo(*fields)
+                yield place, info
+                place += length(info)
+
+
+class Search:
+    """Looks for new objects, and records them on the tape."""
+
+    def __init__(self, options: OptionValues, name: str, start: int = 0) -> None:
+        """Raises `RuntimeError` if the tape ends before `start`."""
+        self._options = options
+        self._content = Content(Store(options, options.path))
+        self._tape = Tape(options, name)
+        self._tape.check_store()
+        self._known: dict[str, str] = {}
+        self._warned: set[ObjectInfo] = set()
+        self._largest: str | None = None
+        self._learn(self._tape.read_new())
+        if self._tape.end < start:
+            raise RuntimeError(
+                f"the record `{name}` of the objects that this query has found at {options.path} "
+                f"is missing or an older copy: it ends at {self._tape.end}, and the query is at "
+                f"{start}. Restore it, set the option `notes` to where it is, or start with a new "
+                "checkpoint"
+            )
+
+    def look(self) -> int:
+        """List the objects once, and return the end of the tape. Raises `ReplacedError`."""
+        after = self._largest if self._options.keysGrow else None
+        listed = [info for info in self._content.news(after) if matches(self._options, info)]
+        while new := [info for info in listed if self._is_new(info)]:
+            if self._tape.add(new):
+                self._learn(new)
+                break
+            self._learn(self._tape.read_new())
+        return self._tape.end
+
+    def _learn(self, objects: Iterable[ObjectInfo]) -> None:
+        for info in objects:
+            self._known[info.key] = info.tag
+            self._largest = max(self._largest or "", info.key)
+
+    def _is_new(self, info: ObjectInfo) -> bool:
+        known = self._known.get(info.key)
+        if known is None or known == info.tag:
+            return known is None
+        if self._options.replaced == "refuse":
+            raise ReplacedError(f"`{info.key}` was replaced after it was found: {HINT}")
+        again: bool = self._options.replaced == "again"
+        if info not in self._warned:
+            self._warned.add(info)
+            then = "it is read again" if again else f"its new content is not read: {HINT}"
+            log.warning("%s: `%s` was replaced; %s", self._options.path, info.key, then)
+        return again
+
+
+HINT = "option `replaced` says what to do with such objects; write new ones under new names"
+
+
+def matches(options: OptionValues, info: ObjectInfo) -> bool:
+    """Return whether the query reads this object."""
+    return fnmatch.fnmatchcase(info.key.rpartition("/")[2], options.glob)
