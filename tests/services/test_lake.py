@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.services.secrets import sightings
-from tests.unit.objects.stores import options_of
+from tests.unit.objects.folders import options_of
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from tutorial_pkg.core.spark_versions import HAS_LIMITS
@@ -163,7 +163,7 @@ def test_replaced_late_and_growing_names_in_a_bucket(
         target = {**place, "path": f"{place['path']}/{len(wanted)}", "format": "parquet"}
         rows = spark.read.format("objects").options(**target).load()
         assert sorted(row.value for row in rows.collect()) == sorted(wanted.split())
-        assert len(store.listed(f"{len(wanted)}/value=old")) == 1
+        assert len(store.listing(f"{len(wanted)}/value=old")) == 1
 
 
 def test_a_table_in_a_bucket_gets_a_column_and_tells_its_changes(

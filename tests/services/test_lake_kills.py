@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructType
 
 from spark_connector_tests.query_process import wait_until
 from tests.faults.spare_driver import SECONDS, SpareDriver
-from tests.unit.objects.stores import options_of, rows
+from tests.unit.objects.folders import options_of, rows
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from workbook.commands import kill_a_worker

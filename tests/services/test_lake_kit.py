@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
-from tests.unit.objects.stores import options_of, rows
+from tests.unit.objects.folders import options_of, rows
 from tutorial_pkg import DeltaDataSource, ObjectsDataSource
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store

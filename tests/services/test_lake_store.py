@@ -17,8 +17,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from tests.services.proxy import troubled
 from tests.unit.delta.test_delta import Query as DeltaQuery
-from tests.unit.objects.stores import options_of, rows, stream
-from tests.unit.objects.test_sink import Query
+from tests.unit.objects.folders import Query, options_of, rows, stream
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from workbook.services import S3Server
@@ -95,7 +94,7 @@ def test_a_killed_server_is_waited_for(s3: S3Server, bucket: str) -> None:
     s3.kill()
     impatient = store_at(bucket, s3.uri, waitSeconds=1)
     with pytest.raises(ConnectionError, match=r"fails for 1 s \(option `waitSeconds`\)"):
-        impatient.listed()
+        impatient.listing()
     with ThreadPoolExecutor() as pool:  # both commits begin while it is away
         done = pool.submit(query.commit, 1, [handle]), pool.submit(table.commit, 0, [written])
         s3.restart()
@@ -122,7 +121,7 @@ def test_an_upload_that_never_succeeds_leaves_nothing_to_see(
     Query(bucket, endpoint=s3.uri).write(0, ["a"])
     got = rows(bucket, endpoint=s3.uri, format="jsonl")
     assert [row["value"] for row in got] == ["a"]
-    assert not store_at(bucket, s3.uri).listed("_manifests/11112222-3333/open")[1:]
+    assert not store_at(bucket, s3.uri).listing("_manifests/11112222-3333/open")[1:]
 
 
 def test_credentials_that_are_wrong_or_have_expired_say_so(
@@ -133,7 +132,7 @@ def test_credentials_that_are_wrong_or_have_expired_say_so(
         store_at(bucket, s3.uri).read("_there")
     assert "expired" not in str(told.value).replace("not expired", "")
     with pytest.raises(PermissionError, match="are the credentials right, not expired"):
-        store_at(bucket, s3.uri).listed()
+        store_at(bucket, s3.uri).listing()
     with pytest.raises(ConnectionError, match=r"SignatureDoesNotMatch|AccessDenied|403"):
         DeltaQuery(bucket, endpoint=s3.uri)
 
@@ -162,7 +161,7 @@ def test_credentials_that_expire_end_the_query_and_new_ones_go_on(
 def test_an_address_with_the_number_of_an_error_is_waited_for(s3: S3Server) -> None:
     with troubled(s3.uri, lambda *_: "full") as (endpoint, _):
         store = store_at("s3://lake/404", endpoint, waitSeconds=1)
-        for work in (lambda: store.write("403", b""), store.listed):
+        for work in (lambda: store.write("403", b""), store.listing):
             with pytest.raises(ConnectionError, match=r"fails for 1 s .* status code: 507 Insuff"):
                 work()
 
@@ -220,7 +219,7 @@ def test_an_interrupted_upload_of_a_large_object_leaves_nothing_to_see(
             store_at(bucket, endpoint, waitSeconds=1).write("large", large)
         assert "interrupted" in seen
     store = store_at(bucket, s3.uri)
-    assert [found.key for found in store.listed()] == ["_there"]
+    assert [info.key for info in store.listing()] == ["_there"]
     assert store.write("large", large).size == len(store.read("large"))
 
 

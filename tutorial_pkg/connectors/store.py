@@ -71,7 +71,7 @@ class Store:
             _make_folder(self._folder)
         self.client = _client(options, url, self._folder)
 
-    def list(self, prefix: str = "", after: str | None = None) -> list[ObjectInfo]:
+    def listing(self, prefix: str = "", after: str | None = None) -> list[ObjectInfo]:
         """Return all objects below `prefix`, sorted by name: those after `after`, if given."""
 
         def look() -> list[ObjectInfo]:
@@ -146,9 +146,9 @@ class Store:
                 break
         else:
             raise ValueError(
-                f"{self.url} ignores the condition `If-None-Match` of a write, so two writers could "
-                "overwrite each other's batches without an error. Use a store that supports it, "
-                "and check for a proxy that removes it"
+                f"{self.url} ignores `If-None-Match`, so two writers could overwrite each other's "
+                "batches without an error. Use a store that supports such conditional writes, and "
+                "check whether a proxy removes the header"
             )
         with suppress(PermissionError):
             self.delete([key])
@@ -336,5 +336,6 @@ def _status(error: BaseException) -> int | None:
 def short_text(error: BaseException) -> str:
     """Return one line, without colors, and without the query string of a signed address."""
     text = re.sub(r"\x1b\[\d*m|↳", "", str(error)).partition("Debug source")[0]
+    text = text.partition(" 0: <unknown>")[0]  # a trace
     text = re.sub(r"<\?xml.*?(?:<Code>(\w+)</Code>.*|$)", r"\1", text, flags=re.S)
     return re.sub(r"\?[^\s)]*", "", " ".join(text.split())) or type(error).__name__

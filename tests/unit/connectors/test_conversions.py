@@ -24,7 +24,7 @@ from tutorial_pkg.connectors.kafka.records import Records
 from tutorial_pkg.connectors.kafka.sink import Sender
 from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.connectors.objects.options import WRITE
-from tutorial_pkg.connectors.objects.writing import Draft
+from tutorial_pkg.connectors.objects.writing import ObjectDraft
 
 # ---- Kafka ---------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ def test_rows_of_files(tmp_path: Path, form: str, examples: int) -> None:
         options = options_of(tmp_path, WRITE, format=form)
         try:
             check_flat(form, schema)
-            draft = Draft(options, batch.schema)
+            draft = ObjectDraft(options, batch.schema)
             draft.add(batch)
             (tmp_path / f"a.{form}").write_bytes(draft.finish().read())
             got = rows(tmp_path, schema, format=form)

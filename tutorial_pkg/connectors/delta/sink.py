@@ -1,7 +1,7 @@
 """Rows into a table: tasks write Parquet files, and one commit of the table's log adds them.
 
-The commit says which batch of which query it is: Delta's application transactions. So a batch that
-comes again is known, also if two drivers commit it at the same moment.
+The commit names the batch and its query, as Delta's application transactions do. So a repeated
+batch is recognized, even if two drivers commit it at the same time.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tutorial_pkg.builder import (
     SinkContext,
     TargetContext,
 )
+from tutorial_pkg.builder.retries import Retries
 from tutorial_pkg.connectors.arrow_columns import by_values, has_required, in_utc, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
@@ -40,13 +41,14 @@ from tutorial_pkg.connectors.delta.table import (
     create_table,
     open_table,
     schema_of_table,
+    sync_commits,
 )
-from tutorial_pkg.connectors.row_groups import RowGroups, parquet_file
-from tutorial_pkg.connectors.store import Found, ObjectFile, Store
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.connectors.parquet_files import RowGroups, parquet_file
+from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, Store
+from tutorial_pkg.core.batch_order import is_repeated
 
-STAGED = "_staged"  # in the table's folder; what begins with `_` is no data
-# A writer whose rules these are would check them; this one does not know them.
+STAGED = "_staged"  # in the table's folder; names that begin with `_` are not data
+# Other writers check these rules of a table; this one does not support them.
 RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression", "delta.identity.")
 
 # ---- In the tasks --------------------------------------------------------------------------------
@@ -54,7 +56,7 @@ RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression",
 
 @dataclass(frozen=True)
 class Written:
-    """A file that a task has written: how many rows it has, and how many nulls by column."""
+    """A file that a task has written: its number of rows, and of nulls by column."""
 
     key: str
     size: int
@@ -64,8 +66,8 @@ class Written:
     columns: StructType
 
 
-class Draft:
-    """A file that grows on the task's disk."""
+class FileDraft:
+    """A file that is being written on the task's disk."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile()
@@ -83,21 +85,21 @@ class Draft:
         return Written(key, size, self.rows, values, dict(self.nulls), self._columns)
 
 
-class Upload:
-    """One task's rows: a file for each part of the table."""
+class TableUpload:
+    """One task's rows: a file for each partition of the table."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
-        self._drafts: dict[tuple[str | None, ...], Draft] = {}
+        self._drafts: dict[tuple[str | None, ...], FileDraft] = {}
         self._files = ExitStack()
         self._columns: Sequence[str] | None = None
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
-        columns = self._partitioned_by()
+        columns = self._partition_columns()
         for values, rows in by_values(in_utc(batch), columns):
             rows, texts = rows.drop_columns(list(columns)), tuple(map(_text, values))
             if texts not in self._drafts:
-                self._drafts[texts] = Draft(rows.schema)
+                self._drafts[texts] = FileDraft(rows.schema)
                 self._files.callback(self._drafts[texts].file.close)
             self._drafts[texts].add(rows)
 
@@ -108,7 +110,7 @@ class Upload:
         return [
             draft.upload(
                 store,
-                f"{folder}{self._name()}",
+                f"{folder}part-{context.batch:020}-{context.index}-{uuid.uuid4().hex}.parquet",
                 dict(zip(self._columns or (), texts, strict=True)),
             )
             for texts, draft in self._drafts.items()
@@ -118,10 +120,7 @@ class Upload:
     def close(self) -> None:
         self._files.close()
 
-    def _name(self) -> str:
-        return f"part-{self._context.batch:020}-{self._context.index}-{uuid.uuid4().hex}.parquet"
-
-    def _partitioned_by(self) -> Sequence[str]:
+    def _partition_columns(self) -> Sequence[str]:
         if self._columns is None:
             options = self._context.options
             table = None if options.mode == "upsert" else open_table(options)
@@ -130,7 +129,7 @@ class Upload:
 
 
 def _text(value: Any) -> str | None:
-    """Delta has no empty text there: it is null."""
+    """Return a partition value as the table's log has it, where empty text is null."""
     if value is None or value == "":
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -140,81 +139,55 @@ def _text(value: Any) -> str | None:
 
 
 def publish(context: BatchContext, handles: Sequence[list[Written]]) -> None:
-    """Commit the batch, unless it is in the table. Another writer's commit is no obstacle."""
-    files = [file for each in handles for file in each]
-    patiently(lambda: _publish(context, files), _came_second, context.options.waitSeconds)
-    _sweep(context)
+    """Commit the batch, unless the table has it already."""
+    files = [file for handle in handles for file in handle]
+    if files:
+        _publish(context, files)
+        sync_commits(context.options, lambda actions: _has_batch(actions, context))
+    if context.options.mode == "upsert":
+        _remove_staged(context)
 
 
-def _came_second(error: Exception) -> bool:
-    """Behind another writer's commit, or behind our own, of which no answer came back."""
+def _publish(context: BatchContext, files: list[Written]) -> None:
+    options, table = context.options, open_table(context.options)
+    last = table.transaction_version(context.query)
+    if is_repeated(f"the table at {options.path}", context.batch, last):
+        return
+    _check_schema(table, files[0].columns, options)
+    _check_nulls(table, files)
+    batch = CommitProperties(app_transactions=[Transaction(context.query, context.batch)])
+    if options.mode == "append":
+        _append(table, files, batch)
+    else:
+        _upsert(table, options, files, batch)
+
+
+def _is_conflict(error: BaseException) -> bool:
+    """Return whether another commit was faster: another writer's, or ours with a lost response."""
     final = any(text in str(error) for text in ("Unsupported", "append-only"))
     return isinstance(error, CommitFailedError) and not final
 
 
-def _publish(context: BatchContext, files: list[Written]) -> None:
-    options = context.options
-    table = open_table(options)
-    store = Store(options, options.path)
-    if files and not _is_in(table, context):
-        _check_table(table, options, files)
-        _check_nulls(table, files)
-        done = CommitProperties(app_transactions=[Transaction(context.query, context.batch)])
-        work = _append if options.mode == "append" else _upsert
-        work(table, options, store, files, done)
-
-
-def _is_in(table: DeltaTable, context: BatchContext) -> bool:
-    """Whether the table has this batch. Raises `RuntimeError` if it has a later one."""
-    last = table.transaction_version(context.query)
-    if last is not None and last > context.batch:
-        raise RuntimeError(
-            f"the table at {context.options.path} has batch {last} of this query, and now comes "
-            f"batch {context.batch}: its checkpoint was set back. Written again, rows might be "
-            "there twice; left out, some might be missing. Compare, then start with a new "
-            "checkpoint"
-        )
-    return last == context.batch
-
-
-def _check_table(table: DeltaTable, options: OptionValues, files: list[Written]) -> None:
-    """Somebody may have altered the table since the query started, or since its files were written.
-
-    Raises `ValueError` or `RuntimeError`.
-    """
-    check_columns(table)
-    _check_rules(table)
-    cut = set(table.metadata().partition_columns) if options.mode == "append" else set()
-    new = _check_columns(table, files[0].columns, options)
-    if new or any(set(file.values) != cut for file in files):
-        raise RuntimeError(
-            f"the table at {options.path} has other columns now than when this batch was written, "
-            "or is cut by others: start the query again, and the batch is repeated"
-        )
+def _has_batch(actions: list[dict[str, Any]], context: BatchContext) -> bool:
+    done = [action["txn"] for action in actions if "txn" in action]
+    return any((txn["appId"], txn["version"]) == (context.query, context.batch) for txn in done)
 
 
 def _check_nulls(table: DeltaTable, files: list[Written]) -> None:
     required = [field.name for field in table.schema().fields if not field.nullable]
     for name in required:
-        if any(_nulls(file, name) for file in files):
+        if any(_count_nulls(file, name) for file in files):
             raise ValueError(f"column `{name}` of the table must not be null, and some rows are")
 
 
-def _nulls(file: Written, name: str) -> int:
-    """In a partition column, a file has one value."""
-    if name in file.values:
+def _count_nulls(file: Written, name: str) -> int:
+    if name in file.values:  # a partition column has one value in a file
         return file.rows if file.values[name] is None else 0
     return file.nulls.get(name, file.rows)
 
 
-def _append(
-    table: DeltaTable,
-    options: OptionValues,
-    store: Store,
-    files: list[Written],
-    properties: CommitProperties,
-) -> None:
-    """Files that no commit names, as those of tasks that did not count, are for VACUUM."""
+def _append(table: DeltaTable, files: list[Written], batch: CommitProperties) -> None:
+    """Add the files of the tasks that count. VACUUM removes the others."""
     now = int(time.time() * 1000)
     actions: list[Any] = [
         AddAction(f.key, f.size, f.values, now, True, json.dumps({"numRecords": f.rows}))
@@ -225,62 +198,58 @@ def _append(
         "append",
         table.schema(),
         partition_by=table.metadata().partition_columns,
-        commit_properties=properties,
+        commit_properties=batch,
     )
 
 
 def _upsert(
-    table: DeltaTable,
-    options: OptionValues,
-    store: Store,
-    files: list[Written],
-    properties: CommitProperties,
+    table: DeltaTable, options: OptionValues, files: list[Written], batch: CommitProperties
 ) -> None:
-    """The driver merges: a batch has to fit into its memory."""
-    found = [ObjectFile(store, Found(file.key, "", file.size)) for file in files]
-    rows = pa.concat_tables([parquet_file(file).read() for file in found])
+    """Merge in the driver: the batch has to fit into its memory."""
+    store = Store(options, options.path)
+    staged = [ObjectFile(store, ObjectInfo(file.key, "", file.size)) for file in files]
+    rows = pa.concat_tables([parquet_file(file).read() for file in staged])
     _check_keys(rows, options.key)
-    same = " AND ".join(f"target.{_named(name)} = source.{_named(name)}" for name in options.key)
-    columns = {_named(name): f"source.{_named(name)}" for name in rows.column_names}
-    merge = table.merge(rows, same, "source", "target", commit_properties=properties)
+    same = " AND ".join(f"target.{_quoted(name)} = source.{_quoted(name)}" for name in options.key)
+    columns = {_quoted(name): f"source.{_quoted(name)}" for name in rows.column_names}
+    merge = table.merge(rows, same, "source", "target", commit_properties=batch)
     merge.when_matched_update(columns).when_not_matched_insert(columns).execute()
 
 
-def _named(column: str) -> str:
-    quoted = column.replace('"', '""')
-    return f'"{quoted}"'
+def _quoted(column: str) -> str:
+    doubled = column.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _check_keys(rows: pa.Table, key: Sequence[str]) -> None:
-    """Raises `ValueError` where nothing says which row comes last, or which one is meant."""
+    """Raise `ValueError` for null keys, and for several rows with the same key."""
     if any(rows.column(name).null_count for name in key):
         raise ValueError(f"a row's key ({', '.join(key)}) must not be null")
     keys = {name: rows.column(name) for name in key}
     for name, column in keys.items():
-        if pa.types.is_floating(column.type):  # to Arrow -0.0 is another value than 0.0
+        if pa.types.is_floating(column.type):  # to Arrow, -0.0 and 0.0 differ
             keys[name] = pc.add(column, pa.scalar(0, column.type))
     counts = pa.table(keys).group_by(list(key)).aggregate([([], "count_all")])
     if rows.num_rows and pc.max(counts.column("count_all")).as_py() > 1:
         raise ValueError(
-            f"a batch has several rows with the same key ({', '.join(key)}), and nothing says "
-            "which of them comes last; leave one for each: aggregate, or dropDuplicates"
+            f"a batch has several rows with the same key ({', '.join(key)}), and their order is "
+            "unknown; keep one for each key: aggregate, or dropDuplicates"
         )
 
 
-def _sweep(context: BatchContext) -> None:
-    """Staged rows of this batch and those before have had their time, whoever wrote them."""
-    if context.options.mode == "upsert":
-        store = Store(context.options, context.options.path)
-        staged = store.listed(f"{STAGED}/{context.query}")
-        old = [file.key for file in staged if int(file.key.split("part-")[1][:20]) <= context.batch]
-        store.delete(old)
+def _remove_staged(context: BatchContext) -> None:
+    """Remove the staged rows of this batch and earlier ones, also those of failed tasks."""
+    store = Store(context.options, context.options.path)
+    staged = store.listing(f"{STAGED}/{context.query}")
+    old = [file.key for file in staged if int(file.key.split("part-")[1][:20]) <= context.batch]
+    store.delete(old)
 
 
 # ---- Before the query runs -----------------------------------------------------------------------
 
 
 def check(context: TargetContext) -> None:
-    """Make the table if there is none; refuse rows that do not fit. Raises `ValueError`."""
+    """Create the table if it does not exist. Raises `ValueError` for rows that do not fit."""
     options = context.options
     if (options.mode == "upsert") != bool(options.key):
         raise ValueError("option `key` is for mode=upsert, which needs it")
@@ -293,7 +262,10 @@ def check(context: TargetContext) -> None:
     missing = {*options.key, *options.partitionBy} - set(rows.names)
     if missing:
         raise ValueError(f"the rows have no column {sorted(missing)}, got {rows.names}")
-    patiently(lambda: _prepare(context, rows), _came_second, options.waitSeconds)
+    Store(options, options.path, make=True).check_conditional_writes(STAGED)
+    retries = Retries((), options.waitSeconds, transient=_is_conflict)
+    retries.patiently(lambda: _prepare(context, rows))
+    sync_commits(options, lambda actions: True)
 
 
 def _prepare(context: TargetContext, rows: pa.Schema) -> None:
@@ -303,7 +275,7 @@ def _prepare(context: TargetContext, rows: pa.Schema) -> None:
         table = create_table(context.options, rows)
     check_columns(table)
     _check_rules(table)
-    new = _check_columns(table, context.schema, context.options)
+    new = _check_schema(table, context.schema, context.options)
     if new:
         fields = Schema.from_arrow(pa.schema([rows.field(name) for name in new])).fields
         table.alter.add_columns([Field(each.name, each.type, nullable=True) for each in fields])
@@ -311,11 +283,11 @@ def _prepare(context: TargetContext, rows: pa.Schema) -> None:
 
 def _check_rules(table: DeltaTable) -> None:
     text = json.dumps([table.metadata().configuration, json.loads(table.schema().to_json())])
-    found = [rule for rule in RULES if rule in text]
-    if found:
+    rule = next((rule for rule in RULES if rule in text), None)
+    if rule:
         raise ValueError(
-            f"format `{FORMAT}` cannot write to a table with rules for its rows ({found[0]}…), as "
-            "it would not check them"
+            f"format `{FORMAT}` cannot write to a table with rules for its rows ({rule}…), as it "
+            "would not check them"
         )
     for field in arrow_schema_of(table):
         if has_required(field.type):
@@ -324,34 +296,34 @@ def _check_rules(table: DeltaTable) -> None:
                 f"which {FORMAT} does not check"
             )
         if field.name in table.metadata().partition_columns and pa.types.is_binary(field.type):
-            raise ValueError(f"column `{field.name}` is BINARY, and cannot cut a table")
+            raise ValueError(f"column `{field.name}` is BINARY, and cannot partition a table")
 
 
-def _check_columns(table: DeltaTable, schema: StructType, options: OptionValues) -> list[str]:
-    """The columns that the table lacks."""
-    there = {field.name: field.dataType for field in schema_of_table(table)}
+def _check_schema(table: DeltaTable, schema: StructType, options: OptionValues) -> list[str]:
+    """Return the columns that the table lacks. Raises `ValueError` for columns that do not fit."""
+    present = {field.name: field.dataType for field in schema_of_table(table)}
     for field in schema:
-        known = there.get(field.name)
-        if known is not None and known.simpleString() != field.dataType.simpleString():
+        kind = present.get(field.name)
+        if kind is not None and kind.simpleString() != field.dataType.simpleString():
             raise ValueError(
                 f"column `{field.name}` is {field.dataType.simpleString()}, and in the table "
-                f"{known.simpleString()}: cast it with `selectExpr`"
+                f"{kind.simpleString()}: cast it with `selectExpr`"
             )
-    new = [field.name for field in schema if field.name not in there]
+    new = [field.name for field in schema if field.name not in present]
     if new and not options.evolve:
         raise ValueError(
             f"the table at {options.path} has no column `{new[0]}`; choose columns with "
-            "`selectExpr`, or let `evolve` true add it"
+            "`selectExpr`, or set `evolve` to true to add it"
         )
     return new
 
 
 sink = (
-    SinkBuilder.stream(FORMAT, create=Upload)
-    .retry(seconds=0)  # it waits by itself
-    .receive_batch(Upload.receive_batch)
-    .flush(Upload.flush)
-    .destroy(Upload.close)
+    SinkBuilder.stream(FORMAT, create=TableUpload)
+    .retry(transient=_is_conflict, option="waitSeconds")
+    .receive_batch(TableUpload.receive_batch)
+    .flush(TableUpload.flush)
+    .destroy(TableUpload.close)
     .commit(publish)
     .check(check)
     .also_batch()

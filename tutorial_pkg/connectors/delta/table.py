@@ -1,11 +1,13 @@
-"""A table: opening it, its schema as Spark has it, what its log says of a version."""
+"""A table: opening it, its schema as Spark's, its files, and the versions in its log."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,10 +17,21 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import OptionValues
-from tutorial_pkg.connectors.arrow_columns import check_names, fitted, spark_schema
+from tutorial_pkg.connectors.arrow_columns import fit_batch, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT
-from tutorial_pkg.connectors.row_groups import batches_of_file, parquet_file
-from tutorial_pkg.connectors.store import Found, ObjectFile, Store, storage_settings, told
+from tutorial_pkg.connectors.parquet_files import batches_of_file, parquet_file
+from tutorial_pkg.connectors.store import (
+    ObjectFile,
+    ObjectInfo,
+    Store,
+    local_folder,
+    short_text,
+    storage_settings,
+)
+from tutorial_pkg.core.arrow_casts import check_names
+from tutorial_pkg.core.disk import sync_directory
+
+LOG = "_delta_log"
 
 
 class NoTableError(ValueError):
@@ -26,10 +39,12 @@ class NoTableError(ValueError):
 
 
 def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
-    """The table, as it was in a version or as it is now.
+    """Open the table, in this version or in its newest.
 
-    Raises `NoTableError`, `ConnectionError`, and `ValueError` for what this client cannot read.
+    Raises `NoTableError`, `ConnectionError`, `ValueError` for a table that this client cannot read,
+    and `RuntimeError` for a damaged log.
     """
+    _check_log(options)
     try:
         return DeltaTable(_uri(options.path), version=version, storage_options=_settings(options))
     except TableNotFoundError:
@@ -37,14 +52,15 @@ def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
             f"format `{FORMAT}`: there is no Delta table at {options.path}"
         ) from None
     except DeltaError as error:
+        _check_log(options, whole=True)
         which = f" in version {version}" if version is not None else ""
-        raise ValueError(f"{options.path} cannot be read{which}: {told(error)}") from None
+        raise ValueError(f"{options.path} cannot be read{which}: {short_text(error)}") from None
     except OSError as error:
-        raise ConnectionError(f"{options.path} fails: {told(error)}") from None
+        raise ConnectionError(f"{options.path} fails: {short_text(error)}") from None
 
 
 def create_table(options: OptionValues, schema: pa.Schema) -> DeltaTable:
-    """A table for rows of this schema; one that is there already stays as it is."""
+    """Create a table for rows of this schema; an existing one stays as it is."""
     return DeltaTable.create(
         _uri(options.path),
         Schema.from_arrow(schema),
@@ -55,9 +71,9 @@ def create_table(options: OptionValues, schema: pa.Schema) -> DeltaTable:
 
 
 def _settings(options: OptionValues) -> dict[str, str]:
-    """As for the other client; by itself this one asks ten times, and gives up within seconds."""
-    patience = {"max_retries": "1000", "retry_timeout": f"{options.waitSeconds}s"}
-    return {**storage_settings(options), **patience, "backoff_config.max_backoff": "2s"}
+    """Return settings for delta-rs. By default, it would give up within seconds."""
+    retries = {"max_retries": "1000", "retry_timeout": f"{options.waitSeconds}s"}
+    return {**storage_settings(options), **retries, "backoff_config.max_backoff": "2s"}
 
 
 def _uri(path: str) -> str:
@@ -72,33 +88,45 @@ def schema_of_table(table: DeltaTable) -> StructType:
     return spark_schema(arrow_schema_of(table))
 
 
+def check_columns(table: DeltaTable) -> None:
+    """Raise `ValueError` for a table whose files have other names for its columns."""
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none":
+        raise ValueError(
+            f"{table.table_uri} stores its columns under different names "
+            f"(delta.columnMapping.mode={mode}), which {FORMAT} does not support"
+        )
+
+
 # ---- Its files -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class File:
-    """A Parquet file of a table, and the values that all of its rows have."""
+class TableFile:
+    """A Parquet file of a table, and the partition values that all of its rows have."""
 
     path: str
     size: int
     values: dict[str, Any] = field(default_factory=dict)
 
-    def read(self, store: Store, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Its rows, with the columns that are wanted; null where it has none."""
-        source = ObjectFile(store, Found(self.path, "", self.size))
-        file = parquet_file(source)
-        there = file.schema_arrow.names
-        check_names(wanted.names, there)
-        names = [name for name in wanted.names if name in there and name not in self.values]
+    def read(self, store: Store, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield its rows with the columns of `schema`; columns that it lacks are null."""
+        file = parquet_file(ObjectFile(store, ObjectInfo(self.path, "", self.size)))
+        present = file.schema_arrow.names
+        check_names(schema.names, present)
+        names = [name for name in schema.names if name in present and name not in self.values]
         for batch in batches_of_file(file, names):
-            for name in self.values.keys() & set(wanted.names):
-                column = _repeated(self.values[name], wanted.field(name).type, batch.num_rows)
+            for name in self.values.keys() & set(schema.names):
+                column = _repeated(self.values[name], schema.field(name).type, batch.num_rows)
                 batch = batch.append_column(name, column)
-            yield fitted(batch, wanted)
+            yield fit_batch(batch, schema)
 
 
 def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
-    """The log has a text for every value; an empty one is null. Times without a zone are UTC's."""
+    """Return a partition value as a column.
+
+    The log has text for every value; empty text is null, and times without a zone are in UTC.
+    """
     if value is None or value == "":
         return pa.nulls(count, kind)
     text = str(value)
@@ -107,71 +135,144 @@ def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text).cast(kind), count)
 
 
-def files_of(table: DeltaTable) -> list[File]:
-    """All files of this version, in an order that is always the same."""
+def files_of(table: DeltaTable) -> list[TableFile]:
+    """Return all files of this version, always in the same order."""
     check_columns(table)
-    if any(vector for vector in _deletion_vectors(table)):
+    if _has_deletion_vectors(table):
         raise ValueError(f"{table.table_uri} has deletion vectors, which {FORMAT} cannot read")
     rows = pa.table(table.get_add_actions()).to_pylist()
     files = [
-        File(unquote(row["path"]), row["size_bytes"], row.get("partition") or {}) for row in rows
+        TableFile(unquote(row["path"]), row["size_bytes"], row.get("partition") or {})
+        for row in rows
     ]
-    return sorted(files, key=lambda each: each.path)
+    return sorted(files, key=lambda file: file.path)
 
 
-def _deletion_vectors(table: DeltaTable) -> Iterator[Any]:
-    if "deletionVectors" in (table.protocol().reader_features or []):
-        yield from pa.table(table.deletion_vectors()).to_pylist()
-
-
-def check_columns(table: DeltaTable) -> None:
-    """Raises `ValueError` for a table whose files have other names for its columns."""
-    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    if mode != "none":
-        raise ValueError(
-            f"{table.table_uri} has columns under other names than its files "
-            f"(delta.columnMapping.mode={mode}), which {FORMAT} does not know"
-        )
+def _has_deletion_vectors(table: DeltaTable) -> bool:
+    if "deletionVectors" not in (table.protocol().reader_features or []):
+        return False
+    return any(pa.table(table.deletion_vectors()).to_pylist())
 
 
 # ---- Its log -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Commit:
-    """What one version has changed: files that were added, and whether rows went away.
+class TableCommit:
+    """What one version has changed: the files that it added, and whether rows went away.
 
-    `columns` are those of the table from this version on, where it may have changed them.
+    `columns` are those of the table from this version on, if it may have changed them.
     """
 
     version: int
-    added: tuple[File, ...]
+    added: tuple[TableFile, ...]
     rewrites: bool
     columns: tuple[str, ...]
 
 
-def commit_of(store: Store, version: int) -> Commit:
-    """Compacting changes no rows, so neither do the files that it adds.
+def commit_of(store: Store, version: int) -> TableCommit:
+    """Read one version. Files that compaction adds don't count: they have no new rows.
 
-    Raises `RuntimeError` for a version that the table's log does not have, or has not whole.
+    Raises `RuntimeError` for a version that is missing in the table's log, or damaged.
     """
     try:
-        text = store.read(f"_delta_log/{version:020}.json")
+        actions = _actions(store.read(_name(version)))
     except FileNotFoundError:
         raise RuntimeError(
-            f"{store.url}: version {version} is not in the table's log any more, and the query has "
+            f"{store.url}: version {version} is no longer in the table's log, and the query has "
             "not read it. Start with a new checkpoint"
         ) from None
-    actions = [json.loads(line) for line in text.splitlines() if line.strip()]
-    if not actions:
-        raise RuntimeError(f"{store.url}: version {version} is empty in the table's log: repair it")
-    added = [each["add"] for each in actions if each.get("add", {}).get("dataChange")]
-    vectors = any(each.get("deletionVector") for each in added)
-    files = [File(unquote(a["path"]), a["size"], a.get("partitionValues") or {}) for a in added]
-    rewrites = vectors or any(each.get("remove", {}).get("dataChange") for each in actions)
-    return Commit(version, tuple(files), rewrites, _columns(actions) if version else ())
+    except ValueError:
+        raise RuntimeError(_DAMAGED.format(file=f"{store.url}/{_name(version)}")) from None
+    added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")]
+    vectors = any(add.get("deletionVector") for add in added)
+    files = [
+        TableFile(unquote(add["path"]), add["size"], add.get("partitionValues") or {})
+        for add in added
+    ]
+    removes = any(action.get("remove", {}).get("dataChange") for action in actions)
+    columns = _columns(actions) if version else ()
+    return TableCommit(version, tuple(files), vectors or removes, columns)
+
+
+def _name(version: int) -> str:
+    return f"{LOG}/{version:020}.json"
+
+
+def _actions(text: bytes) -> list[dict[str, Any]]:
+    """Raises `ValueError` for a commit that is empty or torn."""
+    if not text.strip():
+        raise ValueError("empty")
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def _columns(actions: list[dict[str, Any]]) -> tuple[str, ...]:
-    schemas = [each["metaData"]["schemaString"] for each in actions if "metaData" in each]
-    return tuple(field["name"] for text in schemas for field in json.loads(text)["fields"])
+    schemas = [action["metaData"]["schemaString"] for action in actions if "metaData" in action]
+    return tuple(column["name"] for text in schemas for column in json.loads(text)["fields"])
+
+
+_DAMAGED = (
+    "{file} is empty or damaged, as files may be after a power failure, and delta-rs may skip it. "
+    "Restore it from a backup. Without one: if it is the newest version, delete it, and its batch "
+    "is written again; else the rows of this version are lost"
+)
+
+# ---- Tables in local folders ---------------------------------------------------------------------
+
+
+def _check_log(options: OptionValues, whole: bool = False) -> None:
+    """Raise `RuntimeError` for a commit that a power failure has left empty, or torn.
+
+    To delta-rs, an empty one is a version without changes. Stores have no such objects. With
+    `whole`, the content is checked, too.
+    """
+    folder = local_folder(options.path)
+    if folder is None:
+        return
+    checkpoints = (file.name[:20] for file in (folder / LOG).glob("*.checkpoint*"))
+    checkpoint = max(checkpoints, default="")
+    for commit in _commit_files(folder):
+        if commit.name > checkpoint and (whole or not commit.stat().st_size):
+            try:
+                _actions(commit.read_bytes())
+            except ValueError:
+                raise RuntimeError(_DAMAGED.format(file=commit)) from None
+
+
+def _commit_files(folder: Path) -> list[Path]:
+    """Return the files of the table's commits, the newest first."""
+    files = (folder / LOG).glob("*.json")
+    return sorted((file for file in files if re.fullmatch(r"\d{20}", file.stem)), reverse=True)
+
+
+def sync_commits(options: OptionValues, is_last: Callable[[list[dict[str, Any]]], bool]) -> None:
+    """Make the newest commits survive a power failure, back to the one that is `is_last`.
+
+    delta-rs syncs nothing in a local folder. First come the files that a commit adds, then itself.
+    """
+    folder = local_folder(options.path)
+    if folder is None:
+        return
+    for commit in _commit_files(folder):
+        actions = _actions(commit.read_bytes())
+        for action in actions:
+            for kind in {"add", "cdc"} & action.keys():
+                _sync_file(folder / unquote(action[kind]["path"]), folder)
+        _sync_file(commit, folder)
+        if is_last(actions):
+            break
+
+
+def _sync_file(file: Path, root: Path) -> None:
+    """Sync a file and the folders up to the table's. VACUUM may have removed the file."""
+    if not file.is_file():
+        return
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    for folder in file.parents:
+        sync_directory(folder)
+        if folder in (root, folder.parent):
+            break

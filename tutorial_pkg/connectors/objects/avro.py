@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 from fastavro.read import SchemaResolutionError
+from pyspark.sql import types
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -32,10 +33,10 @@ from pyspark.sql.types import (
 
 from tutorial_pkg.connectors.arrow_columns import MAX_DIGITS, check_cast
 from tutorial_pkg.core.arrow_casts import check_names
-from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
+from tutorial_pkg.core.spark_versions import arrow_schema
 
 _NULL = "null"
-_TIME = TIME_TYPES[0]() if TIME_TYPES else None
+_TIME: DataType | None = types.TimeType() if hasattr(types, "TimeType") else None
 
 _SPARK: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -101,7 +102,7 @@ def rows(file: Any, columns: StructType, schema: str | None) -> Iterator[tuple[A
 
 
 def _check_casts(fields: list[dict[str, Any]], columns: StructType) -> None:
-    known: dict[str, Any] = {}
+    known: dict[str, DataType | None] = {}
     for field in fields:
         try:
             source = _spark_type(field["type"], known)
@@ -149,19 +150,19 @@ def spark_schema(text: str) -> StructType:
     return columns
 
 
-def _spark_type(schema: Any, known: dict[str, Any]) -> DataType:
+def _spark_type(schema: Any, known: dict[str, DataType | None]) -> DataType:
     """Return Spark's type. `known` has the named types so far, None for those around this one."""
     if isinstance(schema, list):
         return _of_union(schema, known)
     if isinstance(schema, str):
         if schema in known and known[schema] is None:
             raise ValueError(f"`{schema}` contains itself, and Spark has no recursive types")
-        return known[schema] if schema in known else _simple(schema, schema)
+        return known.get(schema) or _simple(schema, schema)
     kind = schema["type"]
     if kind in ("record", "error"):
         known[schema["name"]] = None
-        known[schema["name"]] = _of_record(schema, known)
-        return known[schema["name"]]
+        record = known[schema["name"]] = _of_record(schema, known)
+        return record
     if kind == "array":
         return ArrayType(_spark_type(schema["items"], known))
     if kind == "map":
@@ -175,7 +176,7 @@ def _spark_type(schema: Any, known: dict[str, Any]) -> DataType:
     return simple
 
 
-def _of_record(schema: Any, known: dict[str, Any]) -> StructType:
+def _of_record(schema: Any, known: dict[str, DataType | None]) -> StructType:
     struct = StructType()
     for field in schema["fields"]:
         try:
@@ -194,7 +195,7 @@ def _decimal(schema: Any) -> DecimalType:
     return DecimalType(schema["precision"], schema.get("scale", 0))
 
 
-def _of_union(schema: list[Any], known: dict[str, Any]) -> DataType:
+def _of_union(schema: list[Any], known: dict[str, DataType | None]) -> DataType:
     kinds = [kind for kind in schema if kind != _NULL]
     if len(kinds) == 1:
         return _spark_type(kinds[0], known)

@@ -32,7 +32,7 @@ class Content:
     def news(self, after: str | None = None) -> Iterator[ObjectInfo]:
         """Yield objects that may be new: a listing, or what new manifests name."""
         if not self._marked:
-            listed = self._store.list(after=after)
+            listed = self._store.listing(after=after)
             if not listed and after is None:
                 self._store.check_folder()
             # Checked after the listing: a sink may have begun since, and uploaded what doesn't

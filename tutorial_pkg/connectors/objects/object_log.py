@@ -65,7 +65,7 @@ class ObjectLog:
 
     def after(self, number: int) -> Iterator[Record]:
         """Yield the records with larger numbers, with one listing."""
-        for info in self._store.list(f"{self._folder}each", self._key(number)):
+        for info in self._store.listing(f"{self._folder}each", self._key(number)):
             yield self._read_single(info.key)
 
     def join(self) -> None:
@@ -92,7 +92,7 @@ class ObjectLog:
         """Return objects that have each record once, as few as possible."""
         joined = [
             Stretch(int(name[:_DIGITS]), int(name[-_DIGITS:]), info.key, info.size)
-            for info in self._store.list(f"{self._folder}joined")
+            for info in self._store.listing(f"{self._folder}joined")
             for name in [info.key.rpartition("/")[2]]
         ]
         chosen: list[Stretch] = []
@@ -104,7 +104,7 @@ class ObjectLog:
     def _singles(self, after: int | None) -> list[Stretch]:
         return [
             Stretch(number, number, info.key, info.size)
-            for info in self._store.list(
+            for info in self._store.listing(
                 f"{self._folder}each", None if after is None else self._key(after)
             )
             for number in [int(info.key.rpartition("/")[2])]

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tutorial_pkg.builder import Option, boolean, choice, integer, names, not_empty
+from tutorial_pkg.builder import (
+    FAIL_ON_DATA_LOSS,
+    Option,
+    boolean,
+    choice,
+    integer,
+    names,
+    not_empty,
+)
 from tutorial_pkg.connectors.store_options import STORE, address
 
 FORMAT = "objects"
@@ -43,12 +51,7 @@ READ = (
         "stream: where the names of found objects are recorded; the driver must be able to write "
         "there, and tasks to read. Otherwise `_found/` next to the objects",
     ),
-    Option(
-        "failOnDataLoss",
-        boolean,
-        True,
-        "whether the query ends when an object is gone before its rows were read, or warns",
-    ),
+    FAIL_ON_DATA_LOSS,
     Option("maxBytesPerTrigger", integer(1), None, "about how many bytes a batch has"),
 )
 WRITE = (

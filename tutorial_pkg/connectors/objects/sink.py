@@ -1,6 +1,6 @@
 """Rows into objects: tasks upload them, and one manifest for the batch makes them count.
 
-A row's way: `Upload` (a draft on the task's disk, then an object that does not count yet),
+A row's way: `ObjectUpload` (a draft on the task's disk, then an object that does not count yet),
 `publish` (the manifest, which only one driver can write), readers. Objects that no manifest names
 are removed later.
 """
@@ -23,7 +23,7 @@ from tutorial_pkg.connectors.arrow_columns import by_values, check_flat, in_utc
 from tutorial_pkg.connectors.objects.avro import avro_schema
 from tutorial_pkg.connectors.objects.manifests import FOLDER, MARK, log_of
 from tutorial_pkg.connectors.objects.options import FORMAT, WRITE
-from tutorial_pkg.connectors.objects.writing import Draft
+from tutorial_pkg.connectors.objects.writing import ObjectDraft
 from tutorial_pkg.connectors.store import ObjectInfo, Store, log, visible
 from tutorial_pkg.core.batch_order import is_repeated
 
@@ -43,12 +43,12 @@ class Uploaded:
     rows: int
 
 
-class Upload:
+class ObjectUpload:
     """One task's rows: an object for each folder."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context, self._id = context, uuid.uuid4().hex
-        self._drafts: dict[str, Draft] = {}
+        self._drafts: dict[str, ObjectDraft] = {}
         self._files, self._rows = ExitStack(), 0
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
@@ -58,7 +58,7 @@ class Upload:
         for values, rows in by_values(batch, columns):
             folder = "".join(map(_folder, columns, values))
             if folder not in self._drafts:
-                draft = Draft(self._context.options, batch.schema)
+                draft = ObjectDraft(self._context.options, batch.schema)
                 self._drafts[folder] = draft
                 self._files.callback(draft.file.close)
             self._drafts[folder].add(rows)
@@ -129,7 +129,7 @@ def _remove_leftovers(store: Store, context: BatchContext) -> None:
         manifest = manifests.read(batch) or {"objects": []}
         return {key for key, *_ in manifest["objects"]}
 
-    for note in store.list(f"{FOLDER}/{context.query}/open"):
+    for note in store.listing(f"{FOLDER}/{context.query}/open"):
         batch = int(note.key.rpartition("/")[2].partition("-")[0])
         if batch > context.batch:
             continue
@@ -144,7 +144,7 @@ def _remove_leftovers(store: Store, context: BatchContext) -> None:
 
 
 def check(context: TargetContext) -> None:
-    """Raise `ValueError` for rows that do not fit, and for a folder or store that cannot be used."""
+    """Raise `ValueError` for rows that do not fit, and for an unsuitable folder or store."""
     options, schema = context.options, context.schema
     check_flat(options.format, schema)
     if options.format == "avro":
@@ -166,20 +166,20 @@ def check(context: TargetContext) -> None:
 def _mark(store: Store) -> None:
     if store.exists(MARK):
         return
-    if next(visible(store.list()), None):
+    if next(visible(store.listing()), None):
         raise ValueError(
-            f"{store.url} has objects that no manifest names, so readers would ignore them from now "
-            "on; choose an empty folder, or one that this sink has written"
+            f"{store.url} has objects that no manifest names, and readers would ignore them from "
+            "now on; choose an empty folder, or one that this sink has written"
         )
     store.create(MARK, b"Only objects that a manifest names count.\n")
 
 
 sink = (
-    SinkBuilder.stream(FORMAT, create=Upload)
+    SinkBuilder.stream(FORMAT, create=ObjectUpload)
     .retry(seconds=0)  # the store repeats single requests, also for tasks with many rows
-    .receive_batch(Upload.receive_batch)
-    .flush(Upload.flush)
-    .destroy(Upload.close)
+    .receive_batch(ObjectUpload.receive_batch)
+    .flush(ObjectUpload.flush)
+    .destroy(ObjectUpload.close)
     .commit(publish)
     .check(check)
     .also_batch()

@@ -1,20 +1,18 @@
-"""Objects as a stream and as a batch: the functions of the source.
-
-Builder's positions of a stream are places on a tape (`found`). A batch is planned in the driver:
-its splits are the parts of objects that each task reads.
-"""
+"""The source of `objects`: a tape of objects for a stream, shares of them for a batch."""
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any
 
-from tutorial_pkg.builder import OptionValues, Position, SourceBuilder, SplitContext
-from tutorial_pkg.connectors.objects.found import (
+from tutorial_pkg.builder import OptionValues, SourceBuilder, Split, SplitContext
+from tutorial_pkg.connectors.objects.manifests import Content
+from tutorial_pkg.connectors.objects.options import FORMAT, READ
+from tutorial_pkg.connectors.objects.reading import rows_of, schema_of
+from tutorial_pkg.connectors.objects.tape import (
     BLOCK,
     Part,
     Search,
@@ -23,107 +21,87 @@ from tutorial_pkg.connectors.objects.found import (
     matches,
     parts,
 )
-from tutorial_pkg.connectors.objects.manifests import Content
-from tutorial_pkg.connectors.objects.options import FORMAT, READ
-from tutorial_pkg.connectors.objects.reading import rows_of, schema_of
-from tutorial_pkg.connectors.store import Found, ReplacedError, Store, log
+from tutorial_pkg.connectors.store import ReplacedError, Store
 from tutorial_pkg.core.worker import cores
 
-LEAST = 1000  # of the tape for a task: ten small objects, or a megabyte
+LEAST_LENGTH = 1000  # on the tape, for a task: ten small objects, or a megabyte
 
 
-class Look:
-    """The connection: in the driver what was found so far, made when it is first asked for."""
+class Watch:
+    """Looks for new objects every `lookSeconds`, beside the driver."""
 
     def __init__(self, options: OptionValues) -> None:
         self._options = options
         self._search: Search | None = None
-        self._end, self._next_look = 0, 0.0
-        self.name = uuid.uuid4().hex  # of the notes of a query that begins
+        self._next_look = 0.0
+        self.name = uuid.uuid4().hex  # of the tape of a new query
 
-    def end(self, name: str, start: int) -> int:
-        """Of the tape with this name; looks for new objects every `lookSeconds`."""
-        if self._search is None:
-            self._search = Search(self._options, name, start)
+    def end(self, name: str, position: int) -> int:
+        """Return the end of this tape."""
+        if self._search is None or self.name != name:
+            self.name, self._search = name, Search(self._options, name, position)
+            self._next_look = 0.0
         if time.monotonic() >= self._next_look:
-            self._end = self._search.look()
+            self._search.look()
             self._next_look = time.monotonic() + self._options.lookSeconds
-        return self._end
+        return self._search.end
 
 
-# ---- The functions of the source -----------------------------------------------------------------
-
-
-def splits(context: SplitContext) -> dict[str, Position]:
-    """A stream has one, named after its notes; a batch has one for each task."""
+def look(context: SplitContext) -> dict[str, Split]:
+    """Return one split for a stream, named after its tape, and one for each task of a batch."""
     if context.batch:
-        return {json.dumps(share): 0 for share in _shares(context.options)}
-    return dict.fromkeys(context.offset or [context.connection.name], 0)
+        shares = enumerate(_shares(context.options))
+        return {str(number): Split(0, 1, payload=share) for number, share in shares}
+    watch: Watch = context.connection
+    offset = context.offset or {watch.name: 0}
+    return {name: Split(0, watch.end(name, int(at))) for name, at in offset.items()}
 
 
-def latest(context: SplitContext, split: str, start: int) -> int:
-    if context.batch:
-        return 1
-    end: int = context.connection.end(split, start)
-    return end
+def _shares(options: OptionValues) -> Iterator[list[Part]]:
+    """Yield all objects, cut into about equal shares."""
+    news = Content(Store(options, options.path)).news()
+    objects = sorted(info for info in news if matches(options, info))
+    ends = list(accumulate(map(length, objects), initial=0))
+    size = max(LEAST_LENGTH, -(-ends[-1] // (options.parallelism or cores())))
+    for start in range(0, ends[-1], size):
+        share = list(parts(zip(ends, objects, strict=False), start, start + size))
+        if share:
+            yield share
 
 
 def bound(context: SplitContext, split: str, start: int, end: int, objects: int | None) -> int:
-    """Where a batch of this many objects and bytes ends."""
+    """Return where a batch of this many objects, and of `maxBytesPerTrigger`, ends."""
     options = context.options
-    if context.batch:
-        return end
     if options.maxBytesPerTrigger:
         end = min(end, start + max(1, options.maxBytesPerTrigger // BLOCK))
     if objects is None:
         return end
-    behind = (place for place, _ in Tape(options, split).places(start, end) if place > start)
-    return next((place for count, place in enumerate(behind, 1) if count == objects), end)
+    following = (place for place, _ in Tape(options, split).places(start, end) if place > start)
+    return next((place for count, place in enumerate(following, 1) if count == objects), end)
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[Any]:
     options = context.options
-    if context.batch:
-        work: Iterable[Part] = (Part(Found(*found), *ends) for found, *ends in json.loads(split))
-    else:
+    work: Iterable[Part] = context.payload if context.batch else ()
+    if not context.batch:
         work = parts(Tape(options, split).places(start, end), start, end)
     store = Store(options, options.path)
     for part in work:
         try:
             yield from rows_of(store, part, context.schema, options)
         except (FileNotFoundError, ReplacedError) as error:
-            _lose(options, part.found, error)
-
-
-def _lose(options: OptionValues, found: Found, error: Exception) -> None:
-    """The object is gone. If another came in its place, and is to be read, nothing is lost."""
-    replaced = isinstance(error, ReplacedError)
-    text = (
-        f"`{found.key}` of {options.path} was {'replaced' if replaced else 'deleted'} after it was "
-        "found, and before its rows were read"
-    )
-    if options.failOnDataLoss and not (replaced and options.replaced == "again"):
-        raise RuntimeError(f"{text}; `failOnDataLoss` false goes on without them") from None
-    log.warning("format `%s`: %s", FORMAT, text)
-
-
-def _shares(options: OptionValues) -> Iterator[list[Part]]:
-    """All that is there now, cut into about equal parts."""
-    found = sorted(
-        each for each in Content(Store(options, options.path)).news() if matches(options, each)
-    )
-    ends = list(accumulate(map(length, found), initial=0))
-    size = max(LEAST, -(-ends[-1] // (options.parallelism or cores())))
-    for begin in range(0, ends[-1], size):
-        share = list(parts(zip(ends, found, strict=False), begin, begin + size))
-        if share:
-            yield share
+            replaced = isinstance(error, ReplacedError)
+            if not (replaced and options.replaced == "again"):  # then its new content is read
+                context.lost(
+                    f"`{part.info.key}` of {options.path} was "
+                    f"{'replaced' if replaced else 'deleted'} before its rows were read"
+                )
 
 
 source = (
-    SourceBuilder.replayable(FORMAT, schema_of, splits, latest, read)
-    .retry(seconds=0)  # it waits by itself
-    .connect(Look)
+    SourceBuilder.replayable(FORMAT, schema_of, look=look, read=read)
+    .retry(seconds=0)  # the store repeats single requests, also in the middle of an object
+    .connect(Watch)
     .bound(bound)
     .limit("maxFilesPerTrigger", "objects in a batch")
     .distributed(

@@ -53,8 +53,9 @@ def _byte(info: ObjectInfo, place: int) -> int:
 class Tape:
     """The recorded tape of one query. Its `name` is in the query's offsets."""
 
-    def __init__(self, options: OptionValues, name: str) -> None:
-        self._store = Store(options, options.notes or f"{options.path}/_found", make=True)
+    def __init__(self, options: OptionValues, name: str, make: bool = False) -> None:
+        self._options, self._name = options, name
+        self._store = Store(options, options.notes or f"{options.path}/_found", make)
         self._log = ObjectLog(self._store, name)
         self.end = 0
 
@@ -84,13 +85,28 @@ class Tape:
         return True
 
     def places(self, start: int, end: int) -> Iterator[tuple[int, ObjectInfo]]:
-        """Yield where the objects between two places begin, and some neighbors."""
+        """Yield where the objects between two places begin, and some neighbors.
+
+        Raises `RuntimeError` if the tape ends before `end`.
+        """
+        place = 0
         for record in self._log.records(start, end):
             place = record["number"]
             for fields in record["objects"]:
                 info = ObjectInfo(*fields)
                 yield place, info
                 place += length(info)
+        self.check_end(place, end)
+
+    def check_end(self, end: int, expected: int) -> None:
+        """Raise `RuntimeError` if the tape ends before the query's position."""
+        if end < expected:
+            raise RuntimeError(
+                f"the record `{self._name}` of the objects that this query has found at "
+                f"{self._options.path} is missing or an older copy: it ends at {end}, and the "
+                f"query is at {expected}. Restore it, set the option `notes` to where it is, or "
+                "start with a new checkpoint"
+            )
 
 
 class Search:
@@ -100,22 +116,21 @@ class Search:
         """Raises `RuntimeError` if the tape ends before `start`."""
         self._options = options
         self._content = Content(Store(options, options.path))
-        self._tape = Tape(options, name)
+        self._tape = Tape(options, name, make=True)
         self._tape.check_store()
         self._known: dict[str, str] = {}
         self._warned: set[ObjectInfo] = set()
         self._largest: str | None = None
         self._learn(self._tape.read_new())
-        if self._tape.end < start:
-            raise RuntimeError(
-                f"the record `{name}` of the objects that this query has found at {options.path} "
-                f"is missing or an older copy: it ends at {self._tape.end}, and the query is at "
-                f"{start}. Restore it, set the option `notes` to where it is, or start with a new "
-                "checkpoint"
-            )
+        self._tape.check_end(self._tape.end, start)
 
-    def look(self) -> int:
-        """List the objects once, and return the end of the tape. Raises `ReplacedError`."""
+    @property
+    def end(self) -> int:
+        """The end of the tape."""
+        return self._tape.end
+
+    def look(self) -> None:
+        """List the objects once, and record new ones. Raises `ReplacedError`."""
         after = self._largest if self._options.keysGrow else None
         listed = [info for info in self._content.news(after) if matches(self._options, info)]
         while new := [info for info in listed if self._is_new(info)]:
@@ -123,7 +138,6 @@ class Search:
                 self._learn(new)
                 break
             self._learn(self._tape.read_new())
-        return self._tape.end
 
     def _learn(self, objects: Iterable[ObjectInfo]) -> None:
         for info in objects:

@@ -20,7 +20,7 @@ Write = Callable[[pa.RecordBatch], object]
 Finish = Callable[[], object]
 
 
-class Draft:
+class ObjectDraft:
     """An object that is being written. Once finished, `file` is at its beginning."""
 
     def __init__(self, options: OptionValues, schema: pa.Schema) -> None:
@@ -78,7 +78,7 @@ def _jsonl(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, 
             lines = "".join(f"{encode(row)}\n" for row in rows)
         except ValueError:
             raise ValueError(
-                f"column `{_not_in_json(rows, encode)}` has NaN or Infinity, which JSON cannot hold; "
+                f"column `{_not_in_json(rows, encode)}` has NaN or Infinity, which JSON lacks; "
                 "replace them by null (`nanvl`, `when`), or write parquet or avro"
             ) from None
         file.write(lines.encode())
@@ -97,7 +97,7 @@ def _not_in_json(rows: list[dict[str, Any]], encode: Callable[[Any], str]) -> st
 
 
 def _text(value: Any) -> str:
-    """Return text for values that JSON has no type for: ISO 8601 times, decimals with all digits."""
+    """Return text for times, in ISO 8601, and for decimals: JSON has no types for them."""
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
