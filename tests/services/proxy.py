@@ -1,15 +1,12 @@
-"""A small HTTP proxy in front of a store that makes trouble: 503, slow, cut off, another clock."""
+"""A small HTTP proxy in front of a store: it refuses, delays, cuts off, or drops conditions."""
 
 from __future__ import annotations
 
 import http.client
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from email.utils import format_datetime, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -18,8 +15,8 @@ REFUSALS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "503": (503, {}, b"<Error><Code>SlowDown</Code></Error>"),
     "full": (507, {}, b"<Error><Code>InsufficientStorage</Code></Error>"),
     "expired": (400, {}, b"<Error><Code>ExpiredToken</Code></Error>"),  # as Amazon says it
+    "archived": (403, {}, b"<Error><Code>InvalidObjectState</Code></Error>"),
 }
-TIMES = ("Date", "Last-Modified")
 
 
 class Trouble(BaseHTTPRequestHandler):
@@ -54,11 +51,9 @@ class Trouble(BaseHTTPRequestHandler):
         if kind == "cut":
             content = content[: len(content) // 2]
             self.close_connection = True
-        headers = dict(answer.getheaders())
-        if kind == "hour ahead":
-            headers |= {name: _later(headers[name]) for name in TIMES if name in headers}
-            content = re.sub(rb"(?<=<LastModified>)[^<]+", _later_in_list, content)
-        return self._answer(answer.status, headers, content)
+        if kind == "unconditional" and answer.status == 412:  # as if the condition were unknown
+            return self._answer(200, {"ETag": '"1"'}, b"")
+        return self._answer(answer.status, dict(answer.getheaders()), content)
 
     def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
         self.send_response_only(status)
@@ -74,15 +69,6 @@ class Trouble(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
-
-
-def _later(time_of_http: str) -> str:
-    return format_datetime(parsedate_to_datetime(time_of_http) + timedelta(hours=1), usegmt=True)
-
-
-def _later_in_list(found: re.Match[bytes]) -> bytes:
-    moment = datetime.fromisoformat(found[0].decode().replace("Z", "+00:00")) + timedelta(hours=1)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ").encode()
 
 
 @contextmanager

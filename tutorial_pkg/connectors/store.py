@@ -40,7 +40,7 @@ __all__ = [
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
-CLIENT_SECONDS = 5  # of silent retries inside the client; after that, each retry is logged
+CLIENT_SECONDS = 2  # of silent retries inside the client; after that, each retry is logged
 
 
 class ObjectInfo(NamedTuple):
@@ -297,7 +297,7 @@ def _client(options: OptionValues, url: str, folder: Path | None) -> Any:
     client: Any = {name: settings.pop(name) for name in CLIENT if name in settings}
     retries: Any = {
         "max_retries": 1000,
-        "retry_timeout": timedelta(seconds=min(options.waitSeconds, CLIENT_SECONDS)),
+        "retry_timeout": timedelta(seconds=min(options.waitSeconds / 4, CLIENT_SECONDS)),
         "backoff": {"max_backoff": timedelta(seconds=2)},
     }
     try:
