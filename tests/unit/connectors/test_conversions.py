@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from tests.properties import EXAMPLES, FLAT, TEXTS, holds, same, structs, typed
-from tests.unit.objects.stores import options_of, rows
+from tests.unit.objects.folders import options_of, rows
 from tutorial_pkg.builder import FunctionError, RowPacker
 from tutorial_pkg.connectors.arrow_columns import check_flat
 from tutorial_pkg.connectors.kafka.records import Records

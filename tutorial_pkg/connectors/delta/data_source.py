@@ -14,33 +14,18 @@ _SHARED = {option.name for option in READ}
 class DeltaDataSource(Format):
     """Tables of Delta Lake, made by any tool, without a jar.
 
-    `load("s3://bucket/table")`, or `gs://`, `az://container/table`, `file:///folder`. The name
-    `delta` belongs to the jar's format. The client is delta-rs: `pip install 'tutorial_pkg[lake]'`.
-    Tested on folders and on an S3 server (SeaweedFS). Nobody has tried `gs://` yet, and on Azurite,
-    an emulator of Azure's store, delta-rs itself fails from the third version on.
+    `load("s3://bucket/table")`, or `gs://`, `az://container/table`, `file:///folder`. It needs the
+    extra `lake`; the client is delta-rs. A stream reads all rows of the table, then those that each
+    version adds; with `changes`, it reads the table's change feed. The sink appends, or replaces
+    rows by their key. Questions and answers: `docs/formats/delta_py.md`.
 
-    Batch: the table as it is, or as it was in `version`.
-
-    Stream of appended rows: first all rows of the table, then those that each version adds. The
-    offset is the version. Compacting changes no rows, so it does not show. A version that deletes
-    or updates rows ends the query, unless `rewritten=skip` leaves it out.
-
-    Stream of changes, with `changes`: for tables with `delta.enableChangeDataFeed`. After the
-    table's columns come `_change_type` (insert, delete, update_preimage, update_postimage),
-    `_commit_version LONG` and `_commit_timestamp TIMESTAMP`. One task reads them.
-
-    Writing: tasks write Parquet files, and one commit adds them, together with the batch's number,
-    as an application transaction. `mode=upsert` replaces rows with the same `key`; then a batch has
-    to fit into the driver's memory, and has each key once at most. It also takes the output mode
-    `complete`; a row that an aggregation drops then stays. A missing table is created. Several
-    queries, and other tools, may write to one table: whichever commits second tries again. Files of
-    failed task attempts are removed by VACUUM (`DeltaTable(…).vacuum()`). `df.write` works with
-    `mode("append")`.
-
-    Parallelism: reading: `parallelism` tasks share the files. Writing: one for each partition.
+    Parallelism: reading: `parallelism` tasks share the files; one reads changes. Writing: one task
+        for each partition of the DataFrame; an upsert is merged in the driver.
     Replay: any batch whose versions are still in the table's log and not removed by VACUUM.
     Guarantee: reading: exactly once, with a checkpoint and an idempotent or transactional sink.
-        Writing a stream: exactly once, in both modes; readers see a batch whole or not at all.
+        Writing a stream: exactly once, in both modes; readers see a batch completely or not at all.
+        In folders this holds through a power failure, too. A store must refuse to create an object
+        that exists (`If-None-Match`); this is tested when a query starts.
 
     `mode`, `key`, `evolve` and `partitionBy` are for writing, `maxVersionsPerTrigger` (versions in
     a batch) is for streams.
@@ -48,25 +33,13 @@ class DeltaDataSource(Format):
     Options:
     {options}
 
-    Credentials: as in format `objects`.
+    Schema: that of the table. With `changes`, these columns follow: `_change_type`,
+    `_commit_version LONG` and `_commit_timestamp TIMESTAMP`.
 
-    Schema: that of the table. A row's columns are found by name and must have the table's types;
-    those that it lacks are null, or with `mode=upsert` keep their values in an existing row. A
-    column that the table lacks is an error, or `evolve` adds it. A stream ends at a version that
-    gives the table a new column; a newly created DataFrame continues from there. In a partition
-    column an empty text becomes null, as Delta's log has none; BINARY cannot be a partition column.
-
-    Not supported: tables with column mapping; when reading, deletion vectors; when writing, tables
-    with constraints, generated or identity columns, or nested values that must not be null. If
-    partition values contain spaces and the like, delta-rs itself does not find the changes of
-    updated or deleted rows; the query then ends.
-
-    Errors: `ValueError` for options, and for rows or tables that do not fit; `RuntimeError` where
-    going on would lose or repeat rows: a table that was re-created (it has a new id) or set back, a
-    version that its log has forgotten, a checkpoint that was set back; `ConnectionError` where the
-    store cannot be reached for `waitSeconds`, or refuses.
-
-    The ideas: Delta Lake's transaction log, and the source and the sink of its jar for Spark.
+    Errors: `ValueError` for options, for rows or tables that do not fit, and for a checkpoint that
+    was set back; `RuntimeError` if resuming would lose or repeat rows: a table that was re-created
+    or set back, a version that its log has lost, a damaged commit; `PermissionError` if the store
+    refuses; `ConnectionError` if it cannot be reached for `waitSeconds`; `OSError` for a full disk.
     """
 
     format, install = FORMAT, "pip install 'tutorial_pkg[lake]'"

@@ -1,9 +1,17 @@
-"""Format `objects`: objects of S3, Google, Azure, or files, as a source and a sink.
+"""Format `objects`: objects of S3, Google, Azure, or folders, as a source and a sink.
 
-Read in this order: `data_source` (what there is), `options`, `store` (the client). A row's way in:
-`found` (which objects there are, and where each has its place), `object_log` (how that is noted),
-`source`, `reading` with `columns` and `avro`. Its way out: `sink`, `writing`, `manifests`. Only
-`data_source` and `options` can be imported without the extra `lake`.
+data_source  the format's class, with its help
+options      its options; only these two can be imported without the extra `lake`
+source       what a stream and a batch read: shares of objects
+tape         which objects a stream has found, in which order
+object_log   a log in a store, for the tape and for manifests
+manifests    which objects of a folder count
+reading      the bytes of an object to rows
+avro         Avro's schemas and values
+sink         rows to objects, and a manifest for each batch
+writing      rows to the bytes of an object
+
+The client of the store is in `connectors/store.py`.
 """
 
 from tutorial_pkg.connectors.objects.data_source import ObjectsDataSource
