@@ -1,9 +1,8 @@
-"""Built sources and sinks on real Spark: what only a query can show."""
+"""Built sources and sinks on real Spark."""
 
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import time
 from collections import Counter
@@ -26,7 +25,7 @@ from tutorial_pkg.builder import Buffer, boolean, integer
 from tutorial_pkg.core.spark_versions import HAS_LIMITS
 
 SECONDS = 180  # until something that must happen counts as not happening
-BLOCKED = 600  # seconds that a `fill` blocks: for ever, as far as a test is concerned
+BLOCKED = 600  # seconds that a `fill` blocks, far longer than the test takes
 
 # ---- Sources -------------------------------------------------------------------------------------
 
@@ -49,7 +48,7 @@ def wait_for_rows(query: StreamingQuery, count: int) -> None:
 
 
 def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> None:
-    """Those of a thread in the driver, of a task, and of an option."""
+    """Errors of a thread in the driver, of a task, and of an option."""
 
     def failing_fill(state: Any, buffer: Buffer) -> None:
         raise LookupError("the sensor\nis gone")
@@ -80,9 +79,7 @@ def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> No
         spark.readStream.format("failing_fill").load()
 
 
-def test_stopping_while_fill_blocks_takes_no_time_and_names_it(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_blocking_fill_does_not_delay_stop(spark: SparkSession, tmp_path: Path) -> None:
     blocking = SourceBuilder.stream("blocking", "n LONG", lambda context: None)
     spark.dataSource.register(blocking.fill(lambda state, buffer: time.sleep(BLOCKED)).build())
     rows = spark.readStream.format("blocking").load(str(tmp_path / "log"))
@@ -112,7 +109,7 @@ ROW = (
 )
 
 
-def test_every_type_through_the_log(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_type_passes_the_log(spark: SparkSession, tmp_path: Path) -> None:
     def fill(state: list[Any], buffer: Buffer) -> None:
         while state:
             buffer.add(state.pop())
@@ -145,7 +142,7 @@ def sensors(heartbeat: float | None) -> Any:
 
 
 def windows(spark: SparkSession, directory: Path, heartbeat: float | None) -> StreamingQuery:
-    """Counts by second over a sensor and a mute one, each with a watermark of its own."""
+    """Count by second over a sensor and a mute one, each with its own watermark."""
     source = sensors(heartbeat)
     spark.dataSource.register(source)
     both = [
@@ -160,9 +157,7 @@ def windows(spark: SparkSession, directory: Path, heartbeat: float | None) -> St
 
 
 @pytest.mark.soak
-def test_with_heartbeats_a_mute_sensor_holds_no_window_open(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_heartbeats_close_windows_of_a_mute_sensor(spark: SparkSession, tmp_path: Path) -> None:
     query = windows(spark, tmp_path, heartbeat=0.2)
     closed = spark.table(str(query.name))
     wait_until(lambda: closed.count() >= 2 or not query.isActive, SECONDS, "two windows")
@@ -277,7 +272,7 @@ def test_a_first_batch_is_repeated_from_where_it_began(spark: SparkSession, tmp_
 
 
 def note(directory: Path, what: str) -> None:
-    """A file for each event, from whatever process."""
+    """Create a file for each event, in any process."""
     (directory / f"{time.time_ns()}-{os.getpid()}-{what}").touch()
 
 
@@ -292,7 +287,7 @@ def events(tmp_path: Path) -> Path:
 
 
 def sink_of(events: Path, **functions: Callable[..., Any]) -> Any:
-    """A sink that notes what is called, with other functions in the place of some."""
+    """Return a sink that records calls, with `functions` in place of some of its own."""
 
     def receive(state: list[Any], row: Row) -> None:
         state.append(row.value)
@@ -335,7 +330,7 @@ def in_database(path: Path) -> list[int]:
 
 
 def two_phases(database: Path) -> dict[str, Callable[..., Any]]:
-    """Tasks hand their rows over; the commit writes them with a note of the batch, or nothing."""
+    """Tasks pass on their rows; the commit writes them and the batch's number, once."""
 
     def commit(context: Any, handles: list[list[int]]) -> None:
         with sqlite3.connect(database) as connection:
@@ -353,63 +348,9 @@ def two_phases(database: Path) -> dict[str, Callable[..., Any]]:
     return {"flush": lambda state: state, "commit": commit}
 
 
-def test_destroy_is_called_once_for_each_create_also_after_an_error(
+def test_commit_that_fails_is_repeated_once(
     spark: SparkSession, tmp_path: Path, events: Path
 ) -> None:
-    def receive(state: list[Any], row: Row) -> None:
-        if row.value == 25:
-            raise LookupError("25")
-
-    sink = sink_of(events, receive=receive)
-    query = write(spark, sink, tmp_path, batches=10)
-    assert last_error(query) is not None
-    assert "format `noting`: `receive` of task " in str(last_error(query))
-    assert str(last_error(query)).endswith(" failed: LookupError: 25")
-    found = notes(events)
-    assert found["create"] == found["destroy"] >= 6
-
-
-@pytest.mark.parametrize("name", ["flush", "commit"])
-def test_a_function_of_a_sink_that_fails_is_named(
-    spark: SparkSession, tmp_path: Path, events: Path, name: str
-) -> None:
-    def fails(*_: Any) -> Any:
-        raise LookupError("no room")
-
-    functions = {**two_phases(tmp_path / "rows.db"), name: fails}
-    query = write(spark, sink_of(events, **functions), tmp_path)
-    failure = rf"format `noting`: `{name}` of (task|batch) \d failed: LookupError: no room"
-    assert re.fullmatch(f"FunctionError: {failure}", str(last_error(query)))
-
-
-def test_without_commit_what_was_flushed_comes_again(
-    spark: SparkSession, tmp_path: Path, events: Path
-) -> None:
-    """At least once: when one task of a batch fails, the restart repeats those that did not."""
-    table, failed = tmp_path / "table", tmp_path / "failed"
-
-    def flush(state: list[Any]) -> None:
-        if 7 in state and not failed.exists():
-            wait_until(table.exists, SECONDS, "the other task's rows")
-            failed.touch()
-            raise OSError("no room")
-        with table.open("a") as file:
-            file.write("".join(f"{value}\n" for value in state))
-
-    sink = sink_of(events, flush=flush)
-    query = write(spark, sink, tmp_path)
-    assert str(last_error(query)).endswith("`flush` of task 1 failed: OSError: no room")
-    query = write(spark, sink, tmp_path)
-    assert query.exception() is None
-    times = Counter(map(int, table.read_text().split()))
-    assert {value for value in range(10) if times[value] == 2} == {0, 2, 4, 6, 8}
-    assert {value for value in range(10) if times[value] == 1} == {1, 3, 5, 7, 9}
-
-
-def test_a_commit_that_fails_before_and_after_its_work_counts_once(
-    spark: SparkSession, tmp_path: Path, events: Path
-) -> None:
-    """So does a crash, as the fault tests show; here the handles come to `abort`, too."""
     database = tmp_path / "rows.db"
     functions = two_phases(database)
     commit = functions["commit"]
@@ -438,7 +379,7 @@ def test_a_commit_that_fails_before_and_after_its_work_counts_once(
     assert notes(events)["abort 0 2"] == 2
 
 
-def test_receive_batch_gets_record_batches_and_options(
+def test_receive_batch_gets_arrow_and_options(
     spark: SparkSession, tmp_path: Path, events: Path
 ) -> None:
     def receive(state: Any, batch: pa.RecordBatch) -> None:

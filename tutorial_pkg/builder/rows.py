@@ -88,7 +88,7 @@ class RowPacker:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
     def values(self, row: Any) -> tuple[Any, ...]:
-        """Return a row's values in the order of the columns. Raise `ValueError` if it is no row."""
+        """Return a row's values in the order of the columns, or raise `ValueError`."""
         if isinstance(row, dict):
             return self._by_name(row)
         if isinstance(row, Row) and hasattr(row, "__fields__"):

@@ -256,7 +256,7 @@ class SinkBuilder(Declaration, Generic[State]):
     def also_batch(self) -> Self:
         """Add `df.write`: a single batch, with `context.streaming` false.
 
-        Each `df.write` is a job of its own. In `foreachBatch`, where Spark repeats a batch after an
+        Each `df.write` is a separate job. In `foreachBatch`, where Spark repeats a batch after an
         error, `commit` cannot recognize the batch, and its rows are duplicated. Use
         `writeStream.format(...)`, or pass the batch in an option that your `commit` records.
         """
@@ -287,7 +287,7 @@ class SinkBuilder(Declaration, Generic[State]):
         Write `row["count"]` and `row["index"]` for columns of these names: `row.count` is a method
         of every tuple. Spark converts a TIMESTAMP to the local time of the task, which is ambiguous
         in the hour when summer time ends. If that matters, run workers with `TZ=UTC`, or use
-        `receive_batch`, whose timestamps have a time zone.
+        `receive_batch`: its timestamps have a time zone.
         """
         return self._set("receive", function, "state", "row")
 

@@ -1,4 +1,4 @@
-"""The snapshots of all instances: each instance's last position, whatever killed the process.
+"""The snapshots of all instances: the last position of each, also after a crash.
 
 While a source runs, every frame contains the newest snapshot of its instance. A start writes a
 file, before any instance adds rows: the snapshots of *all* restored instances, and the positions

@@ -28,7 +28,7 @@ from tutorial_pkg.core.spark_versions import stream_reader
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
-# ---- What is built -------------------------------------------------------------------------------
+# ---- The data source -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class BuiltStreamSource(BuiltSource):
 
 
 class BuiltStreamReader(LogReader):
-    """Reads the logs of all instances, whose `fill` functions append to them."""
+    """Reads the logs that the instances append to."""
 
     def __init__(self, parts: StreamParts, schema: StructType, options: OptionValues) -> None:
         super().__init__(options, range(options.parallelism), "instance")
@@ -136,9 +136,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         """Set `snapshot(state)`, which returns the position to resume from, as any JSON value.
 
         The builder calls it after `create`, after `restore`, and after every `fill` that added rows
-        (or called `buffer.keep_place()`). Return the position *after the last row you added*. If
-        `fill` has fetched rows that it has not added yet, don't count them: they aren't in the log,
-        so they have to be fetched again.
+        (or called `buffer.keep_place()`). Return the position *after the last row you added*.
+        Don't count rows that `fill` has fetched but not yet added: they aren't in the log, so they
+        have to be fetched again.
         """
         return self._set("snapshot", function, "state")
 
@@ -148,7 +148,7 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         `snapshots` has the snapshots of *all* instances, by index, after a round trip through JSON:
         tuples are lists, and the keys of a dict are strings. The last run may have had a different
         number of instances, and different options. So put the name of the server, table or folder
-        into the snapshot, and raise `ValueError` here if it is another one.
+        into the snapshot, and raise `ValueError` here if it is a different one.
         """
         return self._set("restore", function, "state", "snapshots")
 
@@ -173,8 +173,8 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
 
         Spark's watermark follows the newest event time of a source, and the slowest source of a
         union or join. While a source is silent, the watermark stops, and the last windows stay
-        open; heartbeats close them. Use them only for sources whose event time is about now: rows
-        that are older than the watermark are dropped.
+        open; heartbeats close them. Use them only if the event time is about now: rows older than
+        the watermark are dropped.
 
         To keep heartbeats out of counts, count a column that real rows never leave null:
         `count("number")`, followed by `.where("count > 0")`. Don't filter the rows themselves:
@@ -215,9 +215,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
 
 _DOCUMENTATION = """A stream of rows that functions add, made by `SourceBuilder.stream`.
 
-Parallelism: `parallelism` instances in the driver; tasks read slices of the log, whose folder they
-    must see under the same name.
-Replay: any batch that Spark has not committed yet.
+Parallelism: `parallelism` instances in the driver; tasks read slices of the log, so all machines
+    must see its folder under the same name.
+Replay: any batch, until Spark has committed it.
 Guarantee: {guarantee}
 
 Options:

@@ -210,7 +210,7 @@ def test_snapshot_survives_its_segment(tmp_path: Path, monkeypatch: pytest.Monke
             assert run.rows() == []
 
 
-# ---- What a source offers ------------------------------------------------------------------------
+# ---- Status, limits, schema ----------------------------------------------------------------------
 
 
 def test_status_shows_rows_and_idle_instances(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def cancels(*_: Any) -> Any:
 
 
 def interrupts(*_: Any) -> Any:
-    raise KeyboardInterrupt("of its own")
+    raise KeyboardInterrupt("raised here")
 
 
 def adds_text(state: Any, buffer: Buffer) -> None:
@@ -407,7 +407,7 @@ FAILING: list[tuple[dict[str, Callable[..., Any]], str]] = [
     ({"create": fails_on_the_second}, "`create` of instance 1 failed: ZeroDivisionError: "),
     ({"fill": fails}, "`fill` of instance 0 failed: LookupError: no such thing"),
     ({"fill": cancels}, "`fill` of instance 0 failed: CancelledError"),
-    ({"fill": interrupts}, "KeyboardInterrupt: of its own"),
+    ({"fill": interrupts}, "KeyboardInterrupt: raised here"),
     ({"fill": adds_text}, "`fill` of instance 0 failed: ValueError: column `number` BIGINT cannot"),
     ({"fill": lambda state, buffer: buffer.add(1, token="t")}, "no `acknowledge`"),
     ({"fill": lambda state, buffer: buffer.keep_place()}, "no `snapshot`"),

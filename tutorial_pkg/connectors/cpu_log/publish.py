@@ -1,4 +1,4 @@
-"""Publish what many tasks wrote into files that grow, exactly once, whatever crashes.
+"""Publish the lines of many tasks in files that grow, exactly once, despite crashes.
 
     data.0.csv, data.1.csv …     what readers see: bytes that are never taken back
     _cpu_log/record.json         the last commit
@@ -7,8 +7,8 @@
 
 Why no crash can lose or repeat a line:
 
-1. *Stage.* A task attempt writes to files of its own, under names that are never used again, and
-   syncs them. No reader looks at them. An attempt that fails or comes late leaves orphans behind.
+1. *Stage.* Each task attempt writes to new files and syncs them. No reader looks at them. An
+   attempt that fails or comes late leaves orphans behind.
 2. *Record.* The commit of a batch writes one record: which staged bytes belong at which offset of
    which file, and that this batch of this query is done. The record is renamed into place. Before
    the rename nothing has happened, after it everything has, and only step 3 remains.
@@ -82,12 +82,9 @@ def file_name(partition: int, part: int = 0) -> str:
 
 
 class PublishedDirectory:
-    """A directory whose `data.<partition>.csv` files grow by whole batches, each exactly once.
+    """A directory with files that grow by whole batches, each of them exactly once.
 
-    Args:
-        max_file_bytes: A file that would grow past it is followed by `data.<partition>.1.csv` etc.
-        fail_on_duplicates: Whether to refuse a batch that Spark has planned a second time, or to
-            publish it as well.
+    The arguments are the format's options.
     """
 
     def __init__(
@@ -213,7 +210,7 @@ class PublishedDirectory:
     # ---- Applying
 
     def _recover(self) -> Record:
-        """Apply the pieces whose staged files are still there, and return the record."""
+        """Apply the staged files of the record that are still there, and return the record."""
         record = read_record(self._record)
         pieces = [piece for piece in record.pieces if self._source(piece).exists()]
         for piece in pieces:  # the machine may have crashed, not only Spark

@@ -117,7 +117,7 @@ class Record:
 
 
 def read_record(path: Path) -> Record:
-    """Return the record; an empty one if there is no file.
+    """Return the record, which is empty if the file does not exist.
 
     Raises:
         RuntimeError: The record is damaged.

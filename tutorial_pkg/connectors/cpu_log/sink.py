@@ -64,11 +64,8 @@ class Stage:
     """
 
     def __init__(self, directory: PublishedDirectory, query: str, partition: int) -> None:
-        self._directory = directory
-        self._query = query
-        self._partition = partition
+        self._directory, self._query, self._partition = directory, query, partition
         self._files: list[_StagedFile] = []
-        self._is_finished = False
 
     def write_rows(self, batch: pa.RecordBatch) -> None:
         """Append a line for each row: the hot path, without a loop over the rows."""
@@ -87,14 +84,13 @@ class Stage:
         """Sync the files, and return what the commit has to know about them."""
         crash_point("staging")
         staged = [file.finish(self._partition) for file in self._files]
-        self._is_finished = True
+        self._files.clear()
         return staged
 
     def close(self) -> None:
-        """Delete the files, unless the task has finished."""
-        if not self._is_finished:
-            for file in self._files:
-                file.discard()
+        """Delete the files of a task that has failed."""
+        for file in self._files:
+            file.discard()
 
 
 class _StagedFile:
@@ -143,11 +139,8 @@ def read_plan(checkpoint: str | None, batch: int) -> str | None:
     """Return a digest of what Spark has planned for a batch, or None if that is unknown.
 
     The plan is Spark's file `offsets/N`, written before the batch runs. A repeated batch has the
-    same file, byte for byte; a batch that was planned again has another timestamp in it. (The rows
-    would not do: with `rand()`, they differ at each repetition.)
-
-    Spark does not sync its checkpoint. This syncs the files that identify the batch, because after
-    a power failure the record must not know a batch whose plan is lost.
+    same file, byte for byte; a batch that was planned again has a new timestamp in it. Spark does
+    not sync its checkpoint, so this does: after a power failure, a recorded batch needs its plan.
     """
     try:
         folder = Path(local_directory(checkpoint or ""))
@@ -180,7 +173,7 @@ def check(context: TargetContext) -> None:
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise ValueError(
             f"format `cpu_log`: option `path` must be a directory to write in, and {existing} is "
-            f"{'read-only' if existing.is_dir() else 'a file'}; choose another one"
+            f"{'read-only' if existing.is_dir() else 'a file'}; choose a different one"
         )
 
 
