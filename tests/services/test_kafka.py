@@ -41,7 +41,7 @@ from workbook.services import ServerProcess, start_kafka
 ALL = ReadAllAvailable()
 NAMES = (f"topic.{number}" for number in count())
 EARLIEST = {"startingOffsets": "earliest"}
-NOBODY = "127.0.0.1:9"  # the port where things are thrown away, if somebody listens at all
+NOBODY = "127.0.0.1:9"  # the discard port
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def read_all(stream: Any, start: Any) -> tuple[list[Any], Any]:
     return rows_of(stream, start, end), end
 
 
-def test_a_record_has_the_columns_of_sparks_own_source(topics: Topics, topic: str) -> None:
+def test_record_has_sparks_columns(topics: Topics, topic: str) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
     headers = [("a", b"1"), ("a", None)]
     topics.send(topic, ["one"], key="k", partition=1, headers=headers)
@@ -166,7 +166,7 @@ def test_a_record_has_the_columns_of_sparks_own_source(topics: Topics, topic: st
     assert (two["key"], two["offset"], two["headers"]) == (None, 1, None)
 
 
-def test_a_stream_begins_at_the_end(topics: Topics, topic: str) -> None:
+def test_stream_starts_at_the_end(topics: Topics, topic: str) -> None:
     topics.send(topic, range(5))
     stream = reader(topics, subscribe=topic, startingOffsets="latest")
     batches, start = read_all(stream, stream.initialOffset())
@@ -192,7 +192,7 @@ def test_batch_between_two_offsets(topics: Topics, topic: str) -> None:
 
 
 def test_read_with_spark(topics: Topics, topic: str, spark: SparkSession) -> None:
-    """All of it, cut for several tasks; and nothing where there is nothing."""
+    """In several tasks; and no rows where there are none."""
     spark.dataSource.register(KafkaDataSource)
     for number in (0, 1):
         topics.send(topic, range(2_500 * number, 2_500 * number + 2_500), partition=number)
@@ -205,8 +205,8 @@ def test_read_with_spark(topics: Topics, topic: str, spark: SparkSession) -> Non
     assert none.load().collect() == []
 
 
-def test_what_is_made_later_is_found_and_read_from_its_beginning(topics: Topics) -> None:
-    """By a topic's name; a partition that is added is played in the unit tests."""
+def test_later_topic_is_read_from_its_start(topics: Topics) -> None:
+    """By the topic's name; an added partition is a unit test."""
     stream = reader(topics, subscribePattern=r"later\.[0-9]+", startingOffsets="latest")
     batches, start = read_all(stream, stream.initialOffset())
     assert batches == []
@@ -217,8 +217,8 @@ def test_what_is_made_later_is_found_and_read_from_its_beginning(topics: Topics)
     assert column(read_all(stream, entering)[0], "topic") == ["later.1"]
 
 
-def test_what_the_stand_in_hides_at_first_is_not_lost(topics: Topics, topic: str) -> None:
-    """It tells the end of records that came in one piece too low: see `start_kafka`."""
+def test_records_hidden_at_first_are_read(topics: Topics, topic: str) -> None:
+    """The stand-in reports too low an end for a batch of records: see `start_kafka`."""
     together = Producer({**topics.settings, "linger.ms": 100})
     for number in range(10):
         together.produce(topic, str(number), partition=0)
@@ -231,7 +231,7 @@ def test_what_the_stand_in_hides_at_first_is_not_lost(topics: Topics, topic: str
     stream.stop()
 
 
-def test_records_of_an_open_transaction_are_waited_for(topics: Topics, topic: str) -> None:
+def test_open_transaction_is_awaited(topics: Topics, topic: str) -> None:
     stream = reader(topics, subscribe=topic, **{"kafka.isolation.level": "read_committed"})
     writer = Producer(
         {**topics.settings, "batch.num.messages": 1, "transactional.id": f"of {topic}"}
@@ -247,14 +247,11 @@ def test_records_of_an_open_transaction_are_waited_for(topics: Topics, topic: st
     stream.stop()
 
 
-def test_nanoseconds_for_a_timestamp_are_told(topics: Topics, topic: str) -> None:
+def test_timestamp_in_nanoseconds_is_an_error(topics: Topics, topic: str) -> None:
     topics.send(topic, ["one"], partition=0)
     topics.send(topic, ["two"], partition=0, timestamp=1_795_000_000_000_000_000)
     stream = reader(topics, subscribe=topic)
-    text = (
-        "ValueError: column `timestamp` cannot hold 1795000000000000000 milliseconds, which the "
-        f"record at offset 1 of partition `{topic}-0` has"
-    )
+    text = "column `timestamp` cannot hold 1795000000000000000 milliseconds"
     with pytest.raises(FunctionError, match=re.escape(text)):
         read_all(stream, stream.initialOffset())
 
@@ -268,7 +265,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def test_a_topic_made_again_ends_the_query(topics: Topics, topic: str) -> None:
+def test_recreated_topic_ends_the_query(topics: Topics, topic: str) -> None:
     """Also when it has grown past the old offset since."""
     topics.send(topic, range(3))
     stream = reader(topics, subscribe=topic)
@@ -279,13 +276,13 @@ def test_a_topic_made_again_ends_the_query(topics: Topics, topic: str) -> None:
         stream.latestOffset(end, ALL)
     topics.make(topic, 2)
     topics.send(topic, range(20))
-    again = re.escape(f"partition `{topic}-") + ".* but its topic was deleted and made again: rows"
+    again = re.escape(f"`{topic}-") + ".* re-created"
     for each in (stream, reader(topics, subscribe=topic)):
         with pytest.raises(Exception, match=again):
             each.latestOffset(end, ALL)
 
 
-def test_a_topic_made_again_after_a_batch_was_planned(topics: Topics, topic: str) -> None:
+def test_topic_recreated_after_planning(topics: Topics, topic: str) -> None:
     """The records of the new one are not the old batch's."""
     topics.send(topic, range(3), partition=0)
     planning = reader(topics, subscribe=topic)
@@ -294,14 +291,12 @@ def test_a_topic_made_again_after_a_batch_was_planned(topics: Topics, topic: str
     topics.delete(topic)
     topics.make(topic, 2)
     topics.send(topic, range(7), partition=0)
-    with pytest.raises(Exception, match=f"`{topic}-0` .*but its topic was deleted and made again"):
+    with pytest.raises(Exception, match=f"`{topic}-0`: its topic was re-created"):
         list(reader(topics, subscribe=topic).read(part))
     assert list(reader(topics, subscribe=topic, failOnDataLoss="false").read(part)) == []
 
 
-def test_a_topic_made_again_is_read_from_its_beginning(
-    topics: Topics, topic: str, warnings: Any
-) -> None:
+def test_recreated_topic_is_read_from_its_start(topics: Topics, topic: str, warnings: Any) -> None:
     topics.send(topic, range(30))
     stream = reader(topics, subscribe=topic, failOnDataLoss="false")
     _, end = read_all(stream, stream.initialOffset())
@@ -311,22 +306,19 @@ def test_a_topic_made_again_is_read_from_its_beginning(
     batches, entering = read_all(stream, end)
     assert batches == []
     assert sorted(column(read_all(stream, entering)[0], "value")) == [b"a", b"b"]
-    assert any("deleted and made again" in text for text in warnings.messages)
+    assert any("re-created" in text for text in warnings.messages)
 
 
 # ---- Brokers that are away, or refuse ------------------------------------------------------------
 
 
-def test_nobody_there_is_told_after_a_bounded_wait() -> None:
+def test_missing_broker_is_a_timeout() -> None:
     stream = reader(Topics(NOBODY), subscribe="x", **{"kafkaConsumer.pollTimeoutMs": 500})
-    text = f"Kafka at {NOBODY} has not answered for 0.5 s (option `kafkaConsumer.pollTimeoutMs`)"
-    with pytest.raises(Exception, match=re.escape(text)):
+    with pytest.raises(Exception, match=r"does not respond.*option `kafkaConsumer.pollTimeoutMs`"):
         stream.initialOffset()
 
 
-def test_a_broker_that_is_away_for_a_while_is_waited_for(
-    server: ServerProcess, topics: Topics, topic: str
-) -> None:
+def test_suspended_broker_is_awaited(server: ServerProcess, topics: Topics, topic: str) -> None:
     """Stopped, not killed: its topics are in its memory."""
     topics.send(topic, range(10))
     stream = reader(topics, subscribe=topic)
@@ -335,7 +327,7 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(
     process.suspend()
     try:
         hasty = reader(topics, subscribe=topic, **{"kafkaConsumer.pollTimeoutMs": 300})
-        with pytest.raises(Exception, match=r"has not answered for 0\.3 s"):
+        with pytest.raises(Exception, match=r"does not respond"):
             hasty.initialOffset()
     finally:
         process.resume()
@@ -351,7 +343,7 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(
         ("kafka.security.protocol", "nonsense", "nonsense"),
     ],
 )
-def test_what_the_client_does_not_take_is_named(
+def test_option_the_client_refuses_is_named(
     topics: Topics, topic: str, option: str, value: str, text: str, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("HUSH", "password=hush")
@@ -362,8 +354,8 @@ def test_what_the_client_does_not_take_is_named(
     assert "hush" not in str(error.value)
 
 
-def test_security_options_go_through() -> None:
-    """The client speaks TLS: its first byte is that of a handshake. Nobody answers."""
+def test_security_options_reach_the_client() -> None:
+    """The client's first byte starts a TLS handshake."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         options = {
             "kafka.bootstrap.servers": f"127.0.0.1:{listener.getsockname()[1]}",
@@ -371,7 +363,7 @@ def test_security_options_go_through() -> None:
             "kafka.security.protocol": "SSL",
             "kafkaConsumer.pollTimeoutMs": "500",
         }
-        with pytest.raises(Exception, match=r"has not answered for 0\.5 s"):
+        with pytest.raises(Exception, match=r"does not respond"):
             KafkaDataSource(options).streamReader(SCHEMA).initialOffset()
         listener.settimeout(20)
         client, _ = listener.accept()
@@ -425,7 +417,7 @@ def test_all_columns_are_written(
         ("value; CAST(NULL AS STRING) AS topic", "column `topic` must not be null where there is"),
     ],
 )
-def test_columns_that_do_not_fit_are_named(
+def test_unfit_column_is_named(
     rows: str, text: str, topics: Topics, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert text in str(write(spark, rows, tmp_path, **topics.options))
@@ -437,7 +429,7 @@ RECORDS = st.lists(st.tuples(BYTES, BYTES, HEADERS), min_size=1, max_size=9)
 
 
 @few_or_many("examples", 5, 1_000)
-def test_records_come_back_as_they_were_sent(topics: Topics, examples: int) -> None:
+def test_records_round_trip(topics: Topics, examples: int) -> None:
     """Or a header that cannot be sent is an error with the column's name."""
     topic = next(NAMES)
     topics.make(topic)
@@ -474,16 +466,14 @@ def test_records_come_back_as_they_were_sent(topics: Topics, examples: int) -> N
     stream.stop()
 
 
-def test_a_topic_that_does_not_take_a_record_is_named(
+def test_refusing_topic_is_named(
     topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     found = write(spark, "value; 7 AS partition", tmp_path, **topics.options, topic=topic)
     assert f"3 of 3 records were not written; topic `{topic}`: " in str(found)
 
 
-def test_a_broker_that_is_not_there_is_told_after_a_bounded_wait(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_writing_to_missing_broker_times_out(spark: SparkSession, tmp_path: Path) -> None:
     options = {"kafka.bootstrap.servers": NOBODY, "kafka.delivery.timeout.ms": 500}
     found = write(spark, "value", tmp_path, **options, topic="x")
     assert "3 of 3 records were not written; topic `x`: " in str(found)
@@ -492,7 +482,7 @@ def test_a_broker_that_is_not_there_is_told_after_a_bounded_wait(
 # ---- Secrets -------------------------------------------------------------------------------------
 
 
-def test_a_secret_shows_nowhere(
+def test_secret_is_nowhere_visible(
     topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     topics.send(topic, ["1"])
@@ -508,7 +498,7 @@ def test_a_secret_shows_nowhere(
 
 
 @pytest.mark.parametrize("option", ["kafka.ssl.key.pem", "kafka.sasl.jaas.config"])
-def test_a_secret_that_spark_would_show_is_refused(
+def test_secret_spark_would_show_is_refused(
     option: str, topics: Topics, spark: SparkSession
 ) -> None:
     spark.dataSource.register(KafkaDataSource)
@@ -519,7 +509,7 @@ def test_a_secret_that_spark_would_show_is_refused(
     assert SECRET not in str(error.value)
 
 
-def test_a_secret_shows_in_no_error(topics: Topics, topic: str, monkeypatch: Any) -> None:
+def test_secret_is_in_no_error(topics: Topics, topic: str, monkeypatch: Any) -> None:
     monkeypatch.setenv("KEY", SECRET)
     wrong = {"kafka.security.protocol": "SSL", "kafka.ssl.key.pem": "${env:KEY}"}
     stream = reader(topics, subscribe=topic, **wrong)

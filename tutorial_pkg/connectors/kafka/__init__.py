@@ -1,9 +1,11 @@
-"""Format `kafka_py`: topics as source and sink, without a jar on the cluster.
+"""Format `kafka_py`: topics as a source and a sink, without a jar on the cluster.
 
-A record's way: `cluster` (in the driver: `partitions` and their offsets) → `source` (splits, and
-how far each goes) → `records` (in a task: a consumer, record batches). Back: `sink` (in a task: a
-producer). `client` has the settings, and says how long to wait for brokers. Only `data_source` and
-`options` can be imported without the extra `kafka`.
+- `data_source.py`: the format. `options.py`: its options. Both work without the extra `kafka`.
+- `client.py`: settings of the client library, and what its errors mean.
+- `topics.py`: what the driver asks about topics: partitions, ids, offsets.
+- `source.py`: `look` (which partitions, how far) and `read` (one partition, in a task).
+- `records.py`: a task's consumer, from one offset to another, as record batches.
+- `sink.py`: a task's producer.
 """
 
 from tutorial_pkg.connectors.kafka.data_source import KafkaDataSource

@@ -1,27 +1,26 @@
-"""Kafka's client library: its settings, and how long to wait for brokers."""
+"""Kafka's client library: its settings, and what its errors mean."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from confluent_kafka import KafkaException
 
 from tutorial_pkg.builder import OptionValues, Secret
-from tutorial_pkg.connectors.kafka.options import FORMAT
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.connectors.kafka.options import FORMAT, TIMEOUT
 
-Answer = TypeVar("Answer")
 Settings = dict[str, Any]
 
-CRITICAL = 2  # what the client prints; it prints each attempt to connect, else
-ASK_SECONDS = 5.0  # for one answer at most, before it is asked for again
+CRITICAL = 2  # otherwise the client prints each attempt to connect
+REQUEST_SECONDS = 5.0  # for one response; after that the request is repeated
 
 _SECRET = re.compile(r"password|secret|token|pem|jaas")
-# A refusal is reported at once; all else may be a broker that is just being restarted.
 _REFUSED = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"}
+# A broker that is being restarted, or an election.
 _AWAY = {
     *("_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_ALL_BROKERS_DOWN", "_RESOLVE", "_NOENT"),
     *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE"),
@@ -32,39 +31,38 @@ _AWAY = {
 
 
 class Brokers:
-    """What the options say of them: where they are, and how long to wait for them.
+    """The brokers that the options name, and the last error that a client reported of them.
 
-    Notes what a client complains of in the background. `limit` is the option that sets the bound.
+    Args:
+        seconds: how long to wait for them.
     """
 
-    def __init__(self, options: OptionValues, seconds: float, limit: str) -> None:
-        self._given: dict[str, Secret] = options["kafka.*"]
-        self.where = str(self._given.get("bootstrap.servers", ""))
-        self.seconds, self._limit = seconds, limit
-        self.ask_seconds = min(ASK_SECONDS, seconds)
+    def __init__(self, options: OptionValues, seconds: float) -> None:
+        self._options: dict[str, Secret] = options["kafka.*"]
+        self.address = str(self._options.get("bootstrap.servers", ""))
+        self.seconds = seconds
+        self.request_seconds = min(REQUEST_SECONDS, seconds)
         self._last: Any = None
-        if not self.where:
+        if not self.address:
             raise ValueError(
-                f"format `{FORMAT}`: option `kafka.bootstrap.servers` is missing; give the "
+                f"format `{FORMAT}`: option `kafka.bootstrap.servers` is missing; name the "
                 "brokers: `host:port`, several with commas between them"
             )
 
-    @cached_property
-    def settings(self) -> Settings:
-        """The options `kafka.…`, as they are in this process."""
-        return {name: value.reveal() for name, value in self._given.items()}
-
     @classmethod
     def of_source(cls, options: OptionValues) -> Brokers:
-        """For a source, whose bound has the name that it has in Spark's."""
-        name = "kafkaConsumer.pollTimeoutMs"
-        return cls(options, options[name] / 1000, name)
+        return cls(options, options[TIMEOUT] / 1000)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The options `kafka.…`, with their environment variables looked up in this process."""
+        return {name: value.reveal() for name, value in self._options.items()}
 
     def client(
-        self, kind: Callable[[Settings], Any], ours: Settings | None = None, **fixed: Any
+        self, kind: Callable[[Settings], Any], defaults: Settings | None = None, **fixed: Any
     ) -> Any:
-        """One of this kind, with the user's settings. Raises `ValueError` for wrong ones."""
-        settings = {"log_level": CRITICAL, **(ours or {}), **self.settings}
+        """Return a client of this kind. Raises `ValueError` for an option it does not accept."""
+        settings = {"log_level": CRITICAL, **(defaults or {}), **self.settings}
         settings |= {name.replace("_", "."): value for name, value in fixed.items()}
         try:
             return kind({**settings, "error_cb": self.note})
@@ -76,41 +74,33 @@ class Brokers:
             raise ValueError(f"format `{FORMAT}`: an option `kafka.…` is wrong: {text}") from None
 
     def note(self, error: Any) -> None:
-        """What a client calls with its errors."""
+        """Remember an error; clients call this with what happens in the background."""
         self._last = error
 
     def raise_refusal(self) -> None:
-        """Raise `PermissionError` when the broker does not let us in: waiting does not help."""
+        """Raise `PermissionError` if the brokers refused access: waiting does not help."""
         if self._last is not None and self._last.name() in _REFUSED:
-            raise PermissionError(f"Kafka at {self.where} refused: {self._last.str()}")
+            raise PermissionError(f"Kafka at {self.address} refused access: {self._last.str()}")
 
-    def patiently(self, ask: Callable[[], Answer], poll: Callable[[], object]) -> Answer:
-        """The answer, asked for again while the brokers are away.
+    @contextmanager
+    def responding(self, poll: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """Turn the client's errors into Python's: `TimeoutError` for those that may pass.
 
-        `poll` has the client call `note`. Raises `TimeoutError`, `PermissionError`, and what else
-        the client raises.
+        `poll` has the client report background errors first, which say more.
         """
-
-        def may_pass(error: Exception) -> bool:
-            if not isinstance(error, KafkaException):
-                return False
+        try:
+            yield
+        except KafkaException as error:
             poll()
             if self._last is None or error.args[0].name() in _REFUSED:
                 self._last = error.args[0]
             self.raise_refusal()
-            return error.args[0].name() in _AWAY
+            if error.args[0].name() in _AWAY:
+                self.give_up()
+            text = f"request to Kafka at {self.address} failed: {error.args[0].str()}"
+            raise RuntimeError(text) from None
 
-        try:
-            return patiently(ask, may_pass, self.seconds)
-        except KafkaException as error:
-            if not may_pass(error):
-                raise RuntimeError(f"Kafka at {self.where} says: {error.args[0].str()}") from None
-            self.give_up()
-
-    def give_up(self) -> NoReturn:
-        """Raise `TimeoutError` with what the client complained of last."""
+    def give_up(self, limit: str = "") -> NoReturn:
+        """Raise `TimeoutError` with the client's last error, and the `limit` that ended."""
         reason = f": {self._last.str()}" if self._last is not None else ""
-        raise TimeoutError(
-            f"Kafka at {self.where} has not answered for {self.seconds:g} s "
-            f"(option `{self._limit}`){reason}"
-        ) from None
+        raise TimeoutError(f"Kafka at {self.address} does not respond{limit}{reason}") from None

@@ -1,4 +1,4 @@
-"""The options of format `kafka_py`, those of Spark's Kafka source. Nothing here needs a client."""
+"""The options of the format `kafka_py`. Nothing here needs the client library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tutorial_pkg.builder import (
 from tutorial_pkg.core.json_text import read_json
 
 FORMAT = "kafka_py"
-MOST, CUT = "maxOffsetsPerTrigger", "minPartitions"  # as Spark's own source calls them
+MOST, CUT = "maxOffsetsPerTrigger", "minPartitions"  # the names in Spark's own source
+TIMEOUT = "kafkaConsumer.pollTimeoutMs"
 EARLIEST, LATEST = -2, -1  # in the place of an offset, as in Kafka's own requests
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -29,9 +30,9 @@ Places = int | dict[str, dict[int, int]]  # for all partitions, or by topic and 
 
 @accepts("a regular expression of Python, without a set inside a set")
 def pattern(text: str) -> str:
-    """A parser for a regular expression that all of a topic's name must match.
+    """Parse a regular expression that must match a topic's whole name.
 
-    Python would read Java's `[a-d[m-p]]` and `[a-z&&[^b]]` as something else, without an error.
+    Java's `[a-d[m-p]]` and `[a-z&&[^b]]` mean something else in Python, so they are refused.
     """
     if re.search(r"\[[^\]]*(\[|&&)", re.sub(r"\\.", "", text)):
         raise ValueError
@@ -44,39 +45,43 @@ def pattern(text: str) -> str:
 
 @accepts('JSON such as `{"orders": [0, 1]}`')
 def assignment(text: str) -> Numbers:
-    """A parser for partitions by topic."""
-    read = read_json(text)
-    if not isinstance(read, dict) or not all(map(_are_numbers, read.values())) or not read:
+    """Parse partitions by topic."""
+    partitions = read_json(text)
+    if not isinstance(partitions, dict) or not partitions:
         raise ValueError
-    return read
+    if not all(map(_are_numbers, partitions.values())):
+        raise ValueError
+    return partitions
 
 
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(each) is int for each in value)
+    return isinstance(value, list) and bool(value) and all(type(number) is int for number in value)
 
 
 @accepts('earliest, latest, or JSON such as `{"orders": {"0": 23}}` (-2 earliest, -1 latest)')
 def starting(text: str) -> Places:
-    """A parser for `startingOffsets`."""
+    """Parse `startingOffsets`."""
     return WORDS[text.lower()] if text.lower() in WORDS else _places(text, EARLIEST)
 
 
 @accepts('latest, or JSON such as `{"orders": {"0": 23}}` (-1 latest)')
 def ending(text: str) -> Places:
-    """A parser for `endingOffsets`."""
+    """Parse `endingOffsets`."""
     return LATEST if text.lower() == "latest" else _places(text, LATEST)
 
 
-def _places(text: str, least: int) -> Places:
-    read = read_json(text)
-    if not isinstance(read, dict) or not all(isinstance(each, dict) for each in read.values()):
+def _places(text: str, lowest: int) -> Places:
+    topics = read_json(text)
+    if not isinstance(topics, dict) or not all(isinstance(part, dict) for part in topics.values()):
         raise ValueError
-    if not all(type(at) is int and at >= least for each in read.values() for at in each.values()):
+    offsets = [offset for part in topics.values() for offset in part.values()]
+    if not all(type(offset) is int and offset >= lowest for offset in offsets):
         raise ValueError
     places = {
-        topic: {int(number): at for number, at in each.items()} for topic, each in read.items()
+        topic: {int(number): offset for number, offset in part.items()}
+        for topic, part in topics.items()
     }
-    if any(len(places[topic]) < len(each) for topic, each in read.items()):  # "0" and "00"
+    if any(len(places[topic]) < len(part) for topic, part in topics.items()):  # "0" and "00"
         raise ValueError
     return places
 
@@ -87,7 +92,7 @@ CLIENT = Option(
 READ = (
     CLIENT,
     Option("subscribe", names, None, "topics to read"),
-    Option("subscribePattern", pattern, None, "read all topics with such names, but Kafka's own"),
+    Option("subscribePattern", pattern, None, "topics to read, except Kafka's own"),
     Option("assign", assignment, None, "partitions to read"),
     Option(
         "startingOffsets",
@@ -100,24 +105,22 @@ READ = (
     Option("includeHeaders", boolean, False, "add the column `headers`"),
     FAIL_ON_DATA_LOSS,
     Option(
-        "kafkaConsumer.pollTimeoutMs",
+        TIMEOUT,
         integer(1, unit="milliseconds"),
         120_000,
-        "how long to wait for brokers that do not answer",
+        "how long to wait for brokers that do not respond",
     ),
 )
 WRITE = (
     CLIENT,
-    Option(
-        "topic", not_empty, None, "where all rows go; without it, the column `topic` says where"
-    ),
+    Option("topic", not_empty, None, "where all rows go; default: the column `topic`"),
 )
 
 
 def check_hidden(options: OptionValues) -> None:
-    """Raise `ValueError` for a secret that Spark would show, in an option as it was written.
+    """Raise `ValueError` for a secret that Spark would show in its plans and its UI.
 
-    Spark's plans and its UI hide a value only by its option's name: password, secret, token.
+    Spark hides a value only if its option is named like a password, secret or token.
     """
     for name in ("ssl.key.pem", "sasl.jaas.config"):
         if name in options["kafka.*"] and not options["kafka.*"][name].is_reference:
@@ -128,14 +131,14 @@ def check_hidden(options: OptionValues) -> None:
 
 
 def schema(options: OptionValues) -> str:
-    """That of Spark's own source. Raises `ValueError` unless one option says what to read."""
+    """Return the schema of Spark's own source. Raises `ValueError` for contradicting options."""
     check_hidden(options)
-    wanted = ("assign", "subscribe", "subscribePattern")
-    given = [name for name in wanted if options[name] is not None]
-    if len(given) != 1:
+    names = ("assign", "subscribe", "subscribePattern")
+    chosen = [name for name in names if options[name] is not None]
+    if len(chosen) != 1:
         raise ValueError(
-            f"format `{FORMAT}`: give one of the options `assign`, `subscribe` and "
-            f"`subscribePattern`, got {' and '.join(given) or 'none'}"
+            f"format `{FORMAT}`: expected one of the options `assign`, `subscribe` and "
+            f"`subscribePattern`, got {' and '.join(chosen) or 'none'}"
         )
     return COLUMNS + HEADERS if options.includeHeaders else COLUMNS
 

@@ -25,7 +25,7 @@ from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE, check_hidden
 from tutorial_pkg.core.columns import check_columns, places
 
 ANY_PARTITION = -1
-DELIVERY_MS = 120_000
+TIMEOUT, DELIVERY_MS = "delivery.timeout.ms", 120_000
 FULL_SECONDS = 0.1
 
 _BYTES = (StringType(), BinaryType())
@@ -39,34 +39,34 @@ _COLUMNS: dict[str, tuple[DataType, ...]] = {
 }
 
 
-_OURS = {
+_DEFAULTS = {
     "acks": "all",
     "partitioner": "murmur2_random",  # Java's: the same key goes to the same partition
-    "delivery.timeout.ms": DELIVERY_MS,
+    TIMEOUT: DELIVERY_MS,
     "queue.buffering.max.kbytes": 64 * 1024,
     "linger.ms": 5,
 }
 
 
 def check(context: TargetContext) -> None:
-    """Raise `ValueError` unless the sink can take rows of this schema."""
+    """Raise `ValueError` unless the sink can write rows of this schema."""
     check_hidden(context.options)
     _brokers(context.options)
     check_columns(FORMAT, context.schema, _COLUMNS, "value", "topic", context.options.topic)
 
 
 def _brokers(options: OptionValues) -> Brokers:
-    """Wait a little longer for them than the client tries, so that its error comes first."""
-    name = "delivery.timeout.ms"
-    given = options["kafka.*"].get(name)
-    text = given.reveal() if given else str(DELIVERY_MS)
+    """Wait a little longer than the client does, so that its own error comes first."""
+    option = options["kafka.*"].get(TIMEOUT)
+    text = option.reveal() if option else str(DELIVERY_MS)
     try:
         millis = integer(1)(text)
     except ValueError:
         raise ValueError(
-            f"format `{FORMAT}`: option `kafka.{name}` must be 1 or more milliseconds, got {text!r}"
+            f"format `{FORMAT}`: option `kafka.{TIMEOUT}` must be 1 or more milliseconds, got "
+            f"{text!r}"
         ) from None
-    return Brokers(options, millis / 1000 + 2, f"kafka.{name}")
+    return Brokers(options, millis / 1000 + 2)
 
 
 class Sender:
@@ -75,35 +75,35 @@ class Sender:
     def __init__(self, context: SinkContext) -> None:
         self._topic: str | None = context.options.topic
         self._brokers = _brokers(context.options)
-        self._producer = self._brokers.client(Producer, _OURS, delivery_report_only_error=True)
+        self._producer = self._brokers.client(Producer, _DEFAULTS, delivery_report_only_error=True)
         self._sent = self._refused = 0
-        self._first = ""  # of the records that were refused
+        self._first_refusal = ""
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Hand all rows to the client, which sends them in the background."""
         for topic, value, key, partition, headers in self._rows(batch):
             try:
                 self._produce(topic, value, key, partition, headers)
-            except KafkaException as error:  # what can be told without asking a broker
-                self._refuse(topic, error.args[0])
+            except KafkaException as error:  # refused by the client itself
+                self._note_refusal(topic, error.args[0])
         self._sent += batch.num_rows
         self._producer.poll(0)
         self._raise_refusal()
 
     def flush(self) -> None:
-        """Raises `RuntimeError` that names a topic and why it was refused, or `TimeoutError`."""
-        left = self._producer.flush(self._brokers.seconds)
+        """Raise `RuntimeError` with the topic and the reason of a refusal, or `TimeoutError`."""
+        unsent = self._producer.flush(self._brokers.seconds)
         self._raise_refusal()
-        if left:
-            self._brokers.give_up()
+        if unsent:
+            self._brokers.give_up(f" within {self._brokers.seconds:g} s (`kafka.{TIMEOUT}`)")
 
     def close(self) -> None:
-        """Forget what was not sent: after an error it would be sent for minutes."""
+        """Drop unsent records: after an error the client would try for minutes."""
         self._producer.purge()
         self._producer.flush(1)
 
     def _rows(self, batch: pa.RecordBatch) -> Iterable[tuple[Any, ...]]:
-        """What `produce` takes of each row; `value` is always there, and counts them."""
+        """Yield the arguments of `produce` for each row."""
         topics = places(batch, "topic", self._topic)
         partitions = _column(batch, "partition", _numbers, ANY_PARTITION)
         headers = _column(batch, "headers", _pairs, None)
@@ -114,31 +114,31 @@ class Sender:
         is_empty = False
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, self._note, headers=headers)
+                self._producer.produce(topic, value, key, partition, self._report, headers=headers)
                 return
-            except BufferError:  # what it holds is bounded, in number and in bytes
+            except BufferError:  # its buffer is bounded
                 if is_empty:
                     raise RuntimeError(
                         f"topic `{topic}`: a record is larger than the client's whole buffer; "
-                        "raise the option `kafka.queue.buffering.max.kbytes` (here "
-                        f"{_OURS['queue.buffering.max.kbytes']}, unless it is given)"
+                        "raise the option `kafka.queue.buffering.max.kbytes` (default: "
+                        f"{_DEFAULTS['queue.buffering.max.kbytes']})"
                     ) from None
                 self._producer.poll(FULL_SECONDS)
                 is_empty = not len(self._producer)
 
-    def _note(self, error: Any, record: Any) -> None:
+    def _report(self, error: Any, record: Any) -> None:
         if error is not None:
-            self._refuse(record.topic(), error)
+            self._note_refusal(record.topic(), error)
 
-    def _refuse(self, topic: str, error: Any) -> None:
+    def _note_refusal(self, topic: str, error: Any) -> None:
         self._refused += 1
-        self._first = self._first or f"topic `{topic}`: {error.str()}"
+        self._first_refusal = self._first_refusal or f"topic `{topic}`: {error.str()}"
 
     def _raise_refusal(self) -> None:
         if self._refused:
             self._brokers.raise_refusal()
             raise RuntimeError(
-                f"{self._refused} of {self._sent} records were not written; {self._first}"
+                f"{self._refused} of {self._sent} records were not written; {self._first_refusal}"
             )
 
 
@@ -153,18 +153,18 @@ def _bytes(column: pa.Array) -> list[bytes | None]:
 
 
 def _numbers(column: pa.Array) -> list[int]:
-    """Only a null lets the key choose, as with Java's client."""
+    """Only a null lets the key choose the partition, as with Java's client."""
     if pc.any(pc.less(column, 0)).as_py():
         raise ValueError(f"column `partition` cannot hold {pc.min(column)}: give 0 or more or null")
     return list(column.fill_null(ANY_PARTITION).to_pylist())
 
 
 def _pairs(column: pa.Array) -> list[list[tuple[str, bytes | None]] | None]:
-    return [found and [_pair(header) for header in found] for found in column.to_pylist()]
+    return [pairs and [_pair(header) for header in pairs] for pairs in column.to_pylist()]
 
 
 def _pair(header: dict[str, Any] | None) -> tuple[str, bytes | None]:
-    """The client takes a key to its first NUL."""
+    """Refuse a NUL in a key: the client would cut the key there."""
     if header is None or header["key"] is None or "\0" in header["key"]:
         raise ValueError(f"column `headers` cannot hold {header}: a header has a key, without NUL")
     return header["key"], header["value"]
@@ -174,7 +174,7 @@ def _pair(header: dict[str, Any] | None) -> tuple[str, bytes | None]:
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Sender)
-    .retry(seconds=0)  # it waits by itself
+    .retry(seconds=0)  # the client resends, for `kafka.delivery.timeout.ms`
     .receive_batch(Sender.send)
     .flush(Sender.flush)
     .destroy(Sender.close)

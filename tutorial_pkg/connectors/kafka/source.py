@@ -1,65 +1,85 @@
-"""The source: the driver asks for partitions and offsets, tasks read what is between two."""
+"""The source: `look` asks for partitions and offsets, `read` runs in a task."""
 
 from __future__ import annotations
 
-from tutorial_pkg.builder import Position, SourceBuilder, SplitContext
-from tutorial_pkg.connectors.kafka.options import CUT, EARLIEST, FORMAT, LATEST, MOST, READ, schema
-from tutorial_pkg.connectors.kafka.partitions import MADE_AGAIN, Partition
-from tutorial_pkg.connectors.kafka.records import read
-from tutorial_pkg.connectors.kafka.topics import Topics
+from collections.abc import Iterator
+from contextlib import closing
+
+import pyarrow as pa
+
+from tutorial_pkg.builder import SourceBuilder, Split, SplitContext
+from tutorial_pkg.connectors.kafka.options import (
+    CUT,
+    EARLIEST,
+    FORMAT,
+    LATEST,
+    MOST,
+    READ,
+    TIMEOUT,
+    Places,
+    schema,
+)
+from tutorial_pkg.connectors.kafka.records import Records
+from tutorial_pkg.connectors.kafka.topics import Partition, Topics
 
 
-def splits(context: SplitContext) -> dict[str, Position]:
-    """The existing partitions, each with the offset to begin at.
-
-    One that appears while the query runs is read from its beginning.
-    """
-    cluster: Topics = context.connection
-    options, found = context.options, cluster.look()
+def look(context: SplitContext) -> dict[str, Split]:
+    """Return the partitions and their offsets. One that appears later is read from its start."""
+    options = context.options
     if options.endingOffsets is not None and not context.batch:
         raise ValueError("option `endingOffsets` is for `spark.read`: a stream has no end")
-    if context.offset is not None:
-        _check_vanished(context)
-        return {str(each): held.first for each, held in found.items()}
-    place = options.startingOffsets
-    if place is None:
-        place = EARLIEST if context.batch else LATEST
-    return {
-        str(each): held.offset_at(place, each, "startingOffsets") for each, held in found.items()
-    }
+    start = options.startingOffsets
+    if start is None:
+        start = EARLIEST if context.batch else LATEST
+    splits = {}
+    for partition in context.connection.partitions():
+        first, end = partition.first, partition.end
+        if context.offset is None:
+            first = offset_of(partition, start, "startingOffsets")
+        if options.endingOffsets is not None:
+            end = offset_of(partition, options.endingOffsets, "endingOffsets")
+            if end < first:
+                raise ValueError(
+                    f"option `endingOffsets`: partition `{name_of(partition)}` ends at {end}, "
+                    f"before it starts, at {first}"
+                )
+        splits[name_of(partition)] = Split(first, end, partition.id)
+    return splits
 
 
-def latest(context: SplitContext, split: str, start: int) -> int:
-    """How far a partition goes, as `splits` has just seen it."""
-    partition, place = Partition.parse(split), context.options.endingOffsets
-    held = context.connection.ranges[partition]
-    if start < held.first:
-        context.lost(partition.lost_text(start, f"it begins at {held.first} now"))
-    if start > held.end:
-        context.lost(partition.lost_text(start, f"it ends at {held.end} now"))
-    offset: int = held.offset_at(LATEST if place is None else place, partition, "endingOffsets")
-    if place is not None and offset < start:
+def name_of(partition: Partition) -> str:
+    """Return the name that Kafka's own tools use, such as `orders-0`."""
+    return f"{partition.topic}-{partition.number}"
+
+
+def offset_of(partition: Partition, places: Places, option: str) -> int:
+    """Return the offset that an option means. Raises `ValueError` if it omits the partition."""
+    if isinstance(places, int):
+        offset: int | None = places
+    else:
+        offset = places.get(partition.topic, {}).get(partition.number)
+    if offset is None:
         raise ValueError(
-            f"option `endingOffsets`: partition `{partition.name}` ends at {offset}, before it "
-            f"begins, at {start}"
+            f"option `{option}` must name every partition, and lacks `{name_of(partition)}`; "
+            "-2 stands for the earliest offset, -1 for the latest"
         )
-    return offset
+    return {EARLIEST: partition.first, LATEST: partition.end}.get(offset, offset)
 
 
-def _check_vanished(context: SplitContext) -> None:
-    """A topic that was re-created under its old name has a new id."""
-    there = context.connection.ranges
-    names_now = {each.name for each in there}
-    for partition in map(Partition.parse, context.offset or ()):
-        if partition not in there:
-            again = partition.name in names_now
-            what = MADE_AGAIN if again else "it is not there any more"
-            context.lost(partition.lost_text(None, what))
+def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a partition from `start` up to, but without, `end`."""
+    topic, _, number = split.rpartition("-")
+    if context.connection.id_of(topic) not in (context.identity, None):
+        # A repeated batch may find a different topic of that name.
+        context.lost(f"partition `{split}`: its topic was re-created since the batch was planned")
+        return
+    with closing(Records(context, topic, int(number), start, end)) as records:
+        yield from records.batches()
 
 
 source = (
-    SourceBuilder.replayable(FORMAT, schema, splits, latest, read)
-    .retry(seconds=0)  # it waits by itself
+    SourceBuilder.replayable(FORMAT, schema, look=look, read=read)
+    .retry(pause=0.2, option=TIMEOUT)
     .connect(Topics)
     .close(Topics.close)
     .limit(MOST)
