@@ -1,4 +1,4 @@
-"""`nats` without a server: options, what a reply subject tells, the ids of messages."""
+"""`nats` without a server: options, places of messages, ids."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ NEEDED = {"url": "nats://127.0.0.1:1", "stream": "S"}
         ({**NEEDED, "caFile": "/no/such"}, "option `caFile` must be an existing file, got '/no/"),
     ],
 )
-def test_a_wrong_option_is_named(options: dict[str, str], text: str) -> None:
+def test_wrong_option_is_named(options: dict[str, str], text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         NatsDataSource(options).schema()
 
 
 @pytest.mark.parametrize("front", ["$JS.ACK", "$JS.ACK.hub.ACCOUNT"])
-def test_where_a_message_stands(front: str) -> None:
+def test_reply_subject_has_the_place(front: str) -> None:
     reply = f"{front}.S.consumer.1.42.7.1795312435225006363.3"
     if front != "$JS.ACK":
         reply += ".random"
@@ -62,20 +62,20 @@ def ids(rows: list[str], batch: int = 7, index: int = 0) -> list[str]:
         publisher.close()
 
 
-def test_a_row_has_the_same_id_when_its_batch_is_repeated_in_any_order() -> None:
+def test_ids_are_the_same_in_any_order() -> None:
     first = ids(["x", "y", "x"])
     assert len(set(first)) == 3
     assert sorted(ids(["y", "x", "x"])) == sorted(first)
 
 
-def test_other_batches_partitions_and_rows_have_other_ids() -> None:
+def test_ids_differ_by_batch_task_and_row() -> None:
     one, other = ids(["x", "y"])
     assert one != other
     assert len({one, *ids(["x"], batch=8), *ids(["x"], index=1), *ids(["xy"])}) == 4
     assert one.startswith("q/7/0/")
 
 
-def test_a_row_may_bring_its_own_id() -> None:
+def test_row_may_have_its_own_id() -> None:
     options: Any = SimpleNamespace(subject="a", timeoutSeconds=1, url=Secret("nats://127.0.0.1:1"))
     publisher = Publisher(SinkContext("q", 1, 0, options))
     column = pa.array([[(ID, "mine")]], pa.map_(pa.string(), pa.string()))
@@ -85,7 +85,7 @@ def test_a_row_may_bring_its_own_id() -> None:
 
 
 @pytest.mark.parametrize("value", ["", None])
-def test_an_empty_id_is_none(value: str | None) -> None:
+def test_empty_id_is_replaced(value: str | None) -> None:
     """To the server: a repeated row would be there twice."""
     options: Any = SimpleNamespace(subject="a", timeoutSeconds=1, url=Secret("nats://127.0.0.1:1"))
     publisher = Publisher(SinkContext("q", 1, 0, options))
@@ -109,7 +109,7 @@ def test_an_empty_id_is_none(value: str | None) -> None:
         ],
     ],
 )
-def test_what_is_an_acknowledgement(answer: bytes, is_one: bool, refusal: str | None) -> None:
+def test_acknowledgement_is_recognized(answer: bytes, is_one: bool, refusal: str | None) -> None:
     assert (is_acknowledgement(answer), error_in(answer)) == (is_one, refusal)
 
 
@@ -132,7 +132,7 @@ class Answering:
             self.later = asyncio.get_running_loop().call_later(0.01, asyncio.ensure_future, refusal)
 
 
-def test_a_late_answer_is_of_no_other_message() -> None:
+def test_late_reply_is_ignored() -> None:
     async def send() -> None:
         publishing = Publishing(Answering(), None)
         await publishing.start()
@@ -143,7 +143,7 @@ def test_a_late_answer_is_of_no_other_message() -> None:
         asyncio.run(send())
 
 
-def test_numbers_that_are_given_again_are_new_messages(caplog: pytest.LogCaptureFixture) -> None:
+def test_reused_numbers_are_new_messages(caplog: pytest.LogCaptureFixture) -> None:
     """After a power failure, or from a backup, a stream of the same name and age counts anew."""
     options: Any = SimpleNamespace(stream="S", subject=None, timeoutSeconds=1)
     queue = Queue(SourceContext(0, 1, options))
@@ -160,7 +160,7 @@ def test_numbers_that_are_given_again_are_new_messages(caplog: pytest.LogCapture
         queue.destroy()
 
 
-def test_a_clock_that_was_set_back_makes_no_known_message_new() -> None:
+def test_clock_set_back_makes_nothing_new() -> None:
     """After a failover, say: the next server's clock is some milliseconds behind."""
     options: Any = SimpleNamespace(stream="S", subject=None, timeoutSeconds=1)
     queue = Queue(SourceContext(0, 1, options))
@@ -172,7 +172,7 @@ def test_a_clock_that_was_set_back_makes_no_known_message_new() -> None:
         queue.destroy()
 
 
-def test_a_message_that_comes_late_and_from_a_clock_ahead_makes_no_known_one_new(
+def test_late_message_makes_no_other_new(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A reader that died had it, and the server's clock was wrong for a while, or another's."""
@@ -188,7 +188,7 @@ def test_a_message_that_comes_late_and_from_a_clock_ahead_makes_no_known_one_new
         queue.destroy()
 
 
-def test_a_log_of_another_subject_is_refused() -> None:
+def test_log_of_a_different_subject_is_refused() -> None:
     """Of what is below its floor, nothing would be read, and all of it acknowledged."""
     snapshots = []
     for subject in ("S.a", "S.b"):
@@ -198,11 +198,11 @@ def test_a_log_of_another_subject_is_refused() -> None:
         queue.destroy()
     queue.restore(snapshots[1:])
     queue.restore([{"created": "", "floor": 0, "ahead": []}])  # of an earlier version
-    with pytest.raises(ValueError, match=r"`subject` is 'S.b', and the log in `path` is of 'S.a'"):
+    with pytest.raises(ValueError, match=r"`subject` is 'S.b', and the log in `path` has 'S.a'"):
         queue.restore(snapshots[:1])
 
 
-def test_what_is_under_way_is_bounded_in_number_and_in_bytes() -> None:
+def test_messages_in_flight_are_bounded() -> None:
     small = [SimpleNamespace(data=b"x")] * (CHUNK_MESSAGES + 1)
     assert [len(chunk) for chunk in _chunks(iter(small))] == [CHUNK_MESSAGES, 1]
     large = [SimpleNamespace(data=b"x" * 3_000_000)] * 3

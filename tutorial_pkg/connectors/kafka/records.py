@@ -21,7 +21,7 @@ UNREADABLE = {"_NOT_IMPLEMENTED", "_BAD_MSG", "_BAD_COMPRESSION"}
 GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_MILLIS, _TIMESTAMP = pa.timestamp("ms", tz="UTC"), pa.timestamp("us", tz="UTC")
 # The defaults of Spark's consumers where the client's defaults differ.
 _DEFAULTS = {
     "group.id": "tutorial_pkg",  # required by the client; nothing is committed for it
@@ -153,7 +153,9 @@ class Records:
             "partition": pa.array([self._number] * count, pa.int32()),
             "offset": pa.array([record.offset() for record in records], pa.int64()),
             # Spark counts from -1 (none), the client from 0.
-            "timestamp": self._timestamps([ms if kind else -1 for kind, ms in stamps]),
+            "timestamp": pa.array([ms if kind else -1 for kind, ms in stamps], _MILLIS).cast(
+                _TIMESTAMP
+            ),
             "timestampType": pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
         }
         if self._context.options.includeHeaders:
@@ -161,16 +163,6 @@ class Records:
         batch = pa.RecordBatch.from_pydict(columns)
         self._count = max(1, min(MOST_RECORDS, BATCH_BYTES * count // batch.nbytes))
         return batch
-
-    def _timestamps(self, millis: list[int]) -> pa.Array:
-        """Raises `ValueError` for more than a timestamp can hold."""
-        try:
-            return pa.array([ms * 1000 for ms in millis], _TIMESTAMP)
-        except OverflowError:
-            raise ValueError(
-                f"column `timestamp` cannot hold {max(millis, key=abs)} milliseconds (a record of "
-                f"partition `{self._name}`): its producer used a different unit"
-            ) from None
 
 
 def _headers(record: Any) -> list[dict[str, Any]] | None:

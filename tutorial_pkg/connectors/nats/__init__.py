@@ -1,9 +1,11 @@
-"""Format `nats`: streams and work queues of NATS JetStream as source and sink.
+"""Format `nats`: streams and work queues of NATS JetStream as a source and a sink.
 
-A message's way: `stream` (read by sequence numbers, in tasks) or `queue` (a durable consumer, into
-a log on disk, then acknowledged) → `messages` (record batches). Back: `sink`. `client` is the
-connection of them all, and waits for servers with a bound. Only `data_source` and `options` can be
-imported without the extra `nats`.
+- `data_source.py`: the format. `options.py`: its options. Both work without the extra `nats`.
+- `client.py`: a connection that is opened again when it breaks.
+- `messages.py`: messages as record batches, and their places in a stream.
+- `stream.py`: reads by sequence numbers, in tasks. `pull.py`: fetches messages in bulk.
+- `queue.py`: reads a durable consumer into a log, then acknowledges.
+- `sink.py`: rows as messages with ids. `publishing.py`: publishes in bulk.
 """
 
 from tutorial_pkg.connectors.nats.data_source import NatsDataSource

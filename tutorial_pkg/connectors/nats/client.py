@@ -1,4 +1,4 @@
-"""A connection to NATS from code that waits: opened when used, opened anew when it broke."""
+"""A blocking connection to NATS, opened at the first request and again after an error."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from nats import errors
 from nats.js import errors as js_errors
 
 from tutorial_pkg.builder import OptionValues
-from tutorial_pkg.core.pauses import patiently
 
 Answer = TypeVar("Answer")
 
 CONNECT_SECONDS = 2.0
-ASK_SECONDS = 10.0  # for one answer at most, before it is asked for again
-RETRY_SECONDS = 0.2
+REQUEST_SECONDS = 10.0  # for one response
 
-
-# Errors of a server that is being restarted, or is not there.
+# Errors of a server that is absent or restarting.
 AWAY = (
     OSError,
     TimeoutError,
@@ -39,68 +36,58 @@ AWAY = (
 
 
 class _Client(nats.NATS):
-    """The library's own stops to read, without a word, at a subject whose bytes are not UTF-8."""
+    """The library's own stops reading, silently, at a subject that is not UTF-8."""
 
     def _build_message(self, sid: int, subject: bytes, *rest: Any) -> Any:
         return super()._build_message(sid, subject.decode(errors="replace").encode(), *rest)
 
 
 class NatsClient:
-    """An event loop in a thread, and in it a client, while there is one.
-
-    `ask` waits for a server that is away, `seconds` at most: option `timeoutSeconds`.
-    """
+    """An event loop in a thread, with one client in it."""
 
     def __init__(self, options: OptionValues) -> None:
         self._options = options
-        self._seconds = float(options.timeoutSeconds)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="nats", daemon=True)
         self._thread.start()
         self.client: Any = None
         self._broker: Any = None
-        self._denied = deque[str](maxlen=10)  # what the login may not do, as the server says
+        self._denials = deque[str](maxlen=10)
 
     def ask(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
-        """The answer of `question(broker)`, asked again on a new connection when one breaks.
+        """Return the result of `question(broker)`. After an error the connection is a new one.
 
-        Raises `TimeoutError` when the server is away for too long, `PermissionError` when it
-        refuses the login, and what else the question raises.
+        Raises:
+            TimeoutError: the server does not respond; try again.
+            PermissionError: the server refuses the login, or what it may do.
         """
         try:
-            return patiently(lambda: self._run(self._once(question)), self._may_pass, self._seconds)
+            return self._run(self._once(question))
         except PermissionError:
             raise
         except AWAY as error:
+            self._run(self._disconnect())  # half a response must not become part of the next
             self.raise_denied()
-            raise TimeoutError(
-                f"NATS at {self._options.url} has not answered for {self._seconds:g} s "
-                f"(option `timeoutSeconds`): {str(error) or type(error).__name__}"
-            ) from None
+            reason = str(error) or type(error).__name__
+            text = f"NATS at {self._options.url} does not respond: {reason}"
+            raise TimeoutError(text) from None
 
     def raise_denied(self, subject: str = "") -> None:
-        """Raise `PermissionError` if the login may not publish to such a subject, or to any.
+        """Raise `PermissionError` if the login may not publish to this subject, or to any.
 
-        The server says so and goes on, without an answer to what was asked.
+        The server only reports a denial; it does not respond to the request itself.
         """
-        for text in self._denied:
-            if subject.lower() in text:  # which the client has put into lower case
+        for text in self._denials:
+            if subject.lower() in text:  # the client has converted it to lower case
                 raise PermissionError(f"NATS at {self._options.url} refused: {text}")
 
-    def _may_pass(self, error: Exception) -> bool:
-        if not isinstance(error, AWAY) or isinstance(error, PermissionError):
-            return False
-        self._run(self._disconnect())  # half an answer must not become part of the next
-        return True
-
     def close(self) -> None:
-        """Disconnect and end the thread; once more does no harm."""
-        if self._loop.is_closed():
-            return
-        self._run(self._disconnect())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Disconnect and end the thread."""
+        if not self._loop.is_closed():
+            self._run(self._disconnect())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     # ---- In the loop
 
@@ -108,7 +95,7 @@ class NatsClient:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _once(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
-        async with asyncio.timeout(min(ASK_SECONDS, self._seconds)):
+        async with asyncio.timeout(min(REQUEST_SECONDS, self._options.timeoutSeconds)):
             if self.client is None or self.client.is_closed:
                 await self._connect()
             answer = asyncio.ensure_future(question(self._broker))
@@ -124,61 +111,60 @@ class NatsClient:
 
     async def _connect(self) -> None:
         self._lost = asyncio.Event()
-        self._denied.clear()
+        self._denials.clear()
+        client = _Client()
         try:
-            client = _Client()
             await client.connect(**self._settings(), closed_cb=self._note_loss)
-            self.client = client
         except (errors.Error, ValueError) as error:
-            if "authorization" in str(error).lower():
+            text = str(error)
+            if "authorization" in text.lower():
                 raise PermissionError(f"NATS at {self._options.url} refused: {error}") from None
-            if "invalid connect url" in str(error):  # its cause quotes parts of it
+            if "invalid connect url" in text:  # its cause quotes parts of the URL
                 raise ValueError(
-                    "format `nats`: option `url` is not an address of servers (it is not shown "
-                    "here, as it may hold a password); it looks like `nats://host:4222`: better "
-                    "give `user` and `password` by themselves"
+                    "format `nats`: option `url` is not an address of servers (not shown here, as "
+                    "it may hold a password); expected `nats://host:4222`. Use the options `user` "
+                    "and `password` for a login"
                 ) from None
-            if re.search("expecting INFO|info message|to unpack", str(error)):  # it was cut
+            if re.search("expecting INFO|info message|to unpack", text):  # an interrupted greeting
                 raise errors.ConnectionClosedError from None
             raise
-        self._broker = self.client.jetstream(timeout=ASK_SECONDS)
+        self.client = client
+        self._broker = client.jetstream(timeout=REQUEST_SECONDS)
 
     async def _note_loss(self) -> None:
         self._lost.set()
 
     async def _note_error(self, error: Exception) -> None:
-        """What else the client tells, of a connection that broke, is raised where it is asked."""
         if "permissions violation" in str(error):
-            self._denied.append(str(error))
+            self._denials.append(str(error))
 
     async def _disconnect(self) -> None:
         client, self.client = self.client, None
         if client is not None:
-            with contextlib.suppress(Exception):  # a server that is gone needs no goodbye
+            with contextlib.suppress(Exception):  # of a server that is gone
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await client.close()
 
     def _settings(self) -> dict[str, Any]:
         options = self._options
         secrets = {name: options[name] for name in ("user", "password", "token") if options[name]}
-        given = {
+        files = {
             "user_credentials": options.credentials,
             "tls": options.caFile and ssl.create_default_context(cafile=options.caFile),
         }
         return {
             "servers": options.url.reveal().split(","),
             "connect_timeout": CONNECT_SECONDS,
-            "allow_reconnect": False,  # `ask` does it, and with a bound
-            "max_reconnect_attempts": 1,  # else the client tries for two minutes by itself
-            "reconnect_time_wait": RETRY_SECONDS,
+            "allow_reconnect": False,  # `ask` reconnects
+            "max_reconnect_attempts": 1,  # otherwise the client tries for two minutes
             "error_cb": self._note_error,
-            **{name: value for name, value in given.items() if value},
+            **{name: value for name, value in files.items() if value},
             **{name: value.reveal() for name, value in secrets.items()},
         }
 
 
 async def stream_info(broker: Any, name: str) -> Any:
-    """What there is of a stream. Raises `LookupError` if it is not there."""
+    """Return what the server knows of a stream. Raises `LookupError` if it does not exist."""
     try:
         return await broker.stream_info(name)
     except js_errors.NotFoundError:

@@ -1,4 +1,4 @@
-"""Messages as record batches; what JetStream tells about one is in its reply subject."""
+"""Messages as record batches, and their places in the stream."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SCHEMA = (
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _HEADERS = pa.map_(pa.string(), pa.string())
-_SHORT = 9  # words of a reply subject; newer servers put the account's domain and hash in front
+_SHORT = 9  # words of a reply subject; newer servers prepend the account's domain and hash
 
 
 class Place(NamedTuple):
-    """Where a message stands in its stream; `pending` are those behind it, when it was sent."""
+    """A message's place in its stream; `pending` counts the messages after it."""
 
     sequence: int
     nanoseconds: int
@@ -25,19 +25,19 @@ class Place(NamedTuple):
 
 
 def place_of(message: Any) -> Place:
-    """`$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.OWN_SEQUENCE.TIME.PENDING`."""
+    """Parse `$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.OWN_SEQUENCE.TIME.PENDING`."""
     words = message.reply.split(".")
     first = 5 if len(words) == _SHORT else 7
     return Place(int(words[first]), int(words[first + 2]), int(words[first + 3]))
 
 
 def to_batch(messages: list[Any], places: list[Place]) -> pa.RecordBatch:
-    """Some messages as one record batch of `SCHEMA`."""
-    headers = [each.headers and list(each.headers.items()) for each in messages]
+    """Return messages as one record batch of `SCHEMA`."""
+    headers = [message.headers and list(message.headers.items()) for message in messages]
     return pa.RecordBatch.from_pydict(
         {
-            "subject": pa.array([each.subject for each in messages], pa.string()),
-            "data": pa.array([each.data for each in messages], pa.binary()),
+            "subject": pa.array([message.subject for message in messages], pa.string()),
+            "data": pa.array([message.data for message in messages], pa.binary()),
             "sequence": pa.array([place.sequence for place in places], pa.int64()),
             "timestamp": pa.array([place.nanoseconds // 1000 for place in places], _TIMESTAMP),
             "headers": pa.array(headers, _HEADERS),

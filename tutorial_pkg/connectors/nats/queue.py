@@ -15,82 +15,84 @@ from tutorial_pkg.connectors.nats.pull import Pull
 
 FIRST_FETCHED, MOST_FETCHED = 50, 500  # messages at once
 FETCHED_BYTES = 4 * 1024 * 1024  # about
-INTEREST = api.RetentionPolicy.INTEREST  # keeps nothing while there is no consumer
-WAIT_SECONDS = 0.2  # for the first of them: then others are acknowledged, or the query stops
+WAIT_SECONDS = 0.2  # for the first message; then it is time to acknowledge, or to stop
 
 _log = logging.getLogger(__name__)
 
 
 class Queue:
-    """What is in the log already, so that a message that comes again is known.
+    """A consumer, and what is in the log already, so that a redelivered message is recognized.
 
-    All sequence numbers up to `floor` are done for the server, too; those in `ahead` are in the
-    log, and their acknowledgement may be under way, or lost with the server.
+    All sequence numbers up to `floor` are acknowledged. Those in `ahead` are in the log, but the
+    server may not have received their acknowledgements.
     """
 
     def __init__(self, context: SourceContext) -> None:
         if context.count != 1:
             raise ValueError(
                 f"option `parallelism` must be 1 with the option `mode` queue, got {context.count}:"
-                " one instance must know all messages that are in the log"
+                " one instance has to know all messages in the log"
             )
         self._options = context.options
         self._connection = NatsClient(context.options)
         self._broker: Any = None
         self._pull: Any = None
         self._count = FIRST_FETCHED
-        self._created = self._consumer = ""  # when stream and consumer were made
+        self._created = self._consumer = ""  # when the stream and the consumer were created
         self._retention = ""
         self._floor, self._ahead = 0, set[int]()
-        self._newest = (0, 0)  # the largest sequence number, and the latest time, in nanoseconds
+        self._newest = (0, 0)  # the largest sequence number, and the latest time in nanoseconds
 
     def fill(self, buffer: Buffer) -> None:
-        """Add the messages that are not in the log yet; the others are only acknowledged again."""
-        found = self._connection.ask(self._fetch)
-        fresh = [each for each in found if self._is_new(place_of(each))]
-        if found:
-            rows = to_batch(fresh, [place_of(each) for each in fresh])
-            buffer.add_batch(rows, token=[each.reply for each in found])
+        """Add the new messages; redelivered ones are only acknowledged again."""
+        messages = self._connection.ask(self._fetch)
+        new = [message for message in messages if self._is_new(place_of(message))]
+        if messages:
+            rows = to_batch(new, [place_of(message) for message in new])
+            buffer.add_batch(rows, token=[message.reply for message in messages])
 
     def acknowledge(self, tokens: list[list[str]]) -> None:
-        """The rows are on disk: the server need not send their messages again."""
-        replies = [reply for each in tokens for reply in each]
+        """Tell the server that these rows are on disk."""
+        replies = [reply for token in tokens for reply in token]
         self._connection.ask(lambda broker: self._confirm(broker, replies))
 
     def snapshot(self) -> dict[str, Any]:
-        known = {"floor": self._floor, "ahead": sorted(self._ahead), "newest": self._newest}
-        known |= {"created": self._created, "consumer": self._consumer}
-        return {"subject": self._options.subject, **known}
+        return {
+            "subject": self._options.subject,
+            "floor": self._floor,
+            "ahead": sorted(self._ahead),
+            "newest": self._newest,
+            "created": self._created,
+            "consumer": self._consumer,
+        }
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
-        """Raises `ValueError` for another subject: it may have messages below the floor."""
+        """Raises `ValueError` for a different subject: it may have messages below the floor."""
         last, subject = snapshots[0], self._options.subject
-        if last.get("subject", subject) != subject:  # earlier versions had none
+        if last.get("subject", subject) != subject:
             raise ValueError(
-                f"option `subject` is {subject!r}, and the log in `path` is of "
-                f"{last['subject']!r}: start anew, with a new log, checkpoint and `consumer`"
+                f"option `subject` is {subject!r}, and the log in `path` has {last['subject']!r}: "
+                "start with a new log, checkpoint and `consumer`"
             )
         self._created, self._floor = last["created"], last["floor"]
         self._ahead = set(last["ahead"])
-        self._newest = tuple(last.get("newest", self._newest))  # earlier versions had none,
-        self._consumer = last.get("consumer", "")  # nor this
+        self._newest = tuple(last.get("newest", self._newest))  # missing in logs of 0.1
+        self._consumer = last.get("consumer", "")
 
     def destroy(self) -> None:
         self._connection.close()
 
     def _is_new(self, place: Place) -> bool:
-        """Whether it is not in the log; from now on it is.
+        """Return whether the message is new, and remember it.
 
-        A server that has lost its last messages, or was restored, gives their numbers again: one
-        that is known is later than all of them then. The latest time need not be the newest
-        message's: a clock may be set back. What is not known may just come late.
+        After data loss or a restore, the server reuses sequence numbers. A known number with a
+        later time than all messages so far therefore means reuse.
         """
         sequence, (largest, latest) = place.sequence, self._newest
-        given_again = sequence <= largest and place.nanoseconds > latest
         if sequence <= self._floor or sequence in self._ahead:
-            if not given_again:
+            if sequence > largest or place.nanoseconds <= latest:
                 return False
-            self._begin_anew("has lost its last messages, and gives their numbers again")
+            self._start_over("has lost its last messages, and reuses their numbers")
             largest = latest = 0
         self._newest = max(largest, sequence), max(latest, place.nanoseconds)
         self._ahead.add(sequence)
@@ -101,78 +103,71 @@ class Queue:
     async def _fetch(self, broker: Any) -> list[Any]:
         if self._broker is not broker:
             await self._begin(broker)
-        found: list[Any] = await self._pull.fetch(min(self._count, self._most), WAIT_SECONDS)
-        if found:
-            size = sum(len(each.data) for each in found) or 1
-            self._count = max(1, min(MOST_FETCHED, FETCHED_BYTES * len(found) // size))
-        return found
+        count = min(self._count, self._most)
+        messages: list[Any] = await self._pull.fetch(count, WAIT_SECONDS)
+        if messages:
+            size = sum(len(message.data) for message in messages) or 1
+            self._count = max(1, min(MOST_FETCHED, FETCHED_BYTES * len(messages) // size))
+        return messages
 
     async def _begin(self, broker: Any) -> None:
-        """Find the durable consumer, or make it; on each new connection."""
+        """Find the durable consumer, or create it."""
         options = self._options
-        if self._broker is not None:  # a server closes a connection that has too much to take
-            self._count = max(1, self._count // 10)
         info = await stream_info(broker, options.stream)
         try:
             consumer = await broker.consumer_info(options.stream, options.consumer)
         except errors.NotFoundError:
-            consumer = await self._make_consumer(broker)
+            config = api.ConsumerConfig(
+                durable_name=options.consumer,
+                filter_subject=options.subject,
+                ack_policy=api.AckPolicy.EXPLICIT,
+            )
+            consumer = await broker.add_consumer(options.stream, config)
         self._check(consumer.config)
-        self._notice(info.created.isoformat())
-        self._retention = info.config.retention
-        self._notice_consumer(consumer)
+        created = info.created.isoformat()
+        if self._created not in ("", created):  # a re-created stream counts from 1 again
+            self._start_over("was re-created: its unread messages are lost")
+        self._created, self._retention = created, info.config.retention
+        self._compare_consumer(consumer)
         self._pull = Pull(self._connection.client, options.stream, options.consumer)
         await self._pull.start()
         self._broker = broker
 
     def _check(self, config: Any) -> None:
-        """Raises `ValueError` for somebody else's consumer that would lose messages."""
+        """Raises `ValueError` for a consumer that would lose messages."""
         options = self._options
-        given = config.filter_subjects or [config.filter_subject]
+        subjects = config.filter_subjects or [config.filter_subject]
         troubles = {
             "is a push consumer": config.deliver_subject,
             f"acknowledges by `{config.ack_policy}`": config.ack_policy != api.AckPolicy.EXPLICIT,
-            "has headers only": config.headers_only,
-            f"has the subjects {given}": options.subject and given != [options.subject],
+            "delivers headers only": config.headers_only,
+            f"has the subjects {subjects}": options.subject and subjects != [options.subject],
         }
-        for trouble in (text for text, is_so in troubles.items() if is_so):
+        for trouble in (text for text, applies in troubles.items() if applies):
             raise ValueError(
-                f"option `consumer`: `{options.consumer}` is there and {trouble}; wanted is a pull "
-                "consumer with explicit acknowledgements, with the option `subject` for its only "
-                "one: choose another name, or delete it"
+                f"option `consumer`: `{options.consumer}` exists and {trouble}; expected a pull "
+                "consumer with explicit acknowledgements, whole messages and the option `subject` "
+                "as its only subject: choose a different name, or delete it"
             )
         limit = config.max_ack_pending or 0  # or -1: none
         self._most = min(MOST_FETCHED, limit) if limit > 0 else MOST_FETCHED
 
-    async def _make_consumer(self, broker: Any) -> Any:
-        options = self._options
-        config = api.ConsumerConfig(
-            durable_name=options.consumer,
-            filter_subject=options.subject,
-            ack_policy=api.AckPolicy.EXPLICIT,
-        )
-        return await broker.add_consumer(options.stream, config)
-
-    def _notice(self, created: str) -> None:
-        """A re-created stream counts from 1 again."""
-        if self._created not in ("", created):
-            self._begin_anew("was deleted and made again: what was in it and not read is lost")
-        self._created = created
-
-    def _notice_consumer(self, consumer: Any) -> None:
-        """One that was made again, by somebody or here, may miss what the old one had to give."""
+    def _compare_consumer(self, consumer: Any) -> None:
+        """A re-created consumer may skip messages that the old one had not delivered."""
         created, policy = consumer.created.isoformat(), consumer.config.deliver_policy
-        has_all = policy == api.DeliverPolicy.ALL and self._retention != INTEREST
-        if self._consumer not in ("", created) and not has_all:
+        interest = self._retention == api.RetentionPolicy.INTEREST
+        if self._consumer not in ("", created) and (
+            policy != api.DeliverPolicy.ALL or interest  # which keeps nothing meanwhile
+        ):
             _log.warning(
-                "consumer `%s` was deleted and made again: messages that it passes over (deliver "
-                "policy `%s`) or that the stream dropped meanwhile (retention `%s`) are lost",
+                "consumer `%s` was re-created: messages that it skips (deliver policy `%s`) or "
+                "that the stream dropped meanwhile (retention `%s`) are lost",
                 *(self._options.consumer, policy, self._retention),
             )
         self._consumer = created
 
-    def _begin_anew(self, why: str) -> None:
-        _log.warning("stream `%s` %s", self._options.stream, why)
+    def _start_over(self, reason: str) -> None:
+        _log.warning("stream `%s` %s", self._options.stream, reason)
         self._floor, self._ahead, self._newest = 0, set(), (0, 0)
 
     async def _confirm(self, broker: Any, replies: list[str]) -> None:
@@ -180,20 +175,17 @@ class Queue:
         for reply in replies:
             await client.publish(reply, b"+ACK")
         await client.flush()
-        await self._forget_below(broker)  # answered after all of these; `flush` may not be
-        self._connection.raise_denied("$JS.ACK")
-
-    async def _forget_below(self, broker: Any) -> None:
-        """The server's floor rises behind the acknowledgements; it may be a moment late."""
+        # The server responds to this after all acknowledgements; its floor may lag a moment.
         info = await broker.consumer_info(self._options.stream, self._options.consumer)
-        self._notice_consumer(info)
+        self._compare_consumer(info)
         self._floor = max(self._floor, info.ack_floor.stream_seq)
         self._ahead = {sequence for sequence in self._ahead if sequence > self._floor}
+        self._connection.raise_denied("$JS.ACK")
 
 
 source = (
     SourceBuilder.stream(FORMAT, SCHEMA, create=Queue)
-    .retry(seconds=0)  # it waits by itself
+    .retry(pause=0.2, option="timeoutSeconds")
     .fill(Queue.fill)
     .snapshot(Queue.snapshot)
     .restore(Queue.restore)
