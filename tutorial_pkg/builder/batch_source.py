@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
@@ -20,7 +19,7 @@ from tutorial_pkg.builder.built import BuiltSource, SourceParts, data_source, do
 from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
 from tutorial_pkg.builder.declaration import InstancesDeclaration, State
 from tutorial_pkg.builder.functions import Functions, closing_with
-from tutorial_pkg.builder.replayable_source import ReplayableParts, SplitBatchReader
+from tutorial_pkg.builder.replayable_source import batch_reader
 from tutorial_pkg.builder.rows import RowPacker
 
 PAUSE_SECONDS = 0.01  # after a `fill` that added nothing
@@ -31,13 +30,9 @@ PAUSE_SECONDS = 0.01  # after a `fill` that added nothing
 class BuiltBatchSource(BuiltSource):
     """The base of the classes that `SourceBuilder.batch` makes."""
 
-    def reader(self, schema: StructType) -> SplitBatchReader:
-        functions = self.parts.functions
-        run: dict[str, Any] = {"look": _instances, "read": partial(_rows, functions)}
-        parts = ReplayableParts(
-            replace(functions, given=run), self.parts.options, self.parts.schema
-        )
-        return SplitBatchReader(parts, schema, self.values())
+    def reader(self, schema: StructType) -> DataSourceReader:
+        rows: Any = partial(_rows, self.parts.functions)
+        return batch_reader(self, _instances, rows, schema)
 
 
 def _instances(context: SplitContext) -> dict[str, Split]:
@@ -49,8 +44,7 @@ def _rows(
     functions: Functions, context: SplitContext, who: str, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Run an instance, from `create` to `destroy`; each `fill` follows when Spark has its rows."""
-    options = context.options
-    own = SourceContext(context.payload, options.parallelism, options)
+    own = SourceContext(context.payload, context.options.parallelism, context.options)
     state = functions.call("create", who, own)
     buffer = Buffer(RowPacker(context.schema))
     with closing_with(lambda: "destroy" in functions and functions.call("destroy", who, state)):

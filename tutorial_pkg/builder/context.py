@@ -41,11 +41,8 @@ class Split:
     Args:
         first: where a query that does not know this split yet starts to read.
         end: the position after the last row that there is now.
-        identity: changes when something else takes over this name, such as a re-created topic or
-            table. A checkpoint then names the split `name@identity`, and the builder reports lost
-            rows. Sources that set it must declare `FAIL_ON_DATA_LOSS`.
-        payload: in a batch, what `read` needs in its task, found in `context.payload`. It is
-            pickled, and never written to a checkpoint.
+        identity: changes when something else takes over the name, such as a re-created table.
+        payload: in a batch, what `read` needs in its task. It is pickled.
     """
 
     first: Position
@@ -62,11 +59,9 @@ class SplitContext:
         options: the options of the query.
         connection: what `.connect` returned in this process.
         batch: true in `spark.read`.
-        offset: for `look`: the query's position in each split that it knows, by the split's name;
-            None at the first look, and in a batch.
+        offset: for `look` and `splits`: the query's positions by split name; None at the start.
         schema: the columns of the rows, as a `StructType`.
-        draining: for `look`: the query has the trigger `availableNow`. It ends at the positions
-            that this look returns.
+        draining: for `look`: the query ends at the positions that it returns (`availableNow`).
         identity: for `bound` and `read`: that of the split.
         payload: for `read` in a batch: that of the split.
     """
@@ -82,18 +77,17 @@ class SplitContext:
     retries: Retries = field(default=NONE, repr=False)
 
     def retry(self, work: Callable[[], Answer]) -> Answer:
-        """Call `work()`, and call it again after errors that may pass.
+        """Call `work()`, and call it again after transient errors, as the builder's `.retry` says.
 
-        The builder's `.retry` says which errors these are and for how long. It already repeats
-        whole functions; use this within `read`, which it repeats only before the first row.
+        For calls within `read`, which is itself repeated only before its first row.
         """
         return self.retries.patiently(work)
 
     def lost(self, what: str) -> None:
         """Report that rows are gone which the query has not read.
 
-        Raises `LookupError`, or logs a warning once if the option `failOnDataLoss` is false.
-        Declare that option with `.options(FAIL_ON_DATA_LOSS)`.
+        Raises `LookupError`, or logs a warning once if the option `failOnDataLoss` is false, which
+        you declare with `.options(FAIL_ON_DATA_LOSS)`.
         """
         text = (
             f"{what}: rows may be lost. Set the option `failOnDataLoss` to false to log a warning "
@@ -106,7 +100,7 @@ class SplitContext:
 
 @lru_cache(1000)
 def _warn(text: str) -> None:
-    """Once for each text: a source is asked again and again."""
+    """Log a text once: Spark asks a source several times a second."""
     _log.warning("%s", text)
 
 

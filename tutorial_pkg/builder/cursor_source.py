@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.buffer import Buffer
@@ -25,12 +25,13 @@ from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
 from tutorial_pkg.builder.declaration import SplitsDeclaration
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
-from tutorial_pkg.builder.replayable_source import ReplayableParts, SplitBatchReader
+from tutorial_pkg.builder.replayable_source import batch_reader
 from tutorial_pkg.builder.retries import NONE
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import (
     SOURCE,
     SplitCalls,
+    SplitPartition,
     add,
     mapped,
     rows_of,
@@ -49,7 +50,7 @@ from tutorial_pkg.core.spark_versions import (
     stream_reader,
 )
 from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
-from tutorial_pkg.durable_log.group import OTHER_SOURCE, Backlog, LogGroup, LogOffset
+from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogOffset
 from tutorial_pkg.durable_log.reader import log_options
 
 POLL = Option(
@@ -95,16 +96,32 @@ class Page:
         return sum(batch.num_rows for batch in self.batches)
 
 
-class PageCalls(SplitCalls):
-    """Calls `splits` and `read`, and checks what they return. Raises `FunctionError`."""
+class Pages(SplitCalls):
+    """The pages of the splits of a cursor source. Raises `FunctionError`.
 
-    def __init__(self, functions: Functions, context: SplitContext) -> None:
+    A walk goes from page to page; the split that has waited longest comes first. `positions` are
+    those of the next unread pages. A split without anything new is read again `pause` seconds
+    later; with an infinite pause the walk ends when each split has been at its end once.
+    """
+
+    def __init__(
+        self,
+        functions: Functions,
+        context: SplitContext,
+        pause: float = 0.0,
+        is_mine: Callable[[str], bool] = lambda split: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(functions, context)
+        self.positions: dict[str, Any] = {}
+        self.pause, self._is_mine, self._clock = pause, is_mine, clock
         self._packer = RowPacker(context.schema)
+        self._due: dict[str, float] = {}  # by split; the last one read is the last one here
+        self._look_at = 0.0
 
-    def begins(self, positions: dict[str, Any]) -> dict[str, Any]:
+    def begins(self) -> dict[str, Any]:
         """Return the current splits, with the positions of their first pages."""
-        answer = self.ask("splits", SOURCE, offset=positions)
+        answer = self.ask("splits", SOURCE, offset=self.positions)
         with self.functions.blamed("splits", SOURCE):
             if not isinstance(answer, str | Mapping):
                 answer = dict.fromkeys(answer)
@@ -121,14 +138,22 @@ class PageCalls(SplitCalls):
         with self.functions.blamed("read", who):
             if not isinstance(answer, tuple) or len(answer) != 2:
                 raise TypeError(f"expected (rows, next position), got {shortened(answer)}")
-            buffer = Buffer(self._packer)
+            buffer, end = Buffer(self._packer), normalized(answer[1])
             for row in rows_of(answer[0]):
                 add(row, buffer)
-            page = Page(split, position, normalized(answer[1]), buffer.take()[0])
-            if page.rows and page.end == position:
-                raise ValueError(_SAME_POSITION)
-            if page.end in (None, "") and (page.rows or position not in (page.end, None)):
-                raise ValueError(_NO_POSITION.format(end=page.end))
+            page = Page(split, position, end, buffer.take()[0])
+            if page.rows and end == position:
+                raise ValueError(
+                    "the page has rows, but the next position is the same, so the rows would be "
+                    "read again and again; return one after them. For a page that still grows, "
+                    "that is its number and how many of its rows there were"
+                )
+            if end in (None, "") and (page.rows or position not in (end, None)):
+                raise ValueError(
+                    f"the next position is {end!r}, which is where a source begins; at the end of "
+                    "the pages return no rows and the same position, and after a last page one "
+                    "from which to continue"
+                )
             return page
 
     def pages(self, split: str, position: Any) -> Iterator[Page]:
@@ -138,71 +163,32 @@ class PageCalls(SplitCalls):
             yield page
             page = self.page(split, page.end)
 
-
-def normalized(position: Any) -> Any:
-    """Return a position as a checkpoint will: a tuple is a list then."""
-    return read_json(json.dumps(position, allow_nan=False))
-
-
-_SAME_POSITION = (
-    "the page has rows, but the next position is the same, so the rows would be read again and "
-    "again; return one after them. For a page that still grows, that is its number and how many of "
-    "its rows there were"
-)
-_NO_POSITION = (
-    "the next position is {end!r}, which is where a source begins; at the end of the pages return "
-    "no rows and the same position, and after a last page one from which to continue"
-)
-
-
-class Walk:
-    """Walks from page to page; the split that has waited longest comes first.
-
-    `positions` are those of the next unread pages. A split without anything new is read again
-    `pause` seconds later; with an infinite pause a walk ends when each has been at its end once.
-    """
-
-    def __init__(
-        self,
-        calls: PageCalls,
-        pause: float,
-        is_mine: Callable[[str], bool] = lambda split: True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.positions: dict[str, Any] = {}
-        self._calls, self._pause, self._is_mine, self._clock = calls, pause, is_mine, clock
-        self._due: dict[str, float] = {}  # by split; the last one read is the last one here
-        self._look_at = 0.0
-
-    def go_to(self, positions: dict[str, Any]) -> None:
-        """Continue an earlier walk; other walks have the other splits."""
-        self.positions |= {split: at for split, at in positions.items() if self._is_mine(split)}
-
     def next_page(self) -> Page | None:
-        """Return the next page of a split, perhaps without rows; None if no split is due."""
+        """Return the next page of the walk, perhaps without rows; None if no split is due."""
         if self._clock() >= self._look_at:
             self.look()
         now = self._clock()
         split = min(self._due, key=self._due.__getitem__, default=None)
         if split is None or self._due[split] > now:
             return None
-        page = self._calls.page(split, self.positions[split])
+        page = self.page(split, self.positions[split])
         self.positions[split] = page.end
         del self._due[split]
-        self._due[split] = now if page.end != page.start else now + self._pause
+        self._due[split] = now if page.end != page.start else now + self.pause
         return page
 
     def look(self) -> None:
         """See which splits exist; one that has vanished keeps its position."""
         now = self._clock()
-        begins = self._calls.begins(self.positions)
-        mine = {split: first for split, first in begins.items() if self._is_mine(split)}
+        mine = {split: first for split, first in self.begins().items() if self._is_mine(split)}
         self.positions = mine | self.positions
         self._due = {split: self._due.get(split, now) for split in mine}
-        self._look_at = now + self._pause
+        self._look_at = now + self.pause
 
-    def close(self) -> None:
-        self._calls.close()
+
+def normalized(position: Any) -> Any:
+    """Return a position as a checkpoint will: a tuple is a list then."""
+    return read_json(json.dumps(position, allow_nan=False))
 
 
 # ---- Through the log -----------------------------------------------------------------------------
@@ -211,17 +197,10 @@ class Walk:
 class BuiltCursorSource(BuiltStreamSource):
     """The base of the classes that `SourceBuilder.cursor` makes."""
 
-    def reader(self, schema: StructType) -> SplitBatchReader:
-        """Make a task of each split, as a replayable source does."""
+    def reader(self, schema: StructType) -> DataSourceReader:
         functions = self.parts.functions
-        whole: dict[str, Any] = {
-            "look": partial(_splits, functions),
-            "read": partial(_rows, functions),
-        }
-        parts = ReplayableParts(
-            replace(functions, given=whole), self.parts.options, self.parts.schema
-        )
-        return SplitBatchReader(parts, schema, self.values())
+        rows: Any = partial(_rows, functions)
+        return batch_reader(self, partial(_splits, functions), rows, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = self.values()
@@ -236,34 +215,35 @@ class BuiltCursorSource(BuiltStreamSource):
 
 
 def _splits(functions: Functions, context: SplitContext) -> dict[str, Split]:
-    calls = PageCalls(functions, context)
-    with closing_with(calls.close):
-        begins = calls.begins({})
-    return {split: Split(0, 1, payload=[first]) for split, first in begins.items()}
+    pages = Pages(functions, context)
+    with closing_with(pages.close):
+        return {split: Split(0, 1, payload=[first]) for split, first in pages.begins().items()}
 
 
 def _rows(
     functions: Functions, context: SplitContext, split: str, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
-    calls, [first] = PageCalls(functions, context), context.payload
-    with closing_with(calls.close):
-        for page in calls.pages(split, first):
+    pages, [first] = Pages(functions, context), context.payload
+    with closing_with(pages.close):
+        for page in pages.pages(split, first):
             yield from page.batches
 
 
-class PageInstance(Walk):
+class PageInstance(Pages):
     """The state of an instance, which reads the splits whose names fall to its share.
 
     The instance starts over after a transient error, so nothing is retried here.
     """
 
     def __init__(
-        self, parts: StreamParts, schema: StructType, pause: float, context: SourceContext
+        self, functions: Functions, schema: StructType, pause: float, context: SourceContext
     ) -> None:
-        functions = replace(parts.functions, retries=NONE)
-        calls = PageCalls(functions, SplitContext(context.options, schema=schema))
-        super().__init__(calls, pause, partial(_falls_to, context))
-        self._ends = pause == math.inf
+        super().__init__(
+            replace(functions, retries=NONE),
+            SplitContext(context.options, schema=schema),
+            pause,
+            lambda split: zlib.crc32(split.encode()) % context.count == context.index,
+        )
         self._recorded = set[str]()  # splits whose positions are in a snapshot
 
     def fill(self, buffer: Buffer) -> None:
@@ -272,7 +252,7 @@ class PageInstance(Walk):
             buffer.add_batch(batch)
         if self.positions.keys() != self._recorded:
             buffer.keep_place()
-        if page is None and self._ends:
+        if page is None and self.pause == math.inf:
             buffer.close()
 
     def snapshot(self) -> dict[str, Any]:
@@ -284,11 +264,8 @@ class PageInstance(Walk):
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
         for positions in snapshots:
-            self.go_to(positions)
-
-
-def _falls_to(context: SourceContext, split: str) -> bool:
-    return zlib.crc32(split.encode()) % context.count == context.index
+            mine = {split: at for split, at in positions.items() if self._is_mine(split)}
+            self.positions |= mine
 
 
 class BuiltCursorReader(BuiltStreamReader):
@@ -297,15 +274,10 @@ class BuiltCursorReader(BuiltStreamReader):
     def __init__(self, parts: StreamParts, schema: StructType, options: OptionValues) -> None:
         super().__init__(parts, schema, options)
         self._pause: float = options.pollSeconds
-        self._instances: Instances | None = None
-
-    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
-        self._instances = super().start_producer(logs, backlog)
-        return self._instances
 
     def functions(self) -> Functions:
         pages: dict[str, Any] = {
-            "create": partial(PageInstance, self._parts, self._schema, self._pause),
+            "create": partial(PageInstance, self._parts.functions, self._schema, self._pause),
             "fill": PageInstance.fill,
             "snapshot": PageInstance.snapshot,
             "restore": PageInstance.restore,
@@ -325,7 +297,7 @@ class BuiltCursorReader(BuiltStreamReader):
         """Return when there are some, or all have come: the same offset would end the query."""
         while self._drain_to is None:
             self._produce(begin)
-            ended = self._instances is not None and self._instances.ended
+            ended = isinstance(self._producer, Instances) and self._producer.ended
             newest = self._logs().sync()
             if ended:
                 self._drain_to = newest
@@ -338,26 +310,6 @@ class BuiltCursorReader(BuiltStreamReader):
 # ---- Without a log -------------------------------------------------------------------------------
 
 
-@dataclass
-class PagePartition(InputPartition):
-    """A split's rows in one batch. Without them, another process has planned the batch."""
-
-    split: str
-    start: Any
-    rows: int
-    checksum: int
-    batches: list[pa.RecordBatch] | None
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A batch: its offsets, and the rows between them by split."""
-
-    start: dict[str, Any]
-    end: dict[str, Any]
-    batches: dict[str, list[pa.RecordBatch]]
-
-
 class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """An offset has the splits' positions and, for its batch, its start, row count and checksum.
 
@@ -368,11 +320,11 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
         outlive_ctrl_c()
-        self._calls = PageCalls(functions, SplitContext(options, schema=schema))
+        context = SplitContext(options, schema=schema)
+        self._pages = Pages(functions, context, options.pollSeconds)
         self._max_rows: int = options.maxRowsPerTrigger
-        self._pause: float = options.pollSeconds
-        self._walk: Walk | None = None
-        self._planned: Planned | None = None
+        self._start = self._end = dict[str, Any]()  # of the planned batch
+        self._batches: dict[str, list[pa.RecordBatch]] = {}  # its rows, by split
         self._patience = Patience()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -382,63 +334,66 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._pause = math.inf
+        self._pages.pause = math.inf
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if self._planned is None or self._planned.start != start or self._planned.end == start:
+        if self._start != start or self._end == start:
             self._patience.wait()
-            self._planned = self._plan(start, limit)
-            self._patience.answer(self._planned.end != start)
-        return self._planned.end
+            self._plan(start, math.inf if isinstance(limit, ReadAllAvailable) else self._max_rows)
+            self._patience.answer(self._end != start)
+        return self._end
 
-    def _plan(self, start: dict[str, Any], limit: ReadLimit) -> Planned:
+    def _plan(self, start: dict[str, Any], most: float) -> None:
         known = _positions_of(start)
-        if self._walk is None:
-            self._walk = Walk(self._calls, self._pause)
-            self._walk.go_to(known)
-        most = math.inf if isinstance(limit, ReadAllAvailable) else self._max_rows
-        seconds = math.inf if math.inf in (most, self._pause) else FETCH_SECONDS
+        self._pages.positions = known | self._pages.positions
+        seconds = math.inf if math.inf in (most, self._pages.pause) else FETCH_SECONDS
         firsts: dict[str, Any] = {}
-        batches: dict[str, list[pa.RecordBatch]] = {}
-        for page in _up_to(self._walk, most, seconds):
+        self._batches = {}
+        for page in _up_to(self._pages, most, seconds):
             firsts.setdefault(page.split, page.start)
-            batches.setdefault(page.split, []).extend(page.batches)
+            self._batches.setdefault(page.split, []).extend(page.batches)
         batch = {
-            split: [first, sum(rows.num_rows for rows in batches[split]), checksum(batches[split])]
+            split: [first, sum(map(len, self._batches[split])), checksum(self._batches[split])]
             for split, first in firsts.items()
         }
-        moved = batch or self._walk.positions.keys() != known.keys()
-        end = {"positions": dict(self._walk.positions), "batch": batch}
-        return Planned(start, end if moved else start, batches)
+        moved = batch or self._pages.positions.keys() != known.keys()
+        end = {"positions": dict(self._pages.positions), "batch": batch}
+        self._start, self._end = start, end if moved else start
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[PagePartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
+        """Hand the rows to the tasks. Without them, another process has planned the batch."""
         _positions_of(end)
-        fetched = self._planned.batches if self._planned and self._planned.end == end else {}
+        fetched = self._batches if self._end == end else {}
         return [
-            PagePartition(split, first, rows, checksum, fetched.get(split))
-            for split, (first, rows, checksum) in end["batch"].items()
+            SplitPartition(split, first, (rows, total), payload=fetched.get(split))
+            for split, (first, rows, total) in end["batch"].items()
         ]
 
-    def read(self, partition: PagePartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
-        yield from self._again(partition) if partition.batches is None else partition.batches
+        yield from self._again(partition) if partition.payload is None else partition.payload
 
-    def _again(self, part: PagePartition) -> Iterator[pa.RecordBatch]:
+    def _again(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
         """Raises `LookupError` when the rows are not those that were planned."""
-        remaining, total = part.rows, 0
-        with closing_with(self._calls.close):
-            for page in self._calls.pages(part.split, part.start):
+        remaining, total = part.end[0], 0
+        with closing_with(self._pages.close):
+            for page in self._pages.pages(part.split, part.start):
                 for batch in page.batches:
                     rows = batch.slice(0, remaining)
-                    remaining, total = remaining - rows.num_rows, checksum([rows], total)
+                    remaining, total = remaining - len(rows), checksum([rows], total)
                     yield rows
                 if not remaining:
                     break
-        if remaining or total != part.checksum:
-            raise LookupError(_CHANGED.format(split=part.split, start=part.start, rows=part.rows))
+        if (remaining, total) != (0, part.end[1]):
+            raise LookupError(
+                f"{split_text(part.split)}: the {part.end[0]} rows from position {part.start!r} on "
+                "have changed since the batch was planned, so it cannot be repeated. Keep such "
+                "pages in a log: build the source without `.replayable()`, and start with a new "
+                "checkpoint"
+            )
 
     def stop(self) -> None:
-        self._calls.close()
+        self._pages.close()
 
 
 def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
@@ -448,11 +403,11 @@ def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
     return positions
 
 
-def _up_to(walk: Walk, most: float, seconds: float) -> Iterator[Page]:
+def _up_to(pages: Pages, most: float, seconds: float) -> Iterator[Page]:
     """Yield pages with rows until there are enough rows, or so long; no split twice at its end."""
     deadline = time.monotonic() + seconds
     rows, at_end = 0, set[str]()
-    while rows < most and (page := walk.next_page()):
+    while rows < most and (page := pages.next_page()):
         if page.rows:
             yield page
         elif page.end == page.start and page.split in at_end:
@@ -472,12 +427,6 @@ def checksum(batches: list[pa.RecordBatch], before: int = 0) -> int:
     return before
 
 
-_CHANGED = (
-    "split `{split}`: the {rows} rows from position {start!r} on have changed since the batch was "
-    "planned, so it cannot be repeated. Keep such pages in a log: build the source without "
-    "`.replayable()`, and start with a new checkpoint"
-)
-
 # ---- The builder ---------------------------------------------------------------------------------
 
 
@@ -494,9 +443,8 @@ class CursorSourceBuilder(SplitsDeclaration):
     def splits(self, function: Splits) -> Self:
         """Name with `splits(context)` the splits, each with pages of its own.
 
-        Return a list of names, or a dict with first positions. It is called again every
-        `pollSeconds`: new splits join, vanished ones keep their position. Without this function
-        there is one split, `all`, that begins at None.
+        Return a list of names, or a dict with first positions. It is called every `pollSeconds`:
+        new splits join, vanished ones keep their position. Without it there is one split, `all`.
         """
         return self._set("splits", function, "context", may_yield=True)
 
@@ -511,18 +459,12 @@ class CursorSourceBuilder(SplitsDeclaration):
         return self
 
     def replayable(self) -> Self:
-        """Do without a log: `read` returns the same rows, in the same order, for the same position.
+        """Do without a log: `read` returns the same rows in the same order for the same position.
 
-        You promise that for as long as the query may repeat a batch. There may be more rows after
-        them, and pages may have other lengths. It holds where rows are only added at the end and
-        never changed, and a position says where to continue: an id in `since=`, a place in a
-        journal, the number of rows read. It does not hold where rows can be deleted, changed or
-        inserted (then page numbers shift), for a token that expires or works once, nor for an ETag.
-        A checksum in the checkpoint finds a broken promise: the query ends with a `LookupError`,
-        and the batch is not written.
-
-        The driver reads a batch's pages and keeps them until the batch is done, so its memory
-        bounds `maxRowsPerTrigger`. After a crash, the pages of one batch are read again.
+        More rows may follow them, and pages may have other lengths; docs/builder.md says where that
+        holds. A checksum in the checkpoint finds a broken promise: the query ends with a
+        `LookupError`, and the batch is not written. The driver keeps the pages of a batch until it
+        is done, so its memory bounds `maxRowsPerTrigger`.
         """
         self._replayable = True
         return self

@@ -45,22 +45,15 @@ class Declaration:
     ) -> Self:
         """Declare an option: the query's `.option(name, …)` reaches `context.options`.
 
-        Args:
-            name: of the option.
-            parse: turns the string that Spark hands over into a value, and raises `ValueError` if
-                it cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of
-                `tutorial_pkg.builder`, or a function of yours.
-            default: a value, such as `False`, or `REQUIRED`.
-            meaning: one line for the documentation.
-            allowed: what the option takes, for error messages.
+        `parse` turns the string that Spark hands over into a value, and raises `ValueError` if it
+        cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`,
+        or a function of yours. `default` is a value, such as `False`, or `REQUIRED`. `allowed` says
+        in errors what the option takes.
         """
         return self.options(Option(name, parse, default, meaning, allowed))
 
     def options(self, *declared: Option) -> Self:
-        """Declare several options, each an `Option(name, parse, default, meaning)`.
-
-        Formats can share them.
-        """
+        """Declare several options, each an `Option`, which formats can share."""
         for option in declared:
             checked(f"option {option.name}", option.parse, "text")
             if instead := MISTAKEN.get(option.parse):
@@ -81,28 +74,20 @@ class Declaration:
         """Say which errors are transient, and for how long a function is repeated after one.
 
         Without a call, these are `ConnectionError` and `TimeoutError`, for 30 seconds. Any other
-        error ends the query at once. Pauses double from `pause` up to ten times that; each is
-        shortened by a random part of up to a half.
+        error ends the query at once. Pauses double from `pause` up to ten times that, less up to
+        half by chance. What is repeated, and how: docs/builder.md.
 
         Args:
-            errors: the transient errors. An error also counts if one of these led to it (its
-                `__cause__` or `__context__`), because clients wrap errors of the network.
+            errors: the transient errors. One also counts if it led to another (as its `__cause__`
+                or `__context__`).
             seconds: how long to repeat a function; 0 for never. It is the default of the query's
                 option `retrySeconds`, and `pause` that of `retryPauseMillis`.
             pause: the first pause, in seconds.
-            transient: `transient(error)` recognizes a client's own errors, such as those with
-                certain codes. It sees what your function raised, not what led to that. With it,
-                only the `errors` that you name count besides.
-            option: the query's option for `seconds`, under another name. If you declare this option
-                yourself, its value counts, in milliseconds if the name ends in `Ms` or `Millis`,
-                and there is no `retryPauseMillis`.
-
-        What is repeated? An instance of a `stream` or a `cursor` starts over as after a restart of
-        the query, with `destroy`, `create` and `restore`, and `builder_status` counts it. A task
-        that reads starts over as long as Spark has none of its rows. In a task of a sink, only
-        `create` is repeated, because `receive` and `flush` have consumed rows. Functions beside the
-        driver are called again, on a new connection. Each retry is logged, by Spark's driver or by
-        the task. When the time is up, the error says how long it was tried, and names the option.
+            transient: `transient(error)` recognizes a client's own errors, as your function raised
+                them. With it, only the `errors` that you name count besides.
+            option: another name for `retrySeconds`. If you declare this option yourself, its value
+                counts, in milliseconds if the name ends in `Ms` or `Millis`, and there is no
+                `retryPauseMillis`.
         """
         wrong = [error for error in errors if not isinstance(error, type)]
         if wrong or seconds < 0 or not pause > 0:
@@ -112,8 +97,8 @@ class Declaration:
             )
         if transient is not None:
             checked("transient", transient, "error")
-        default = () if transient else Retries.errors
-        self._retries = Retries(errors or default, seconds, pause, transient, option)
+        errors = errors or (() if transient else Retries.errors)
+        self._retries = Retries(errors, seconds, pause, transient, option)
         return self
 
     def _set(
@@ -133,28 +118,27 @@ class Declaration:
 
     def _functions(self) -> Functions:
         """Return what was declared. Raises `ValueError` if a function cannot be pickled."""
-        others: dict[str, Any] = {f"option {option.name}": option.parse for option in self._options}
-        others |= {"schema": self._schema, "transient": self._retries.transient}
+        others = {f"option {option.name}": option.parse for option in self._options}
+        others |= {"schema": self._schema, "transient": self._retries.transient}  # type: ignore[dict-item]
         pickled = {**self._given, **{name: f for name, f in others.items() if callable(f)}}
         check_travel(self._name, pickled, self._OPENS)
-        declared = any(option.name == self._retries.option for option in self._options)
-        return Functions(self._name, dict(self._given), replace(self._retries, declared=declared))
+        return Functions(self._name, dict(self._given), self._policy())
+
+    def _policy(self) -> Retries:
+        names = {option.name for option in self._options}
+        return replace(self._retries, declared=self._retries.option in names)
 
     def _all_options(self, *own: Option) -> Options:
         """Return the options of the format: the builder's `own`, then those that were declared."""
-        declared = {option.name for option in self._options}
-        own += tuple(
-            each for each in self._retries.options() if self._retries.option not in declared
-        )
-        taken = {option.name.lower() for option in own}
+        options = (*own, *self._policy().options(), *self._options)
+        names = [option.name.lower() for option in options]
         for option in self._options:
-            if option.name.lower() in taken:
+            if names.count(option.name.lower()) > 1:
                 raise ValueError(
                     f"format `{self._name}`: option `{option.name}` exists already; choose "
                     "another name"
                 )
-            taken.add(option.name.lower())
-        return Options(self._name, (*own, *self._options))
+        return Options(self._name, options)
 
 
 class SplitsDeclaration(Declaration):

@@ -127,6 +127,15 @@ class SplitBatchReader(DataSourceReader):
             yield from self._calls.read(partition, RowPacker(self._schema))
 
 
+def batch_reader(
+    source: BuiltSource, look: Look, read: Read, schema: StructType
+) -> DataSourceReader:
+    """Make a reader for another kind of source, whose parts are splits from 0 to 1."""
+    functions = replace(source.parts.functions, given={"look": look, "read": read})
+    parts = ReplayableParts(functions, source.parts.options, source.parts.schema)
+    return SplitBatchReader(parts, schema, source.values())
+
+
 class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """All progress is in the offset, which has an entry for each split that ever existed.
 

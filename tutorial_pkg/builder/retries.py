@@ -26,7 +26,6 @@ PAUSE = Option(
     500,
     "the first pause before a retry; pauses double up to ten times that, less up to half by chance",
 )
-TRANSIENT = (ConnectionError, TimeoutError)
 
 _log = logging.getLogger(__name__)
 
@@ -40,12 +39,9 @@ class FunctionError(Exception):
 
 @dataclass(frozen=True)
 class Retries:
-    """What `.retry(...)` declares. `of(options)` applies a query's options.
+    """What `.retry(...)` declares. `declared`: the format itself declares the option `option`."""
 
-    `declared` says that the format itself declares the option called `option`.
-    """
-
-    errors: tuple[type[BaseException], ...] = TRANSIENT
+    errors: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError)
     seconds: float = SECONDS.default
     pause: float = PAUSE.default / 1_000
     transient: Callable[[BaseException], bool] | None = None
@@ -56,11 +52,10 @@ class Retries:
         """Return the policy with this query's options applied."""
         if not self.seconds:
             return self
-        if not self.declared:
-            pause = options.retryPauseMillis / 1_000
-            return replace(self, seconds=options[self.option], pause=pause)
-        per_second = 1_000 if self.option.endswith(("Ms", "Millis")) else 1
-        return replace(self, seconds=options[self.option] / per_second)
+        if self.declared:
+            per_second = 1_000 if self.option.endswith(("Ms", "Millis")) else 1
+            return replace(self, seconds=options[self.option] / per_second)
+        return replace(self, seconds=options[self.option], pause=options[PAUSE.name] / 1_000)
 
     def options(self) -> list[Option]:
         """Return the options that the builder adds to the format."""
@@ -81,23 +76,22 @@ class Retries:
     def tries(self) -> Tries:
         return Tries(self.may_pass, self.seconds, self.pause, out_of_time=self._out_of_time)
 
-    def patiently(
-        self,
-        work: Callable[[], Answer],
-        between: Callable[[], object] = lambda: None,
-        also_if: Callable[[], bool] = lambda: True,
-    ) -> Answer:
-        """Return what `work` returns; retry it after transient errors, if `also_if` agrees.
+    def _out_of_time(self, error: Exception) -> Exception:
+        if not self.seconds or not isinstance(error, FunctionError):
+            return error
+        late = FunctionError(f"{error} (tried for {self.seconds:g} s: option `{self.option}`)")
+        late.__cause__ = error.__cause__
+        return late
 
-        `between` is called before each retry.
-        """
+    def patiently(
+        self, work: Callable[[], Answer], between: Callable[[], object] = lambda: None
+    ) -> Answer:
+        """Return what `work` returns; call `between` and retry it after transient errors."""
         tries = self.tries()
         while True:
             try:
                 return work()
             except Exception as error:
-                if not also_if():
-                    raise
                 rest = tries.pause_after(error)
                 _log.warning("%s; it is tried again", error)
                 try:
@@ -118,13 +112,6 @@ class Retries:
         head, rest = self.patiently(first, between)
         yield from head
         yield from rest
-
-    def _out_of_time(self, error: Exception) -> Exception:
-        if not self.seconds or not isinstance(error, FunctionError):
-            return error
-        late = FunctionError(f"{error} (tried for {self.seconds:g} s: option `{self.option}`)")
-        late.__cause__ = error.__cause__
-        return late
 
 
 NONE = Retries(seconds=0)

@@ -16,7 +16,7 @@ from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import CursorSourceBuilder, SourceBuilder, cursor_source
 from tutorial_pkg.builder.context import SplitContext
-from tutorial_pkg.builder.cursor_source import PageCalls, Walk
+from tutorial_pkg.builder.cursor_source import Pages
 from tutorial_pkg.builder.functions import Functions
 
 
@@ -320,8 +320,8 @@ def test_splits_take_turns_and_rest_at_their_end() -> None:
     functions = Functions(
         "pages", {"read": service.read, "splits": lambda _: list(service.numbers)}
     )
-    calls = PageCalls(functions, SplitContext(options=None, schema=NUMBER))  # type: ignore[arg-type]
-    walk = Walk(calls, 5.0, clock=lambda: now[0])
+    context = SplitContext(options=None, schema=NUMBER)  # type: ignore[arg-type]
+    walk = Pages(functions, context, 5.0, clock=lambda: now[0])
 
     def asked() -> str:
         return "".join(page.split for page in iter(walk.next_page, None))
