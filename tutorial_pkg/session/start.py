@@ -220,7 +220,7 @@ def _launch(settings: Settings, log: Path) -> Any:
         try:
             return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
         except PySparkRuntimeError:  # says only that the JVM has exited
-            reason = _telling_lines(log.read_bytes()[before:].decode(errors="replace"))
+            reason = _reason(log.read_bytes()[before:].decode(errors="replace"))
             raise RuntimeError(
                 f"Spark's JVM did not start: {reason}. Its whole output: {os.path.relpath(log)}"
             ) from None
@@ -249,12 +249,10 @@ def spark_home() -> Path | None:
     return home
 
 
-def _telling_lines(text: str, most: int = 3) -> str:
-    """Return the lines from the first that names trouble, without stack traces; else the last."""
+def _reason(text: str) -> str:
+    """Return the first line that names trouble, without stack traces; else the last line."""
     lines = [line.rstrip(". ") for line in text.splitlines() if line[:1].strip()]
-    trouble = [number for number, line in enumerate(lines) if TROUBLE.search(line)]
-    shown = lines[trouble[0] :][:most] if trouble else lines[-most:]
-    return "; ".join(shown) or "it printed nothing"
+    return next(filter(TROUBLE.search, lines), lines[-1] if lines else "it printed nothing")
 
 
 @contextlib.contextmanager
