@@ -1,7 +1,7 @@
 """`pyarrow.compute`, imported when a function of it is first used.
 
-Spark starts a Python process to make a source, another to plan its reading, a third to ask it what
-is new. They import the connector and compute nothing, and this module takes a tenth of their CPU.
+Spark starts several Python processes per source that import the connector and compute nothing. The
+import takes a tenth of their CPU time.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What must survive a power failure, and bytes that are copied: thin layers over the kernel."""
+"""Files that survive a power failure, and copying bytes: thin layers over the kernel."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from pathlib import Path
 
 READ_BYTES = 1 << 20
 
-# What a kernel, file system or container answers if it cannot copy by itself.
+# Errors of a kernel, file system or container that cannot copy by itself.
 _NOT_IN_KERNEL = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make `folder`, with `mode` if it is new, and those above it.
-
-    Raises `NotADirectoryError` when a file is in the way.
-    """
+    """Create `folder` and its parents. Raises `NotADirectoryError` if a file is in the way."""
     try:
         folder.mkdir(mode, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -30,10 +27,7 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 
 
 def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
-    """`os.open`, but never through a symbolic link, which could lead to anybody's file.
-
-    Raises `OSError` that names the link.
-    """
+    """Open a file, but never through a symbolic link. Raises `OSError` that names the link."""
     try:
         return os.open(path, flags | os.O_NOFOLLOW, mode)
     except OSError as error:
@@ -45,7 +39,7 @@ def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An error of the system in this block names `path`: that of a full disk names no file."""
+    """Add `path` to system errors in this block: that of a full disk names no file."""
     try:
         yield
     except OSError as error:
@@ -67,10 +61,9 @@ def sync_directory(directory: Path) -> None:
 def replace_file(
     file: Path, content: str | bytes, mode: int = 0o640, survives_power_failure: bool = True
 ) -> None:
-    """Give `file` this content in one step: readers find all of the old one, or all of the new.
+    """Replace a file's content in one step: readers see all of the old one, or all of the new.
 
-    The draft beside it has a name that nobody can guess, so that no link leads it elsewhere and
-    two writers do not meet in it. A process that is killed meanwhile leaves its draft behind.
+    A process that is killed meanwhile leaves its draft beside the file.
     """
     data = content.encode() if isinstance(content, str) else content
     draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
@@ -90,15 +83,15 @@ def replace_file(
 
 
 def begin_sync(file: int, offset: int, length: int) -> None:
-    """Have the kernel begin to write to the disk: `fsync` has less to wait for in the end."""
+    """Let the kernel start writing to the disk, so that the later `fsync` is shorter."""
     if hasattr(os, "posix_fadvise"):  # not on macOS
         os.posix_fadvise(file, offset, length, os.POSIX_FADV_DONTNEED)
 
 
 def copy_some(reader: int, writer: int, count: int, source: int, target: int) -> int:
-    """Copy up to `count` bytes between two offsets; how many there were, 0 at the file's end.
+    """Copy up to `count` bytes between two offsets; return how many, 0 at the file's end.
 
-    The kernel copies, where it can: the bytes then do not pass through this process.
+    Where it can, the kernel copies, without passing the bytes through this process.
     """
     if not hasattr(os, "copy_file_range"):  # macOS
         return _copy_here(reader, writer, count, source, target)

@@ -1,4 +1,4 @@
-"""Packages that not everybody needs are not installed with this one, but with its extras."""
+"""Optional packages, installed with the extras of this one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Around imports: what is missing belongs to this extra.
-
-    Raises `ImportError` that says how to install it.
-    """
+    """Turn a failed import in this block into an `ImportError` that names the extra."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A lock on a file: one process holds it, and the system releases it when that process dies."""
+"""A lock on a file: held by one process, and released by the system when that process dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGNATURE_BYTES = 4096  # more than one ever has
 
 @dataclass(frozen=True)
 class Holder:
-    """Who took a lock; `host` and `parent` are None if version 0.1.0 did."""
+    """The process that took a lock; logs of version 0.1.0 have no `host` and `parent`."""
 
     process: int
     since: str
@@ -32,12 +32,12 @@ class Holder:
         return cls(os.getpid(), since, socket.gethostname(), os.getppid())
 
     def has_ended(self) -> bool:
-        """Whether its process is gone, as far as this host can know."""
+        """Return whether its process has ended, as far as this host can know."""
         return self.host == socket.gethostname() and not pid_exists(self.process)
 
 
 def pid_exists(pid: int) -> bool:
-    """Whether there is a process of this number, be it another user's."""
+    """Return whether there is a process with this number, of any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -48,24 +48,21 @@ def pid_exists(pid: int) -> bool:
 
 
 class FileLock:
-    """`flock` on the file `path`, which also says who holds it.
-
-    A symbolic link at `path` is refused with an `OSError`.
-    """
+    """`flock` on a file that also names its holder."""
 
     def __init__(self, path: Path, mode: int = 0o640) -> None:
         self.path = path
         self._file = open_own(path, os.O_RDWR | os.O_CREAT, mode)
 
     def take(self, seconds: float, every: float = 0.05) -> bool:
-        """Take and sign the lock; whether that worked within `seconds`."""
+        """Take and sign the lock; return whether that worked within `seconds`."""
         taken = wait_for(self.is_taken, seconds, every)
         if taken:
             self.sign()
         return taken
 
     def is_taken(self) -> bool:
-        """Take the lock if it is free. Raises `OSError` where the file system has no locks."""
+        """Take the lock if it is free. Raises `OSError` if the file system has no locks."""
         try:
             return try_flock(self._file, fcntl.LOCK_EX)
         except OSError as error:
@@ -76,13 +73,13 @@ class FileLock:
             ) from None
 
     def sign(self) -> None:
-        """Say in the file that this process holds the lock."""
+        """Write this process into the file as the holder."""
         os.ftruncate(self._file, 0)
-        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name, too
+        with contextlib.suppress(OSError):  # on a full disk the lock works without a name, too
             os.pwrite(self._file, json.dumps(vars(Holder.this_process())).encode(), 0)
 
     def holder(self) -> Holder | None:
-        """Who signed last; None if that process has ended, or nobody has signed."""
+        """Return the last holder that signed; None if it has ended, or there is none."""
         signed = _signature(self._file)
         return None if signed is None or signed.has_ended() else signed
 
@@ -91,7 +88,7 @@ class FileLock:
 
 
 def holder_of(path: Path) -> Holder | None:
-    """Who holds the lock on `path` now; None if nobody does, or the holder has not signed."""
+    """Return the current holder; None if the lock is free, or its holder has not signed."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -103,7 +100,7 @@ def holder_of(path: Path) -> Holder | None:
 
 
 def try_flock(file: int, kind: int) -> bool:
-    """Take the lock if it is free; whether it was."""
+    """Take the lock if it is free; return whether it was."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -112,7 +109,7 @@ def try_flock(file: int, kind: int) -> bool:
 
 
 def _signature(file: int) -> Holder | None:
-    """None if it is damaged, as by a process that was killed while it signed."""
+    """Return None if it is damaged: its process was killed while it signed."""
     try:
         return Holder(**json.loads(os.pread(file, _SIGNATURE_BYTES, 0)))
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""JSON, read with care."""
+"""JSON without duplicate keys."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["read_json"]
 
 
 def read_json(text: str) -> Any:
-    """What is in it. Raises `ValueError`, also for equal keys: `json` takes the last of them."""
+    """Parse JSON. Raises `ValueError`, also for equal keys, of which `json` keeps the last."""
     return json.loads(text, object_pairs_hook=_distinct)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError(f"JSON's keys are texts, and of these some are equal: {pairs}")
-    return found
+    distinct = dict(pairs)
+    if len(distinct) < len(pairs):
+        raise ValueError(f"JSON has equal keys: {pairs}")
+    return distinct

@@ -1,7 +1,7 @@
-"""What a format of lines asks for, without what makes rows of them.
+"""Options and schema of formats of lines.
 
-Spark starts a process to make a source and ask for its schema. That needs no Arrow, which is a
-third of the CPU time of all its imports.
+Without Arrow, since Spark starts a process only to ask for a schema, and importing Arrow takes a
+third of its CPU time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MODE = Option(
     "mode",
     choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
     "PERMISSIVE",
-    "what eventTime does with a line that has no such prefix: keep it with a null event_time, "
-    "drop it, or fail the query with an error that quotes it",
+    "lines without such a prefix: keep them with a null event_time, drop them, or fail the query "
+    "with an error that quotes the line",
 )
 
 
 def lines_schema(options: OptionValues) -> str:
-    """The columns that `lines_batch` makes: `value STRING`, with eventTime also `event_time`."""
+    """Return the schema of `lines_batch`: `value STRING`, with eventTime also `event_time`."""
     return "value STRING, event_time TIMESTAMP_LTZ" if options.eventTime else "value STRING"

@@ -28,11 +28,11 @@ _EVENT_TIME_TYPE = pa.timestamp("us", tz="UTC")
 
 
 def to_lines(data: bytes | memoryview) -> pa.StringArray:
-    """The lines in `data`, which is empty or ends with a newline; less than 2 GiB."""
+    """Return the lines in `data`, which is empty or ends with a newline; less than 2 GiB."""
     if not data:
         return pa.array([], pa.string())
     if data[-1] != ord("\n"):
-        raise ValueError("to_lines takes whole lines: the last byte must be a newline")
+        raise ValueError("to_lines expects whole lines: the last byte must be a newline")
     text = bytes(data)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
@@ -43,15 +43,14 @@ def to_lines(data: bytes | memoryview) -> pa.StringArray:
 
 
 def _split(text: bytes) -> pa.StringArray:
-    """Cut at the newlines: one long string, of which Arrow makes a list, of which these are the
-    values. Six times as fast as Python's `split`."""
+    """Split at the newlines with Arrow, six times as fast as Python's `split`."""
     without_last_newline = pa.array([0, len(text) - 1], pa.int32()).buffers()[1]
     whole = pa.StringArray.from_buffers(1, without_last_newline, pa.py_buffer(text))
     return pc.split_pattern(whole, "\n").values
 
 
 def count_newlines(data: bytes | bytearray | memoryview) -> int:
-    """With numpy five times as fast as `bytes.count`, and other threads may run meanwhile."""
+    """Count newlines; with numpy five times as fast as `bytes.count`, and without the GIL."""
     if numpy is None:
         return bytes(data).count(b"\n")
     return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == _NEWLINE))
@@ -66,7 +65,7 @@ def _is_utf8(lines: pa.StringArray) -> bool:
 
 
 def event_times(lines: pa.StringArray) -> pa.TimestampArray:
-    """Each line's event time, in microseconds of UTC; null where a line has no millis prefix."""
+    """Return each line's event time in UTC; null where a line has no prefix of milliseconds."""
     prefixes = pc.binary_slice(lines.cast(pa.binary()), 0, _PREFIX_BYTES)
     parts = pc.split_pattern(prefixes, b",", max_splits=1)
     digits = pc.list_element(parts, 0)
@@ -77,12 +76,12 @@ def event_times(lines: pa.StringArray) -> pa.TimestampArray:
 
 
 def _all_digits(texts: pa.BinaryArray) -> pa.BooleanArray:
-    """Cut bytes need not be UTF-8, so they are looked at as they are: digits are ASCII."""
+    """Digits are ASCII, so bytes that are not UTF-8 may be viewed as strings."""
     return pc.ascii_is_decimal(texts.view(pa.string()))
 
 
 def with_event_time(batch: pa.RecordBatch, mode: str) -> pa.RecordBatch:
-    """`batch`, whose column `value` holds lines, with a column `event_time` at its end.
+    """Add a column `event_time` to a batch with lines in `value`.
 
     Raises `ValueError` that quotes the first malformed line if `mode` is FAILFAST.
     """
@@ -105,6 +104,6 @@ def _malformed_text(line: str) -> str:
 
 
 def lines_batch(lines: pa.StringArray, options: OptionValues) -> pa.RecordBatch:
-    """Lines as the record batch that Spark expects for `lines_schema(options)`."""
+    """Return lines as the record batch for `lines_schema(options)`."""
     batch = pa.RecordBatch.from_arrays([lines], names=["value"])
     return with_event_time(batch, options.mode) if options.eventTime else batch

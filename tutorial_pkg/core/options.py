@@ -27,15 +27,15 @@ NO_TABLES = (
 )
 
 
-FAMILY = ".*"  # at the end of a name, for all options that begin so
+FAMILY = ".*"  # at the end of a name: all options with this prefix
 
 
 class REQUIRED:
-    """The default of an option that has none; a class, so that it stays itself when pickled."""
+    """The default of a required option; a class, so that it is the same after pickling."""
 
 
 class OptionValues(SimpleNamespace):
-    """The options of a query: `options.url`, or `options["from"]` where Python needs its words."""
+    """The options of a query: `options.url`, or `options["from"]` for Python's keywords."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
@@ -48,10 +48,10 @@ class OptionValues(SimpleNamespace):
 class Option:
     """One option of a connector.
 
-    `parse` turns the text that Spark hands over into a value and raises `ValueError` when it
-    cannot; `takes` is how the error and the documentation describe what it accepts: `allowed`, or
-    else what the parser says. A name that ends in `.*` is a family: its value is a dictionary of
-    all options that begin so, by what follows the dot: in small letters, as Spark hands it over.
+    `parse` turns the text from Spark into a value, or raises `ValueError`. `takes` describes the
+    accepted values in errors and in the documentation: `allowed`, or the parser's own description.
+    A name that ends in `.*` is a family: its value is a dictionary of all options with this prefix,
+    by the rest of the name, in lower case.
     """
 
     name: str
@@ -62,13 +62,13 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """In words, what this option accepts."""
+        """Describe the accepted values."""
         parser = getattr(self.parse, "__name__", type(self.parse).__name__)
-        return self.allowed or getattr(self.parse, "allowed", None) or f"what `{parser}` takes"
+        return self.allowed or getattr(self.parse, "allowed", None) or f"a value for `{parser}`"
 
 
 def accepts(allowed: str) -> Callable[[Parser], Parser]:
-    """A decorator for parsers: in words, what it takes, for options that users declare."""
+    """Decorate a parser with a description of the values that it accepts."""
 
     def note(parse: Parser) -> Parser:
         parse.__dict__["allowed"] = allowed
@@ -78,7 +78,7 @@ def accepts(allowed: str) -> Callable[[Parser], Parser]:
 
 
 def integer(low: int, high: int = MOST, unit: str = "") -> Callable[[str], int]:
-    """A parser for whole numbers from `low` to `high`, both included, in plain digits."""
+    """Return a parser for integers from `low` to `high`, both included, in plain digits."""
     numbers = f"{low} or more" if high == MOST else f"{low}..{high}"
 
     @accepts(f"{numbers} {unit}".strip())
@@ -92,7 +92,7 @@ def integer(low: int, high: int = MOST, unit: str = "") -> Callable[[str], int]:
 
 
 def choice(*words: str) -> Callable[[str], str]:
-    """A parser for one of `words`, whatever its case."""
+    """Return a parser for one of `words`, in any case."""
     known = {word.lower(): word for word in words}
 
     @accepts(" or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words))
@@ -106,13 +106,13 @@ def choice(*words: str) -> Callable[[str], str]:
 
 @accepts("true or false")
 def boolean(text: str) -> bool:
-    """A parser for `true` and `false`."""
+    """Parse `true` or `false`."""
     return choice("true", "false")(str(text)) == "true"
 
 
-@accepts("any text but the empty one")
+@accepts("a text that is not empty")
 def not_empty(text: str) -> str:
-    """A parser for any text but the empty one."""
+    """Parse any text that is not empty."""
     if not text.strip():
         raise ValueError
     return text
@@ -120,22 +120,21 @@ def not_empty(text: str) -> str:
 
 @accepts("names with commas between them")
 def names(text: str) -> tuple[str, ...]:
-    """A parser for `a, b`: each name once."""
-    if re.match(r"[\[({]['\"]", text):  # a list or the like, of which Spark has made a text
+    """Parse `a, b`: distinct names."""
+    if re.match(r"[\[({]['\"]", text):  # a list that Spark has converted to a text
         raise ValueError
-    found = tuple(not_empty(name).strip() for name in text.split(","))
-    if len(set(found)) < len(found):
+    parts = tuple(not_empty(name).strip() for name in text.split(","))
+    if len(set(parts)) < len(parts):
         raise ValueError
-    return found
+    return parts
 
 
 @accepts("a local directory")
 def local_directory(text: str) -> str:
-    """A parser for a directory of this machine's file system; the absolute path.
+    """Parse a directory on this machine; return its absolute path.
 
-    `~` is the user's home, and `file:` may stand before an absolute path. Another file system's
-    name would otherwise become a local folder called `s3a:`, and people would think their data
-    were in the bucket.
+    `~` is your home, and an absolute path may start with `file:`. The name of a different file
+    system is refused: it would otherwise become a local folder called `s3a:`.
     """
     path = re.sub(r"^file:(//)?(?=/)", "", not_empty(text))
     if re.match(r"[A-Za-z][\w+.-]*:/", path):
@@ -145,22 +144,22 @@ def local_directory(text: str) -> str:
 
 @accepts("a text; `${env:NAME}` in it is an environment variable")
 def secret(text: str) -> Secret:
-    """A parser for what nobody should see; `.reveal()` gives it to the code that connects."""
+    """Parse a secret; `.reveal()` returns it to the code that connects."""
     return Secret(text)
 
 
 class Options:
-    """The options that one connector takes."""
+    """The declared options of one connector."""
 
     def __init__(self, format_name: str, declared: Iterable[Option]) -> None:
         self.format_name = format_name
         self.declared = {option.name.lower(): option for option in declared}
 
     def parse(self, given: Mapping[str, str]) -> OptionValues:
-        """Validate what the user gave and return every option's value under its name.
+        """Validate a query's options and return every option's value under its name.
 
-        Raises `ValueError` that names the option, its value (without passwords) and what is
-        allowed.
+        Raises `ValueError` that names the option, its value (without passwords) and the allowed
+        values.
         """
         self._check_names({name.lower(): name for name in given})
         values = {name.lower(): value for name, value in given.items()}
@@ -169,20 +168,20 @@ class Options:
         )
 
     def table(self) -> str:
-        """The options as lines of text for a docstring, in the order of declaration."""
+        """Return the options as lines for a docstring, in the order of declaration."""
         return "\n".join(
             f"    {option.name} ({option.takes}; {_default_text(option)}): {option.meaning}"
             for option in self.declared.values()
         )
 
     def _check_names(self, given: Mapping[str, str]) -> None:
-        """`given` are the names as the user wrote them, by their small letters."""
+        """`given` has the names as the user wrote them, by their lower-case form."""
         if given.keys() >= ADDED_BY_TABLES:
             raise ValueError(f"format `{self.format_name}`: {NO_TABLES}")
         if "paths" in given and "path" in self.declared:
             raise ValueError(
-                f"format `{self.format_name}`: it reads one path, and `load` got several; load "
-                "each by itself and put them together with `union`"
+                f"format `{self.format_name}` reads one path, and `load` got several; load each "
+                "and combine them with `union`"
             )
         families = tuple(name[:-1] for name in self.declared if name.endswith(FAMILY))
         for name in given.keys() - self.declared.keys() - ADDED_BY_SPARK:
@@ -201,7 +200,7 @@ class Options:
             value = option.parse(text)
         except ValueError:
             value = None
-        if value is None:  # as of `dict.get`
+        if value is None:  # a parser such as `dict.get`
             raise ValueError(
                 f"format `{self.format_name}`: option `{option.name}` must be "
                 f"{option.takes}, got {redacted(text, option.name)!r}"
@@ -211,8 +210,8 @@ class Options:
     def _family(self, family: Option, values: Mapping[str, str]) -> dict[str, Any]:
         prefix = family.name.lower()[:-1]
         names = [name for name in values if name.startswith(prefix)]
-        each = {name: replace(family, name=name) for name in names}
-        return {name[len(prefix) :]: self._value(each[name], values) for name in names}
+        members = {name: replace(family, name=name) for name in names}
+        return {name[len(prefix) :]: self._value(members[name], values) for name in names}
 
     def _missing_text(self, option: Option, values: Mapping[str, str]) -> str:
         table = "" if values else f". If this is a table: {NO_TABLES}"

@@ -8,9 +8,9 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens there.
+    """Return whether the port is free.
 
-    Looks without listening, so that a server that starts at the same moment gets its port.
+    Binds without listening, so that a server that starts at the same moment gets its port.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do

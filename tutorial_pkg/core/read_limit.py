@@ -1,4 +1,4 @@
-"""How much of a stream one micro-batch takes: what the options say, and who gets how much."""
+"""How much of a stream one micro-batch takes, and how the parts of a source share it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class Limits:
-    """How many rows and bytes one batch may take; None is no limit."""
+    """How many rows and bytes one batch may take; None means no limit."""
 
     rows: int | None = None
     size: int | None = None
 
     def share(self, sharers: int) -> Limits:
-        """An equal part for each, at least 1 while there is something left."""
+        """Return an equal share, at least 1 while something remains."""
         return Limits(*(None if left is None else -(-left // sharers) for left in astuple(self)))
 
     def forbid(self, taken: Taken) -> bool:
-        """Whether that is more than is allowed."""
+        """Return whether that is more than the limits allow."""
         return (self.rows is not None and taken.rows > self.rows) or (
             self.size is not None and taken.size > self.size
         )
@@ -52,10 +52,13 @@ class Taken(NamedTuple):
 def shared(
     waiting: Mapping[Part, int], limits: Limits, take: Callable[[Part, Limits], Taken]
 ) -> dict[Part, Any]:
-    """How far a batch goes in each part of a source: a file, a log, a split.
+    """Return how far a batch goes in each part of a source: a file, a log, a split.
 
-    `waiting` says about how much each has. `take(part, limits)` looks how far one may go. Each gets
-    an equal share; what one with little leaves is shared by the others.
+    Each part gets an equal share, and the others share what a small part leaves.
+
+    Args:
+        waiting: about how much each part has.
+        take: `take(part, limits)` returns how far a batch goes in one part.
     """
     positions = {}
     for place, part in enumerate(sorted(waiting, key=waiting.__getitem__)):
@@ -65,9 +68,9 @@ def shared(
 
 
 def read_limit(options: OptionValues) -> ReadLimit:
-    """That of `maxRowsPerTrigger`, or of `maxBytesPerTrigger`, or none.
+    """Return the limit of `maxRowsPerTrigger` or `maxBytesPerTrigger`, or none.
 
-    Spark hands back one limit only, so a source that has both options looks at them itself.
+    Spark passes back only one limit, so a source with both options looks at them itself.
     """
     if options.maxRowsPerTrigger:
         return ReadMaxRows(options.maxRowsPerTrigger)
@@ -77,7 +80,7 @@ def read_limit(options: OptionValues) -> ReadLimit:
 
 
 def limits_of(options: OptionValues, limit: ReadLimit) -> Limits:
-    """Those of a batch for which Spark gives this limit: none when it wants everything."""
+    """Return the limits of a batch; none when Spark asks for everything."""
     if isinstance(limit, ReadAllAvailable):
         return Limits()
     return Limits(options.maxRowsPerTrigger, options.maxBytesPerTrigger)

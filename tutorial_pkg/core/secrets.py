@@ -1,4 +1,4 @@
-"""Secrets in options: they may name an environment variable, and no message shows them."""
+"""Secrets in options: they may name an environment variable, and no error shows them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import re
 from dataclasses import dataclass, field
 
 _REFERENCE = re.compile(r"\$\{env:(\w+)\}")
-# Of an option, or of what is written as `name=value` within one.
+# Names of options, or of `name=value` within one.
 _NAMES = r"passw(?:or)?d|pwd|secret|token|jaas|credential|api.?key|access.?key"
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A text that nothing prints by accident; `${env:NAME}` in it is an environment variable.
+    """A text that is never printed by accident; `${env:NAME}` in it is an environment variable.
 
-    The variable is looked up where the text is used, in the process that connects. So what it holds
-    is in no program, no plan, no checkpoint and in nothing that is pickled.
+    The variable is looked up in the process that connects. So its value is in no program, plan or
+    checkpoint, and never pickled.
     """
 
     _text: str = field(repr=False)
 
     def reveal(self) -> str:
-        """The text with its variables. Raises `ValueError` for one that is not set here."""
+        """Return the text with its variables. Raises `ValueError` for one that is not set here."""
         missing = [name for name in _REFERENCE.findall(self._text) if name not in os.environ]
         if missing:
             raise ValueError(
@@ -33,18 +33,18 @@ class Secret:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is nothing but the name of a variable, so that anyone may see it."""
+        """Return whether it is only the name of a variable, and so no secret."""
         return bool(_REFERENCE.fullmatch(self._text.strip()))
 
     def __str__(self) -> str:
-        """As it was written, for errors: `nats://***@host`, `${env:NAME}`."""
+        """Return what errors may show: `nats://***@host`, `${env:NAME}`."""
         return redacted(self._text)
 
 
 def redacted(text: str, name: str = "") -> str:
-    """`text` without what may be a secret: in a URL before an `@`, behind `password=`.
+    """Return `text` without possible secrets: before an `@` in a URL, after `password=`.
 
-    `name` is that of the option which holds the text: behind `kafka.sasl.password` all is secret.
+    `name` is the option's name: the whole value of `kafka.sasl.password` is secret.
     """
     if re.search(rf"{_NAMES}|pem$", name, re.I):
         return "***"

@@ -1,7 +1,7 @@
-"""All that differs between Spark 4.0 and 4.3. Nothing else in this package looks at a version.
+"""The differences between Spark 4.0 and 4.3; nothing else in this package looks at versions.
 
-It checks whether PySpark has a name, not which version it says it is: a platform may have its own
-numbers. docs/versions.md says what a user notices of it.
+PySpark is checked for names, not for version numbers, since platforms may have their own.
+docs/versions.md explains the differences to users.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ else:
 
 
 def stream_reader(reader: Any) -> DataSourceStreamReader:
-    """`reader`, whose `latestOffset` takes a start and a limit, as this Spark can use it."""
-    made: DataSourceStreamReader = reader if HAS_LIMITS else _SelfLimiting(reader)
-    return made
+    """Adapt a reader with `latestOffset(start, limit)` to this Spark."""
+    adapted: DataSourceStreamReader = reader if HAS_LIMITS else _SelfLimiting(reader)
+    return adapted
 
 
 class _SelfLimiting(DataSourceStreamReader):
-    """Before 4.2 Spark says neither where a batch starts nor what its limit is.
+    """Knows where a batch starts and what its limit is, which Spark before 4.2 does not pass.
 
-    It starts where the last one ended that was planned. When a query is restarted, Spark first has
-    the reader plan an empty batch at the last offset in the checkpoint. A new query's first batch
-    is asked for before its initial offset.
+    A batch starts where the last planned one ended. When a query is restarted, Spark first plans an
+    empty batch at the checkpoint's last offset. A new query's first `latestOffset` comes before its
+    `initialOffset`.
     """
 
     def __init__(self, reader: Any) -> None:
@@ -87,11 +87,11 @@ class _SelfLimiting(DataSourceStreamReader):
         limit: ReadLimit = self._reader.getDefaultReadLimit()
         return limit
 
-    def latestOffset(self, *given: Any) -> Any:
-        """Spark gives nothing; code that uses a reader without Spark gives a start and a limit."""
+    def latestOffset(self, *arguments: Any) -> Any:
+        """Spark passes no arguments; tests pass a start and a limit."""
         if self._start is None:
             self._start = self.initialOffset()
-        return self._reader.latestOffset(*(given or (self._start, self.getDefaultReadLimit())))
+        return self._reader.latestOffset(*(arguments or (self._start, self.getDefaultReadLimit())))
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
         planned: Sequence[InputPartition] = (
@@ -112,24 +112,24 @@ class _SelfLimiting(DataSourceStreamReader):
 
 
 def warn_of_limits(name: str, options: SimpleNamespace, log: bool = False) -> None:
-    """At `load()`: what this Spark cannot do with `availableNow`, of a limit or of a log."""
-    given = vars(options)
-    named = [option for option in given if option.endswith("PerTrigger") and given[option]]
-    if HAS_LIMITS or not (named or log):
+    """At `load()`, warn of what `availableNow` cannot do with a limit or a log in this Spark."""
+    values = vars(options)
+    limits = [name for name in values if name.endswith("PerTrigger") and values[name]]
+    if HAS_LIMITS or not (limits or log):
         return
     if log:
-        told = (
-            "such a query takes in new rows, too, and ends after one batch of what is in the log "
-            "by then; the next run reads on: take another trigger there"
+        effect = (
+            "such a query also takes in new rows, and ends after one batch of what is in the log "
+            "then; the next run resumes there. Use a different trigger"
         )
     else:
-        told = (
-            f"with `{named[0]}` such a query ends after one batch, and the next run reads on: "
-            "leave the option out there"
+        effect = (
+            f"with `{limits[0]}` such a query ends after one batch, and the next run resumes "
+            "there. Leave the option out"
         )
     warnings.warn(
-        f"format `{name}`: before Spark 4.2 a source does not learn of the trigger `availableNow`, "
-        f"so {told}, or update Spark",
+        f"format `{name}`: before Spark 4.2 a source does not know the trigger `availableNow`, "
+        f"so {effect}, or update Spark",
         stacklevel=2,
     )
 
@@ -141,7 +141,7 @@ if TYPE_CHECKING or HAS_ARROW_STREAMS:
 else:
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-        """What Spark 4.0 hands record batches to is an Arrow writer, of whatever kind."""
+        """Spark 4.0 passes record batches to any `DataSourceArrowWriter`."""
 
 
 # ---- Names that came or went -------------------------------------------------------------------
@@ -153,13 +153,13 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
     return to_arrow_schema(schema, **zone)
 
 
-# Those whose values are dates or times; Spark 4.0 has no name for all of them.
+# Types of dates and times; Spark 4.0 lacks some.
 TIME_TYPES: tuple[type[types.DataType], ...] = tuple(
     getattr(types, name)
     for name in ("DateType", "TimestampType", "TimestampNTZType", "TimeType")
     if hasattr(types, name)
 )
-# What answers tasks in the driver: with Unix sockets, or only by TCP as before 4.1.
+# Servers for accumulators in the driver: Unix sockets from 4.1 on.
 ACCUMULATOR_SERVERS: tuple[Any, ...] = tuple(
     getattr(accumulators, name)
     for name in ("AccumulatorServer", "AccumulatorTCPServer", "AccumulatorUnixServer")

@@ -6,25 +6,25 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def wait_for(condition: Callable[[], Answer], seconds: float, every: float = 0.05) -> Answer:
-    """Ask `condition()` until its answer is true, but for `seconds` at most; its last answer.
+def wait_for(condition: Callable[[], Result], seconds: float, every: float = 0.05) -> Result:
+    """Call `condition()` until it returns something true, for at most `seconds`.
 
-    It is asked at least once, and again every `every` seconds.
+    Return its last result. It is called at least once, and then every `every` seconds.
     """
     end = time.monotonic() + seconds
-    while not (answer := condition()) and time.monotonic() < end:
+    while not (result := condition()) and time.monotonic() < end:
         time.sleep(every)
-    return answer
+    return result
 
 
 def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     """Wait for `condition()` to be true and return its value.
 
-    Raises `TimeoutError` that says `what` did not happen.
+    Raises `TimeoutError`: "`what` did not happen".
     """
-    if answer := wait_for(condition, seconds):
-        return answer
+    if result := wait_for(condition, seconds):
+        return result
     raise TimeoutError(f"{what} did not happen within {seconds:g} s")

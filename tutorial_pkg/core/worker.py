@@ -1,4 +1,4 @@
-"""What the code of a connector asks of the Python worker process that it runs in."""
+"""Spark's Python processes, seen from within."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ SOURCE_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 def this_task() -> TaskContext:
-    """The task that runs in this worker. Raises `RuntimeError` outside of one."""
+    """Return the task that runs in this worker. Raises `RuntimeError` outside of one."""
     task = TaskContext.get()
     if task is None:
-        raise RuntimeError("this runs in Spark's tasks only; Spark calls it, nobody else")
+        raise RuntimeError("this runs only in Spark's tasks")
     return task
 
 
 def task_property(name: str) -> str:
-    """What the driver has set for all tasks of a job. Raises `RuntimeError` if it has not."""
+    """Return a property that the driver sets for all tasks. Raises `RuntimeError` without it."""
     value = this_task().getLocalProperty(name)
     if value is None:
         raise RuntimeError(f"Spark has not set {name!r} here: an unsupported Spark version?")
@@ -34,22 +34,20 @@ def task_property(name: str) -> str:
 
 @cache
 def freeze_imports() -> None:
-    """Spare this worker process the walk through all that its imports have made.
+    """Exclude the objects of imported modules from garbage collection.
 
-    PySpark collects garbage after every task. That looks at each object of each imported module:
-    some 15 ms a task, as long as reading 40,000 lines. What is there when the first task begins
-    stays until the process ends anyway; from now on the collector leaves it alone.
+    PySpark collects garbage after every task. Walking through all imported modules takes 15 ms a
+    task, as long as reading 40,000 lines.
     """
     gc.collect()
     gc.freeze()
 
 
 def outlive_ctrl_c() -> None:
-    """Called by each stream reader's `__init__`: leave it to the driver to end the query.
+    """Ignore Ctrl-C in the process of a stream reader, so that the driver can end the query.
 
-    A terminal sends Ctrl-C to all processes of a job, also to the one in which Spark asks a source
-    what is new. An interrupt there fails the query before the driver can stop it after its batch.
-    That process ends anyway when its query does. Anywhere else this does nothing.
+    A terminal sends Ctrl-C to all processes of a job. In the reader's process it would fail the
+    query before the driver can stop it after its batch. Elsewhere this does nothing.
     """
     spec = sys.modules["__main__"].__spec__
     if spec and spec.name == SOURCE_RUNNER:
@@ -58,7 +56,7 @@ def outlive_ctrl_c() -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Make very many objects that stay, without the collector's walks through those made so far."""
+    """Create very many lasting objects without garbage collection."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -69,10 +67,10 @@ def uncollected() -> Iterator[None]:
 
 
 def cores() -> int:
-    """How many tasks of the session may run at once; the cores of this machine by default.
+    """Return how many tasks may run at once; by default the cores of this machine.
 
-    A process that plans work knows nothing of Spark's session. What `start_spark` or `register`
-    has found is in its environment; on a cluster that grows, `spark.default.parallelism` decides.
+    A process that plans work does not know Spark's session, so `start_spark` and `register` put the
+    number into its environment. On a cluster that grows, set `spark.default.parallelism`.
     """
-    told = os.environ.get(CORES, "")
-    return int(told) if told.isdigit() and int(told) > 0 else os.cpu_count() or 1
+    text = os.environ.get(CORES, "")
+    return int(text) if text.isdigit() and int(text) > 0 else os.cpu_count() or 1

@@ -1,4 +1,10 @@
-"""A look inside running queries: rows as they pass, batches in numbers, a sink that only logs."""
+"""A look inside running queries.
+
+- `peek.py`: `peek` shows rows of a stage as they pass.
+- `metrics.py`: `QueryMetrics` keeps the batches of every query; `records.py` has their numbers.
+- `prometheus.py`: the same for Prometheus.
+- `log_rows.py`: a sink that only logs.
+"""
 
 from tutorial_pkg.observe.log_rows import LogRowsSink
 from tutorial_pkg.observe.metrics import QueryMetrics

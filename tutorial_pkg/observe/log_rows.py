@@ -10,31 +10,31 @@ from tutorial_pkg.builder import SinkBuilder, SinkContext, integer
 
 
 class _Log:
-    """What a task reports: its first rows as they come, and their number at the end."""
+    """Logs a task's first rows as they come, and their number at the end."""
 
     def __init__(self, context: SinkContext) -> None:
-        self._left = context.options.rows
+        self._remaining = context.options.rows
         self._rows = 0
-        self._who = f"log_rows {context.query[:8]}, batch {context.batch}, task {context.index}"
+        self._task = f"log_rows {context.query[:8]}, batch {context.batch}, task {context.index}"
 
     def receive(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.num_rows
-        for row in batch.slice(0, self._left).to_pylist():
+        for row in batch.slice(0, self._remaining).to_pylist():
             self._say(str(row))
-        self._left = max(0, self._left - batch.num_rows)
+        self._remaining = max(0, self._remaining - batch.num_rows)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         self._say(f"{self._rows:,} rows")
 
     def _say(self, text: str) -> None:
-        """What a worker prints goes to Spark's log; in one piece, as tasks beside it print, too."""
-        sys.stderr.write(f"{self._who}: {text}\n")
+        """Write to Spark's log in one piece, since other tasks write there, too."""
+        sys.stderr.write(f"{self._task}: {text}\n")
 
 
 LogRowsSink = (
     SinkBuilder.stream("log_rows", create=_Log)
     .receive_batch(_Log.receive)
-    .flush(_Log.tell)
-    .option("rows", integer(0), 10, "rows of each batch that each task logs; all are counted")
+    .flush(_Log.report)
+    .option("rows", integer(0), 10, "rows that each task logs per batch; all are counted")
     .build()
 )

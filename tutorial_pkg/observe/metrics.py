@@ -1,4 +1,4 @@
-"""QueryMetrics: a listener that keeps what every query of a session has done lately."""
+"""QueryMetrics: a listener that keeps the latest batches of every query of a session."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pyspark.sql.streaming.listener import (
 
 from tutorial_pkg.observe.records import BatchMetrics, QueryRecord
 
-if TYPE_CHECKING:  # imported when it is asked for: a worker need not have `prometheus_client`
+if TYPE_CHECKING:  # imported on demand: workers may lack `prometheus_client`
     from tutorial_pkg.observe.prometheus import MetricsServer
 
 MOST_RUNS = 100
 
 
 class _Run:
-    """A record that grows; its batches are bounded."""
+    """A growing record with a bounded number of batches."""
 
     def __init__(self, record: QueryRecord, keep: int) -> None:
         self.record = record
@@ -43,17 +43,17 @@ class _Run:
 
 
 class QueryMetrics(StreamingQueryListener):
-    """Keeps the last `keep` batches of every query of a session, of 100 runs at most.
+    """Keeps the last `keep` batches of every query of a session, for at most 100 runs.
 
         metrics = QueryMetrics()
-        spark.streams.addListener(metrics)  # from now on
+        spark.streams.addListener(metrics)  # from here on
         ...
         for query in metrics.queries():
             print(query.name, query.state, query.last)
 
-    Spark reports a batch when it is over, in a thread of its own, so that nothing waits for it. It
-    reports no batch that had no data; a query that idles keeps its last batch. Any thread may ask.
-    `metrics.serve(9000)` shows the newest numbers to a Prometheus on this machine.
+    Spark reports a batch after it has finished, in a separate thread, and skips batches without
+    data: an idle query keeps its last batch. You may call the methods from any thread.
+    `metrics.serve(9000)` serves the newest numbers to a Prometheus on this machine.
 
     Raises `ValueError` for `keep` below 1.
 
@@ -62,35 +62,35 @@ class QueryMetrics(StreamingQueryListener):
 
     def __init__(self, keep: int = 200) -> None:
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 1:
-            raise ValueError(f"`keep` must be a number of batches from 1, got {keep!r}")
+            raise ValueError(f"`keep` must be 1 or more batches, got {keep!r}")
         self._keep = keep
         self._runs: dict[str, _Run] = {}
         self._lock = threading.Lock()
 
     def queries(self) -> list[QueryRecord]:
-        """All runs, running ones first, each as it is now; none changes afterwards."""
+        """Return all runs, running ones first, as copies that do not change."""
         with self._lock:
             records = [run.snapshot() for run in self._runs.values()]
         return sorted(records, key=lambda record: record.state != "running")
 
     def query(self, name: str) -> QueryRecord:
-        """The latest run of the query of that name. Raises `KeyError` if none was seen."""
+        """Return the latest run of the query with this name. Raises `KeyError` if there is none."""
         with self._lock:
-            found = [run for run in self._runs.values() if run.record.name == name]
-            if not found:
-                raise KeyError(f"no query of the name {name!r} was seen since the listener came")
-            return found[-1].snapshot()
+            runs = [run for run in self._runs.values() if run.record.name == name]
+            if not runs:
+                raise KeyError(f"no query named {name!r} since the listener was added")
+            return runs[-1].snapshot()
 
     def prometheus(self) -> str:
-        """The newest numbers of the queries that run, as Prometheus reads them."""
+        """Return the newest numbers of the running queries in Prometheus' text format."""
         from tutorial_pkg.observe.prometheus import prometheus_text
 
         return prometheus_text(self.queries)
 
     def serve(self, port: int = 0) -> MetricsServer:
-        """Answer `GET /metrics` on this machine's loopback, until `close()`.
+        """Serve `GET /metrics` on this machine's loopback, until `close()`.
 
-        Port 0 takes a free one; `server.url` says where. Raises `OSError` for a port in use.
+        Port 0 takes a free port: see `server.url`. Raises `OSError` for a port in use.
         """
         from tutorial_pkg.observe.prometheus import MetricsServer, RunningQueries
 
@@ -102,9 +102,9 @@ class QueryMetrics(StreamingQueryListener):
         self._run(str(event.id), str(event.runId), event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        told = event.progress
-        batch = BatchMetrics.of(told)
-        run = self._run(str(told.id), str(told.runId), told.name)
+        progress = event.progress
+        batch = BatchMetrics.of(progress)
+        run = self._run(str(progress.id), str(progress.runId), progress.name)
         with self._lock:
             run.add(batch)
 
@@ -118,7 +118,7 @@ class QueryMetrics(StreamingQueryListener):
             run.record.error = event.exception
 
     def _run(self, query: str, run: str, name: str | None) -> _Run:
-        """A listener that comes late first hears of a run by one of its batches."""
+        """A listener that was added late learns of a run from one of its batches."""
         with self._lock:
             if run not in self._runs:
                 self._make_room()
@@ -126,7 +126,7 @@ class QueryMetrics(StreamingQueryListener):
             return self._runs[run]
 
     def _make_room(self) -> None:
-        """Forget the oldest run, of those that ended if there is one."""
+        """Drop the oldest run, preferably one that has ended."""
         if len(self._runs) >= MOST_RUNS:
             ended = (key for key, run in self._runs.items() if run.record.state != "running")
             del self._runs[next(ended, next(iter(self._runs)))]

@@ -25,7 +25,7 @@ _PREFIX = "peek "  # of the metrics' names, so that others are left alone
 
 @dataclass(frozen=True)
 class Peeked:
-    """A row of a stage: `name` is the peek's, `query` the query's name, or its id without one."""
+    """A row of a stage: the peek's `name`, and the query's name, or its id if it has none."""
 
     name: str
     query: str
@@ -40,23 +40,22 @@ class Peeked:
 def peek(
     df: DataFrame, name: str, rows: int = 2, to: Callable[[Peeked], object] = print
 ) -> DataFrame:
-    """`df`, unchanged; up to `rows` rows of each batch are shown when the batch is done.
+    """Return `df` unchanged, and show up to `rows` rows of each batch when the batch is done.
 
         lines = peek(lines, "lines")                    # prints
-        lines = peek(lines, "lines", to=found.append)   # collects
+        lines = peek(lines, "lines", to=rows.append)   # collects
         lines = peek(lines, "lines", to=logging.info)   # logs
 
-    These are the first rows of that many partitions. `to` gets each as a `Peeked`, in the thread of
-    a listener; when it raises, that is logged, and the query and other peeks go on. The rows travel
-    in the query's metrics (`DataFrame.observe`); so peek at small rows, and `drop` long columns
-    before. On two cores each row takes some forty nanoseconds longer: nothing at a thousand rows a
-    second, 4 % of the time at a million. Filters after a peek stay after it. A peek of the same
-    name replaces the one before.
+    These are the first rows of that many partitions. `to` gets each as a `Peeked`, in a listener's
+    thread; its errors are logged, and the query continues. The rows are part of the query's metrics
+    (`DataFrame.observe`), so `drop` long columns first. Each row takes some forty nanoseconds
+    longer: 4 % of the time at a million rows per second. Filters after a peek stay after it. A peek
+    with the same name replaces the earlier one.
 
-    With Spark Connect the values are as JSON has them: a time is a text.
+    With Spark Connect the values are JSON: a time is a string.
 
-    Raises `ValueError` for a DataFrame that is not a stream, whose `show()` does the same, and for
-    `rows` outside of 1..20.
+    Raises `ValueError` for a DataFrame that is not a stream (use its `show()`), and for `rows`
+    outside of 1..20.
 
     The idea: `peek()` of Hazelcast Jet.
     """
@@ -70,23 +69,23 @@ def peek(
 
 
 def _first(columns: list[str], place: int, places: int) -> Column:
-    """The first row of the partitions that share a place: the partition, and the row itself.
+    """Return the first row, and its partition, of the partitions that share a place.
 
-    What `first` keeps it copies again at each row, so a task keeps one row, not several.
+    `first` copies what it keeps at each row, so a task keeps one row, not several.
     """
     row = F.struct(*[F.col(f"`{name.replace('`', '``')}`") for name in columns])
-    # Asked for here, and not in a column beside the others: that would copy every row.
+    # Not as a separate column, which would copy every row.
     partition = F.spark_partition_id()
     here = F.pmod(partition, F.lit(places)) == place
-    found = F.struct(partition.alias("partition"), row.alias("row"))
-    return F.first(F.when(here, found), ignorenulls=True)
+    both = F.struct(partition.alias("partition"), row.alias("row"))
+    return F.first(F.when(here, both), ignorenulls=True)
 
 
 # ---- The listener ------------------------------------------------------------------------------
 
 
 class _Listener(StreamingQueryListener):
-    """Hands over what peeks have found; `to` says to whom."""
+    """Passes peeked rows to the functions in `to`."""
 
     def __init__(self) -> None:
         self.to: dict[str, Callable[[Peeked], object]] = {}
@@ -95,30 +94,32 @@ class _Listener(StreamingQueryListener):
         """Nothing was seen yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        told = event.progress
-        for metric, found in told.observedMetrics.items():
+        progress = event.progress
+        for metric, values in progress.observedMetrics.items():
             to = self.to.get(metric)
-            for first in found if to else ():
+            for first in values if to else ():
                 if to and first is not None:
-                    name, query = metric.removeprefix(_PREFIX), told.name or str(told.id)
+                    name, query = metric.removeprefix(_PREFIX), progress.name or str(progress.id)
                     place = _as_row(first)
-                    peeked = Peeked(name, query, told.batchId, place.partition, _as_row(place.row))
+                    peeked = Peeked(
+                        name, query, progress.batchId, place.partition, _as_row(place.row)
+                    )
                     _hand_over(peeked, to)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing is new."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The next start goes on peeking."""
+        """The next run is peeked at, too."""
 
 
-def _as_row(found: Any) -> Any:
-    """Spark Connect hands over a row within a row as JSON has it."""
-    return Row(**found) if isinstance(found, dict) else found
+def _as_row(value: Any) -> Any:
+    """Spark Connect returns a nested row as a dict."""
+    return Row(**value) if isinstance(value, dict) else value
 
 
 def _hand_over(peeked: Peeked, to: Callable[[Peeked], object]) -> None:
-    """An error in a user's function is logged, and silences no other peek."""
+    """Log an error of the user's function, so that other peeks continue."""
     try:
         to(peeked)
     except BaseException:  # in this thread no interruption comes from outside

@@ -1,4 +1,4 @@
-"""A run of a query, and its micro-batches in numbers: what matters of Spark's reports."""
+"""A run of a query and its micro-batches, in numbers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 class BatchMetrics:
     """A micro-batch.
 
-    `started` is when its trigger fired, in UTC. `rows_in` came from the sources, `rows_out` went to
-    the sink (None where that does not count). `in_per_second` is this batch's rows divided by the
-    time since the trigger before, even one without rows; `done_per_second` is how fast they were
-    processed. When that stays lower, the query falls behind. `seconds` are by phase: `latestOffset`
-    (what is new?), `walCommit` (recorded what to do), `queryPlanning`, `addBatch` (tasks, and the
-    sink), `commitOffsets` (recorded that it is done); `triggerExecution` is all of them. `lag` is
-    how far the batch's end was behind the newest offsets of its sources, in their unit. `watermark`
-    is None as long as there is none. `state_rows` and `state_bytes` are what aggregates and joins
-    keep; `late_rows` were dropped.
+    - `started`: when its trigger fired, in UTC.
+    - `rows_in` from the sources, `rows_out` to the sink (None if the sink does not count).
+    - `in_per_second`: its rows divided by the time since the previous trigger. `done_per_second`:
+      how fast they were processed. If that stays lower, the query falls behind.
+    - `seconds` by phase: `latestOffset`, `walCommit` (recording the offsets), `queryPlanning`,
+      `addBatch` (tasks and sink), `commitOffsets`; `triggerExecution` is the sum.
+    - `lag`: the distance to the newest offsets of the sources, in their unit.
+    - `watermark`: None without one.
+    - `state_rows` and `state_bytes` of aggregates and joins; `late_rows` were dropped.
     """
 
     batch: int
@@ -40,7 +40,7 @@ class BatchMetrics:
 
     @classmethod
     def of(cls, progress: StreamingQueryProgress) -> BatchMetrics:
-        """The batch that `progress` is about: of `query.lastProgress`, or of a listener's event."""
+        """Convert `query.lastProgress`, or the progress in a listener's event."""
         state = progress.stateOperators
         return cls(
             batch=progress.batchId,
@@ -58,18 +58,17 @@ class BatchMetrics:
         )
 
     def watermark_behind(self, now: datetime) -> float | None:
-        """Seconds from the watermark to `now`: how old what comes out is."""
+        """Return the seconds from the watermark to `now`: the age of the results."""
         return (now - self.watermark).total_seconds() if self.watermark else None
 
 
 @dataclass
 class QueryRecord:
-    """A run of a query: from its start, or restart, to its end.
+    """A run of a query, from a start to its end.
 
-    `name` is the query's, or its id where it has none. `state` is `running`, `stopped` or `failed`,
-    and `error` what it failed with, as Spark reports it. `batches` are the latest ones, oldest
-    first; the totals are those of all of them, `rows_out_total` None as long as the sink counted
-    none.
+    `name` is the query's, or its id if it has none. `state` is `running`, `stopped` or `failed`,
+    with Spark's `error`. `batches` are the latest ones, oldest first; totals count all batches.
+    `rows_out_total` is None if the sink does not count.
     """
 
     name: str
@@ -89,11 +88,10 @@ class QueryRecord:
 
 
 def lag(progress: StreamingQueryProgress) -> float | None:
-    """How far the batch's end was behind the newest offsets that its sources reported.
+    """Return the distance between the batch's end and its sources' newest offsets.
 
-    None when no source reports any. Offsets are JSON in the source's own form: the numbers in it
-    count, wherever they are. A source whose offsets cannot be compared in this way reports the
-    distance itself, as `{"unread": 5}`.
+    Return None if no source reports any. Offsets are JSON in any shape: their numbers are summed.
+    A source whose offsets cannot be compared like this reports the distance: `{"unread": 5}`.
     """
     distances = [_distance(source.latestOffset, source.endOffset) for source in progress.sources]
     known = [distance for distance in distances if distance is not None]
@@ -110,7 +108,7 @@ def _distance(latest: str | None, end: str | None) -> float | None:
 
 
 def _value(offset: str | None) -> Any:
-    """None for an offset that is none; PySpark says "None" for a source that does not report."""
+    """Return None for a missing offset; PySpark reports "None" for some sources."""
     try:
         return json.loads(offset or "null")
     except ValueError:
@@ -130,6 +128,6 @@ def _time(text: str) -> datetime:
 
 
 def _watermark(event_time: dict[str, str]) -> datetime | None:
-    """Spark says 1970 until it has seen an event."""
+    """Spark reports 1970 until it has seen an event."""
     at = _time(event_time["watermark"]) if "watermark" in event_time else None
     return at if at and at.timestamp() > 0 else None

@@ -1,8 +1,8 @@
-"""State that lasts: aggregate operations of your own, and rows that came too late.
+"""Aggregations of your own, and the rows that windows dropped as too late.
 
-`AggregateOperation` is a plain class of five functions; `broken_law` tests it; `rolling` and
-`sliding` run it in Spark, with their state in RocksDB. `drop_mark` and `is_late` find the rows that
-windows have dropped. Notebooks 18 and 19 show them at work.
+- `operation.py`: `AggregateOperation`, a class of five functions, and `broken_law`, which tests it.
+- `aggregates.py`: `rolling` and `sliding` run it in Spark, with state in RocksDB.
+- `late.py`: `drop_mark` and `is_late` find dropped rows.
 """
 
 from tutorial_pkg.state.aggregates import rolling, sliding, use_rocksdb

@@ -26,7 +26,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 
 def use_rocksdb(spark: SparkSession) -> None:
-    """Keep the state of queries that start from now on in RocksDB, not on Java's heap."""
+    """Keep the state of queries that start after this in RocksDB, not on Java's heap."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
 
 
@@ -36,17 +36,17 @@ def use_rocksdb(spark: SparkSession) -> None:
 def rolling(
     rows: DataFrame, key: str, operation: AggregateOperation, forget_after: timedelta | None = None
 ) -> DataFrame:
-    """The aggregate of each key over all rows so far: one row for each key in each batch it is in.
+    """Return the aggregate of each key over all rows so far, one row per key and batch.
 
-    The output mode is `update`. There is no window, so without `forget_after` the accumulator of
-    each key is kept for ever. With it, a key that was silent for that long (by this machine's
-    clock) is forgotten, and starts over. Such a query runs batches all the time, with and without
-    rows: with the trigger `availableNow` it does not end, and `processAllAvailable` keeps waiting.
+    The output mode is `update`. Without `forget_after`, the accumulator of each key is kept
+    forever. With it, a key that was silent for that long, by this machine's clock, starts over.
+    Such a query also runs batches without rows: with the trigger `availableNow` it does not end,
+    and `processAllAvailable` keeps waiting.
 
     Args:
         rows: a streaming DataFrame.
         key: one of its columns.
-        operation: what to compute; it travels pickled.
+        operation: what to compute; it is pickled.
         forget_after: time to live of a silent key's state.
     """
     _require_state()
@@ -60,7 +60,7 @@ def rolling(
 
 
 class Rolling(StatefulProcessor):
-    """What Spark calls for each key of a batch."""
+    """Called by Spark for each key of a batch."""
 
     def __init__(
         self, operation: AggregateOperation, names: list[str], forget_after: timedelta | None
@@ -91,28 +91,29 @@ def sliding(
     window: timedelta,
     slide: timedelta,
 ) -> DataFrame:
-    """The aggregate of each key in each sliding window, once, when the watermark has passed it.
+    """Return the aggregate of each key in each sliding window, when the watermark has passed it.
 
-    A row is accumulated into one *frame*, which is as long as the slide; no individual rows are
-    kept. When a frame closes, it is combined into the window, and the frame that has left the
-    window is deducted: two steps for each result, however many rows there are and however long the
-    window is. Rounding errors of floats stay in later windows; NaN and infinity do not. The output
-    mode is `append`; the column `end` is the window's end. Rows behind the watermark are dropped,
-    even those whose window is still open. So are rows without a time, as with `F.window`.
+    Rows are accumulated into *frames* as long as the slide; individual rows are not kept. When a
+    frame closes, it is combined into the window, and the frame that leaves the window is deducted.
+    That takes two steps per result, for any number of rows and any length of the window.
+
+    The output mode is `append`; the column `end` is the window's end. Rows behind the watermark
+    are dropped, even if their window is still open, and so are rows without a time. Rounding errors
+    of floats stay in later windows; NaN and infinity do not.
 
     Args:
         rows: a streaming DataFrame with a watermark on `time`.
         key: one of its columns.
-        operation: what to compute; it travels pickled.
+        operation: what to compute; it is pickled.
         time: the TIMESTAMP column.
         window, slide: the window's length is a multiple of the slide.
     """
     if not slide > timedelta(0) or window <= timedelta(0) or window % slide:
         raise ValueError(
-            f"`window` must be a multiple of `slide`, both more than 0; got {window} and {slide}"
+            f"`window` must be a multiple of `slide`, both above 0, got {window} and {slide}"
         )
     if not hasattr(operation, "deduct"):
-        raise ValueError("`sliding` deducts the frame that leaves a window: write `deduct`, too")
+        raise ValueError("`sliding` deducts the frame that leaves a window: add `deduct`")
     _require_state()
     result = _schema(rows.schema[key], f"end TIMESTAMP_LTZ, {operation.result}")
     return (
@@ -163,22 +164,22 @@ class Sliding(StatefulProcessor):
         yield from ()
 
     def _set_timers(self, ends: list[int]) -> None:
-        """For each window that a new frame is in, and for when it leaves the last one."""
-        wanted = {at for end in ends for at in range(end, end + self._window + 1, self._slide)}
-        known = set(self._handle.listTimers()) if wanted else set()
-        for at in sorted(wanted - known):  # Spark warns of each that it has already
+        """Set timers for the windows of a new frame, and for when it leaves the last one."""
+        timers = {at for end in ends for at in range(end, end + self._window + 1, self._slide)}
+        known = set(self._handle.listTimers()) if timers else set()
+        for at in sorted(timers - known):  # Spark warns if a timer exists already
             self._handle.registerTimer(at)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Any]:
-        """A window ends: its newest frame comes in, and the one before its oldest goes out."""
+        """Close a window: add its newest frame, and deduct the one before its oldest."""
         end = expiredTimerInfo.getExpiryTimeInMs()
-        frames, window = self._window_so_far()
+        frames, window = self._previous_window()
         if newest := self._frame(end):
             frames, window = frames + 1, self._operation.combine(window, newest)
-        if gone := self._frame(end - self._window):
-            frames, window = frames - 1, self._without(gone, window, end)
+        if oldest := self._frame(end - self._window):
+            frames, window = frames - 1, self._without(oldest, window, end)
             self._frames.removeKey((end - self._window,))
         if frames:
             self._sum.update((frames, *window))
@@ -186,16 +187,16 @@ class Sliding(StatefulProcessor):
         else:
             self._sum.clear()
 
-    def _without(self, gone: Accumulator, window: Accumulator, end: int) -> Accumulator:
-        """NaN and infinity cannot be deducted: behind them the frames are combined anew."""
+    def _without(self, oldest: Accumulator, window: Accumulator, end: int) -> Accumulator:
+        """NaN and infinity cannot be deducted: then combine the remaining frames again."""
         if all(math.isfinite(number) for number in window if isinstance(number, float)):
-            return self._operation.deduct(window, gone)
+            return self._operation.deduct(window, oldest)
         ends = range(end - self._window + self._slide, end + 1, self._slide)
-        there = filter(None, map(self._frame, ends))
-        return reduce(self._operation.combine, there, self._operation.create())
+        frames = filter(None, map(self._frame, ends))
+        return reduce(self._operation.combine, frames, self._operation.create())
 
-    def _window_so_far(self) -> tuple[int, Accumulator]:
-        """How many frames are in the window, and what they hold together."""
+    def _previous_window(self) -> tuple[int, Accumulator]:
+        """Return the number of frames in the last window, and their combined accumulator."""
         frames, *window = self._sum.get() or (0, *self._operation.create())
         return frames, tuple(window)
 
@@ -204,15 +205,15 @@ class Sliding(StatefulProcessor):
         return frame
 
 
-# ---- What both need ------------------------------------------------------------------------------
+# ---- Used by both --------------------------------------------------------------------------------
 
 
 def _require_state() -> None:
-    """Raise here rather than in the log of a task."""
+    """Raise in the driver, rather than in the log of a task."""
     if not HAS_STATE:
         raise RuntimeError(
-            "`rolling` and `sliding` need Spark 4.1 or later: before, its transformWithState "
-            "takes pandas only"
+            "`rolling` and `sliding` need Spark 4.1 or later: the transformWithState of Spark 4.0 "
+            "accepts only pandas"
         )
     try:
         importlib.import_module("google.protobuf")
@@ -232,7 +233,7 @@ def _millis(length: timedelta) -> int:
 
 
 def _epoch_millis(time: datetime) -> int:
-    """A time without a zone is in this process's zone."""
+    """A naive time is in this process's zone."""
     return _millis(time.astimezone(UTC) - datetime.fromtimestamp(0, UTC))
 
 

@@ -1,7 +1,7 @@
-"""Late rows kept aside: which rows of a batch Spark's windows have dropped.
+"""Find the rows of a batch that Spark's windows have dropped as too late.
 
-Spark drops late rows and reports only a number, which counts partial sums. What is needed to find
-the rows themselves is in the query's checkpoint: the watermark of each batch.
+Spark reports only a number, which counts partial sums. The watermark of each batch is in the
+query's checkpoint, and with it you can find the rows themselves.
 """
 
 from __future__ import annotations
@@ -17,30 +17,29 @@ _NEVER = datetime.fromtimestamp(0, UTC)  # where Spark's watermark begins
 
 
 def drop_mark(checkpoint: str | Path, batch: int) -> datetime:
-    """The watermark by which batch `batch` drops: windows that end at or before it are closed.
+    """Return the watermark of batch `batch`: windows that end at or before it are closed.
 
-    It is the one with which the batch *before* closed its windows: a batch takes its rows first,
-    and then closes windows. As long as no window is closed, it is the beginning of the epoch.
+    It is the watermark with which the *previous* batch closed its windows, since a batch first
+    takes its rows and then closes windows. Before that it is the start of the epoch.
 
-    Source: `offsets/N` in the checkpoint, a folder on this machine; Spark keeps the notes of the
-    last hundred batches. Raises `ValueError` if there is no such note.
+    Source: `offsets/N` in the checkpoint, a folder on this machine, which has the last hundred
+    batches. Raises `ValueError` if it lacks this one.
     """
     if batch == 0:
         return _NEVER
-    note = Path(checkpoint) / "offsets" / str(batch - 1)
+    file = Path(checkpoint) / "offsets" / str(batch - 1)
     try:
-        metadata = json.loads(note.read_text().splitlines()[1])
+        metadata = json.loads(file.read_text().splitlines()[1])
     except FileNotFoundError:
         raise ValueError(
-            f"checkpoint {str(checkpoint)!r} has no note of batch {batch - 1}: give the "
-            "`checkpointLocation` of the query, a folder on this machine, and a batch that is "
-            "just being written"
+            f"checkpoint {str(checkpoint)!r} has no batch {batch - 1}: expected the query's "
+            "`checkpointLocation`, a folder on this machine, and one of its last batches"
         ) from None
     return _NEVER + timedelta(milliseconds=metadata["batchWatermarkMs"])
 
 
 def is_late(time: str, mark: datetime, window: str, slide: str | None = None) -> Column:
-    """Whether all windows that hold a row's `time` are closed by `mark`.
+    """Return a column that is true if `mark` has closed all windows with a row's `time`.
 
         def write(batch, number):
             mark = drop_mark(checkpoint, number)

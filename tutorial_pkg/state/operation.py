@@ -1,4 +1,4 @@
-"""An aggregate operation: five small functions from which every kind of aggregation is made."""
+"""An aggregate operation: five small functions that make up any aggregation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Accumulator = tuple[Any, ...]
 
 
 class AggregateOperation(Protocol):
-    """What an aggregation does, whatever it is used for: windows, partial sums, rolling totals.
+    """An aggregation, for windows, partial sums and rolling totals alike.
 
         class Average:
             accumulator = "total LONG, count LONG"
@@ -32,10 +32,9 @@ class AggregateOperation(Protocol):
             def finish(self, accumulator):
                 return (accumulator[0] / accumulator[1],)
 
-    A plain class will do; it need not inherit from this one. An accumulator is a tuple, as Spark
-    keeps it in its state; no function may change one in place. `broken_law` says whether the
-    functions fit together. The idea and the names are those of Hazelcast Jet's
-    `AggregateOperation`.
+    Write a plain class; it need not inherit from this one. An accumulator is a tuple, as in Spark's
+    state, and no function may change one in place. `broken_law` tests whether the functions fit
+    together. The idea and the names come from Hazelcast Jet's `AggregateOperation`.
     """
 
     accumulator: str
@@ -45,33 +44,33 @@ class AggregateOperation(Protocol):
     """The schema of a result."""
 
     def create(self) -> Accumulator:
-        """The accumulator of nothing."""
+        """Return the accumulator of no rows."""
         ...
 
     def accumulate(self, accumulator: Accumulator, row: Any, /) -> Accumulator:
-        """The accumulator with one more row in it."""
+        """Return the accumulator with one more row."""
         ...
 
     def combine(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
-        """What both hold together."""
+        """Return the accumulator of the rows in both."""
         ...
 
     def deduct(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
-        """`left` without `right`: undoes `combine(..., right)`."""
+        """Return `left` without `right`: undo `combine(..., right)`."""
         ...
 
     def finish(self, accumulator: Accumulator, /) -> tuple[Any, ...]:
-        """The result, a tuple of the result's schema."""
+        """Return the result, a tuple of the result's schema."""
         ...
 
 
 def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None:
-    """The first law that `operation` breaks on these `rows`, in a sentence; None if it keeps all.
+    """Return the first law that `operation` breaks on these `rows`, as a sentence, or None.
 
-    Five laws: `create` is neutral, `combine` is commutative and associative, to accumulate a row is
-    to combine with the accumulator of that row alone, and `deduct` undoes `combine`. Three to six
-    rows that differ are enough. Numbers that are almost equal count as equal. An operation without
-    `deduct` breaks the last law: it can roll, but not slide.
+    Five laws: `create` is neutral, `combine` is commutative and associative, accumulating a row
+    equals combining with the accumulator of that row alone, and `deduct` undoes `combine`. Pass
+    three to six different rows. Almost equal numbers count as equal. An operation without `deduct`
+    breaks the last law: it can roll, but not slide.
     """
     nothing = operation.create()
     samples = [nothing, *(operation.accumulate(nothing, row) for row in rows)]
@@ -79,7 +78,7 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
         samples.append(operation.accumulate(samples[-1], row))
     for sample in samples:
         if not isinstance(sample, tuple):
-            return f"an accumulator must be a tuple, which nobody can change in place: {sample!r}"
+            return f"an accumulator must be a tuple, which cannot change in place, got {sample!r}"
     for law in (_neutral, _commutative, _associative, _undone):
         if text := law(operation, samples):
             return text
@@ -115,7 +114,7 @@ def _undone(operation: AggregateOperation, samples: list[Accumulator]) -> str | 
     for one, two in product(samples, repeat=2):
         back = operation.deduct(operation.combine(one, two), two)
         if not _same(back, one):
-            return f"deduct must undo combine: {one} with {two} and without it again is {back}"
+            return f"deduct must undo combine: {one}, combined with {two} and deducted, is {back}"
     return None
 
 
@@ -126,7 +125,7 @@ def _accumulates(
         alone = operation.accumulate(operation.create(), row)
         if not _same(operation.accumulate(one, row), operation.combine(one, alone)):
             return (
-                "accumulate(a, row) must be combine(a, accumulate(create(), row)): it is not for "
+                "accumulate(a, row) must equal combine(a, accumulate(create(), row)), but not for "
                 f"a = {one}"
             )
     return None

@@ -13,24 +13,24 @@ TAKEN = {"value": (StringType(),), "topic": (StringType(),)}
 @pytest.mark.parametrize(
     ("names", "error"),
     [
-        (["value", "value", "topic"], "`value` is there twice: choose and cast"),
-        (["value", "text"], "there is `text`"),
+        (["value", "value", "topic"], "`value` exists twice: choose and cast"),
+        (["value", "text"], "got `text`"),
         (["topic"], "`value` is missing"),
-        (["value", "topic", "number"], "there is `number`"),
-        (["value"], "give the option `topic`, or a column `topic`"),
+        (["value", "topic", "number"], "got `number`"),
+        (["value"], "set the option `topic`, or add a column `topic`"),
     ],
 )
-def test_columns_that_a_sink_does_not_take_are_told(names: list[str], error: str) -> None:
+def test_unfit_columns_are_named(names: list[str], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         _check(*(StructField(name, StringType()) for name in names))
 
 
-def test_a_column_of_another_type_is_told() -> None:
+def test_wrong_type_is_named() -> None:
     with pytest.raises(ValueError, match="`value` is bigint, not string"):
         _check(StructField("value", LongType()), StructField("topic", StringType()))
 
 
-def test_columns_that_it_takes() -> None:
+def test_fit_columns_pass() -> None:
     _check(StructField("topic", StringType()), StructField("value", StringType()))
 
 

@@ -1,4 +1,4 @@
-"""Files that are replaced in one step, whatever lies in the way."""
+"""Files are replaced in one step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tutorial_pkg.core.disk import replace_file
 
 
 @pytest.mark.parametrize("name", ["id", "id.new", "id.draft", ".id.new", "id.PID.draft"])
-def test_no_link_leads_a_draft_elsewhere(tmp_path: Path, name: str) -> None:
-    """Where others may write, one could lead to any file of the user who runs the query."""
+def test_draft_follows_no_link(tmp_path: Path, name: str) -> None:
+    """A link could lead to any file."""
     victim, file = tmp_path / "victim", tmp_path / "log" / "id"
     victim.write_text("theirs")
     file.parent.mkdir()
@@ -23,9 +23,7 @@ def test_no_link_leads_a_draft_elsewhere(tmp_path: Path, name: str) -> None:
     assert (file.read_text(), file.is_symlink()) == ("ours", False)
 
 
-def test_a_full_disk_leaves_the_old_content_and_no_draft(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -37,7 +35,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_draft(
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_only_its_user_and_group_read_it_unless_said_otherwise(tmp_path: Path) -> None:
+def test_file_mode_is_for_user_and_group(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         replace_file(tmp_path / "log", "lines")

@@ -78,17 +78,17 @@ PLAIN = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: 
         (PLAIN, "Exception: the disk is gone"),
     ],
 )
-def test_the_line_that_says_what_went_wrong(text: str, line: str) -> None:
+def test_line_with_the_cause_is_found(text: str, line: str) -> None:
     assert last_error(Exception(text)) == line
 
 
-def test_a_cause_is_looked_at_where_the_error_itself_says_nothing() -> None:
+def test_cause_of_an_empty_error_is_found() -> None:
     error = Exception("Writing job failed.")
     error.__cause__ = Exception(IN_A_TASK)
     assert last_error(error).startswith("ArrowInvalid: ")
 
 
-def test_a_cause_that_pyspark_keeps_is_looked_at_too() -> None:
+def test_cause_kept_by_pyspark_is_found() -> None:
     error = Exception("Writing job failed.")
     error._cause = Exception(JAVA_CAUSES)
     assert last_error(error) == "IOException: No space left on device"
@@ -104,18 +104,18 @@ class QueryOfConnect:
         return self.error
 
 
-def test_any_query_is_asked_for_its_error() -> None:
+def test_error_of_a_query_is_found() -> None:
     assert last_error(QueryOfConnect(None)) is None
     assert last_error(QueryOfConnect(Exception(PLAIN))) == "Exception: the disk is gone"
 
 
-def test_a_text_that_begins_with_an_empty_line() -> None:
+def test_leading_empty_line_is_skipped() -> None:
     """As Spark's parser words its errors."""
     error = ValueError("\n[UNSUPPORTED_DATATYPE] Unsupported data type LNG.\n== DataType ==\nLNG")
     assert last_error(error) == "ValueError: [UNSUPPORTED_DATATYPE] Unsupported data type LNG."
 
 
-def test_an_error_of_the_jvm_inside_of_foreach_batch() -> None:
+def test_jvm_error_in_foreach_batch_is_found() -> None:
     """Python's trace ends in the call; what went wrong stands behind it."""
     text = """Traceback (most recent call last):
   File "job.py", line 9, in write

@@ -56,7 +56,7 @@ def test_lines(data, lines):
     assert to_lines(data).to_pylist() == lines == oracle(data)
 
 
-def test_random_bytes_give_what_python_gives():
+def test_random_bytes_split_as_in_python():
     chance = random.Random(20)
     for _ in range(3000):
         data = b"".join(chance.choices(PIECES, k=chance.randrange(15))) + b"\n"
@@ -70,8 +70,8 @@ def test_the_array_is_valid_for_spark():
     assert lines.type == pa.string()
 
 
-def test_half_a_line_is_refused():
-    with pytest.raises(ValueError, match="takes whole lines: the last byte must be a newline"):
+def test_partial_line_is_an_error():
+    with pytest.raises(ValueError, match="expects whole lines: the last byte must be a newline"):
         to_lines(b"a\nb")
 
 
@@ -127,13 +127,13 @@ def test_failfast_quotes_the_first_malformed_line():
     )
 
 
-def test_failfast_does_not_quote_a_page():
+def test_failfast_shortens_the_quote():
     with pytest.raises(ValueError) as error:
         with_event_time(batch_of("q" * 100_000), "FAILFAST")
     assert "'" + "q" * 120 + "...'" in str(error.value)
 
 
-def test_failfast_lets_good_lines_pass():
+def test_failfast_passes_good_lines():
     assert with_event_time(batch_of("1,", "2,"), "FAILFAST").num_rows == 2
 
 
@@ -149,7 +149,7 @@ EVENT_TIME = StructField("event_time", TimestampType())
         ("millis_prefix", "value STRING, event_time TIMESTAMP_LTZ", [VALUE, EVENT_TIME]),
     ],
 )
-def test_batches_have_the_very_schema_that_spark_asks_for(event_time, ddl, fields, mode):
+def test_batches_have_sparks_schema(event_time, ddl, fields, mode):
     options = SimpleNamespace(eventTime=event_time, mode=mode)
     expected = to_arrow_schema(StructType(fields), timezone="UTC")
     assert lines_schema(options) == ddl

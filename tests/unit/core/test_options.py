@@ -43,18 +43,18 @@ def test_values_are_parsed_and_defaults_filled_in():
     }
 
 
-def test_names_and_words_are_matched_whatever_their_case():
+def test_case_of_names_is_ignored():
     values = OPTIONS.parse({"PATH": "log", "MODE": "failFast", "maxrows": "7"})
     assert (values.path, values.mode, values.maxRows) == ("log", "FAILFAST", 7)
 
 
-def test_what_spark_adds_is_no_option_of_ours():
+def test_sparks_own_options_are_ignored():
     values = OPTIONS.parse({"path": "log", "checkpointLocation": "c", "queryName": "q"})
     assert not hasattr(values, "checkpointLocation")
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "abc", "1.5", "", " "])
-def test_a_value_out_of_range_names_option_value_and_what_is_allowed(text):
+def test_value_out_of_range_is_named(text):
     with pytest.raises(ValueError) as error:
         OPTIONS.parse({"path": "log", "port": text})
     assert str(error.value) == f"format `demo`: option `port` must be 1..65535, got {text!r}"
@@ -69,27 +69,27 @@ def test_a_value_out_of_range_names_option_value_and_what_is_allowed(text):
         ("maxRows", "0", "a number from 1"),
     ],
 )
-def test_every_parser_refuses_what_it_does_not_allow(name, text, allowed):
+def test_parsers_refuse_wrong_values(name, text, allowed):
     with pytest.raises(ValueError) as error:
         OPTIONS.parse({"path": "log", name: text})
     assert str(error.value) == f"format `demo`: option `{name}` must be {allowed}, got {text!r}"
 
 
-def test_a_list_that_spark_has_made_a_text_of_is_no_name():
+def test_list_as_text_is_no_name():
     for given in (["a", "b"], ("a",), {"a"}):
         with pytest.raises(ValueError):
             names(str(given))
     assert names("[a], (b)") == ("[a]", "(b)")
 
 
-def test_a_parser_that_answers_none_has_refused():
+def test_parser_returning_none_refuses():
     options = Options("demo", [Option("mode", {"new": 1}.get, 1, "what to do", "new")])
     assert options.parse({"mode": "new"}).mode == 1
     with pytest.raises(ValueError, match="option `mode` must be new, got 'neu'"):
         options.parse({"mode": "neu"})
 
 
-def test_a_missing_option_says_what_it_is_for():
+def test_missing_option_is_explained():
     with pytest.raises(ValueError) as error:
         OPTIONS.parse({"port": "11000"})
     assert str(error.value) == (
@@ -97,29 +97,29 @@ def test_a_missing_option_says_what_it_is_for():
     )
 
 
-def test_a_table_whose_options_spark_has_lost_is_told_from_a_forgotten_option():
+def test_table_without_options_is_explained():
     with pytest.raises(ValueError, match=r"`path` is missing.*If this is a table: Spark"):
         OPTIONS.parse({})
 
 
-def test_a_table_is_refused_before_it_exists():
+def test_table_is_refused():
     by_spark = {"owner": "me", "provider": "demo", "location": "file:/x", "option.path": "/x"}
     with pytest.raises(ValueError, match=r"`demo`: Spark 4\.3 reads a table .* TEMPORARY VIEW"):
         OPTIONS.parse(by_spark | {"path": "/x"})
 
 
-def test_several_paths_are_refused_with_the_way_around():
-    with pytest.raises(ValueError, match=r"it reads one path, and `load` got several; .* `union`"):
+def test_several_paths_are_refused():
+    with pytest.raises(ValueError, match=r"reads one path, and `load` got several; .* `union`"):
         OPTIONS.parse({"paths": '["/a","/b"]'})
 
 
 @pytest.mark.parametrize("text", ["1_000", "١٢", "１２", " 7", "7 ", "1e3", "0x10", "1" * 30])
-def test_numbers_are_plain_digits_of_a_size_that_fits(text):
+def test_numbers_are_plain_digits(text):
     with pytest.raises(ValueError, match="option `maxRows` must be a number from 1, got"):
         OPTIONS.parse({"path": "log", "maxRows": text})
 
 
-def test_a_local_directory_is_absolute_whatever_way_it_is_written(monkeypatch, tmp_path):
+def test_local_directory_is_absolute(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert local_directory("~/log") == local_directory("log") == str(tmp_path / "log")
@@ -129,17 +129,17 @@ def test_a_local_directory_is_absolute_whatever_way_it_is_written(monkeypatch, t
 
 
 @pytest.mark.parametrize("text", ["s3a://bucket/log", "hdfs:/log", "gs://b/l", "", " "])
-def test_another_file_system_is_no_local_directory(text):
+def test_remote_path_is_refused(text):
     with pytest.raises(ValueError):
         local_directory(text)
 
 
-def test_an_unknown_option_suggests_the_one_that_was_meant():
+def test_unknown_option_gets_a_suggestion():
     with pytest.raises(ValueError, match=r"unknown option `prot`; did you mean `port`\?"):
         OPTIONS.parse({"path": "log", "prot": "1"})
 
 
-def test_an_unknown_option_lists_what_there_is():
+def test_unknown_option_lists_all():
     with pytest.raises(ValueError) as error:
         OPTIONS.parse({"path": "log", "zzz": "1"})
     assert str(error.value) == (
@@ -148,7 +148,7 @@ def test_an_unknown_option_lists_what_there_is():
     )
 
 
-def test_the_docstring_gets_the_table():
+def test_docstring_gets_the_table():
     @documented(OPTIONS)
     class Demo:
         """A demo.
@@ -169,19 +169,19 @@ def test_the_docstring_gets_the_table():
 FAMILY = Options("demo", [Option("client.*", integer(1), None, "for the client")])
 
 
-def test_a_family_takes_every_name_that_begins_so():
+def test_family_takes_its_prefix():
     values = FAMILY.parse({"client.Fetch.Size": "5", "CLIENT.wait": "7"})
     assert values == SimpleNamespace(**{"client.*": {"fetch.size": 5, "wait": 7}})
     assert FAMILY.parse({}) == SimpleNamespace(**{"client.*": {}})
 
 
 @pytest.mark.parametrize("name", ["client", "clients.x", "other"])
-def test_what_only_looks_like_one_of_the_family_is_refused(name):
+def test_similar_prefix_is_refused(name):
     with pytest.raises(ValueError, match=f"unknown option `{name}`"):
         FAMILY.parse({name: "1"})
 
 
-def test_a_wrong_value_names_the_option_as_it_was_written():
+def test_wrong_value_of_a_family_is_named():
     expected = "format `demo`: option `client.size` must be 1 or more, got 'x'"
     with pytest.raises(ValueError, match=expected):
         FAMILY.parse({"client.size": "x"})

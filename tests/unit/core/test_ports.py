@@ -9,7 +9,7 @@ from tutorial_pkg.core.ports import is_free
 HOST = "127.0.0.1"
 
 
-def test_a_port_with_a_listener_is_not_free(free_ports: Callable[[int], int]) -> None:
+def test_port_with_a_listener_is_busy(free_ports: Callable[[int], int]) -> None:
     port = free_ports(1)
     assert is_free(port)
     with socket.create_server((HOST, port)):
@@ -17,7 +17,7 @@ def test_a_port_with_a_listener_is_not_free(free_ports: Callable[[int], int]) ->
     assert is_free(port)
 
 
-def test_a_server_gets_its_port_while_somebody_looks(free_ports: Callable[[int], int]) -> None:
+def test_probing_does_not_block_a_server(free_ports: Callable[[int], int]) -> None:
     port, looked, ended = free_ports(1), threading.Event(), threading.Event()
 
     def look_all_the_time() -> None:

@@ -11,16 +11,16 @@ from tutorial_pkg.core.secrets import Secret, redacted
 
 
 @pytest.mark.parametrize("password", ["p w'\"@:/", "${HOME}", "$x", "ü"])
-def test_what_is_no_reference_stays_as_it_is(password: str) -> None:
+def test_plain_text_stays_as_it_is(password: str) -> None:
     assert Secret(password).reveal() == password
 
 
-def test_a_reference_is_the_variable_and_nothing_in_that_is_one(monkeypatch) -> None:
+def test_reference_is_replaced_once(monkeypatch) -> None:
     monkeypatch.setenv("DEMO_PASSWORD", "p w'\"@${env:HOME}\\1")
     assert Secret("a ${env:DEMO_PASSWORD}!").reveal() == "a p w'\"@${env:HOME}\\1!"
 
 
-def test_it_is_looked_up_where_it_is_used(monkeypatch) -> None:
+def test_variable_is_looked_up_on_use(monkeypatch) -> None:
     monkeypatch.setenv("DEMO_PASSWORD", "hunter2")
     values = Options("demo", [Option("password", secret, None, "")]).parse(
         {"password": "${env:DEMO_PASSWORD}"}
@@ -31,7 +31,7 @@ def test_it_is_looked_up_where_it_is_used(monkeypatch) -> None:
     assert pickle.loads(travelled).password.reveal() == "another one"
 
 
-def test_a_variable_that_is_not_set_is_named_and_the_text_around_it_is_not(monkeypatch) -> None:
+def test_unset_variable_is_named(monkeypatch) -> None:
     monkeypatch.delenv("NOPE", raising=False)
     with pytest.raises(ValueError, match="environment variable `NOPE`, which is not set") as error:
         Secret("nats://bob:hunter2@${env:NOPE}").reveal()
@@ -56,7 +56,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("text", SHOWN)
-def test_what_may_be_a_secret_in_a_text_is_not_shown(text: str) -> None:
+def test_secrets_in_texts_are_hidden(text: str) -> None:
     assert redacted(text) == str(Secret(text)) == SHOWN[text]
     assert "hunter2" not in repr(Secret("hunter2"))
 
@@ -82,7 +82,7 @@ WRONG = Options(
         ("apiKey", "hunter2", "option `apiKey` must be 1 or more, got '***'"),
     ],
 )
-def test_a_wrong_value_is_quoted_without_its_secret(name: str, text: str, shown: str) -> None:
+def test_wrong_value_hides_its_secret(name: str, text: str, shown: str) -> None:
     with pytest.raises(ValueError) as error:
         WRONG.parse({"servers": "1", name: text})
     assert str(error.value).endswith(shown)

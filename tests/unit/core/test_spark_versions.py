@@ -34,7 +34,7 @@ def looks_at_versions(file: Path) -> bool:
     return bool(names & OF_SOME_VERSIONS or ONLY_SINCE_4_2 in modules or text)
 
 
-def test_nothing_else_looks_at_a_version() -> None:
+def test_no_other_file_looks_at_versions() -> None:
     """But for the workbook, which needs the newest."""
     workbook = PACKAGE / "workbook"
     files = [file for file in PACKAGE.rglob("*.py") if workbook not in file.parents]
@@ -66,7 +66,7 @@ def old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_versions, "HAS_LIMITS", False)
 
 
-def test_a_new_query_is_limited_batch_by_batch(old: None) -> None:
+def test_old_spark_limits_each_batch(old: None) -> None:
     """As Spark 4.0 calls it: the initial offset comes after the first look."""
     numbers = Numbers()
     reader: Any = stream_reader(numbers)
@@ -79,7 +79,7 @@ def test_a_new_query_is_limited_batch_by_batch(old: None) -> None:
     assert numbers.planned == [(0, 10), (10, 20), (20, 25)]
 
 
-def test_a_restarted_query_goes_on_where_it_was(old: None) -> None:
+def test_old_spark_resumes_after_restart(old: None) -> None:
     """Spark 4.0 has it plan nothing at the last offset; that batch may have to be repeated."""
     numbers = Numbers()
     reader: Any = stream_reader(numbers)
@@ -92,12 +92,12 @@ def test_a_restarted_query_goes_on_where_it_was(old: None) -> None:
     assert numbers.planned == [(0, 10)]
 
 
-def test_a_reader_stays_as_it_is_where_spark_has_limits() -> None:
+def test_new_spark_gets_the_reader_itself() -> None:
     numbers = Numbers()
     assert stream_reader(numbers) is numbers
 
 
-def test_a_limit_is_explained_at_load_where_spark_has_none(old: None, tmp_path: Path) -> None:
+def test_old_spark_warns_of_limits(old: None, tmp_path: Path) -> None:
     given = {"path": str(tmp_path), "maxRowsPerTrigger": "10"}
     objects = {"path": str(tmp_path), "format": "lines", "maxFilesPerTrigger": "10"}
     with pytest.warns(UserWarning, match="so with `maxFilesPerTrigger` such a query"):
@@ -112,10 +112,8 @@ def test_a_limit_is_explained_at_load_where_spark_has_none(old: None, tmp_path: 
     assert not isinstance(FileLinesDataSource(given).streamReader(None), FileLinesStreamReader)
 
 
-def test_what_a_log_misses_is_explained_at_load_where_spark_has_no_limits(
-    old: None, tmp_path: Path
-) -> None:
-    with pytest.warns(UserWarning, match="ends after one batch of what is in the log by then"):
+def test_old_spark_warns_of_logs(old: None, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="ends after one batch of what is in the log then"):
         NetworkLinesDataSource({"path": str(tmp_path), "port": "11000"}).schema()
     pages = SourceBuilder.cursor("pages", "value STRING", read=lambda *_: ([], 0)).build()
     with pytest.warns(UserWarning, match="format `pages`: before Spark 4.2"):

@@ -40,7 +40,7 @@ print(gc.get_freeze_count() <= frozen, gc.collect() > 0)
 """
 
 
-def test_a_settled_worker_walks_through_new_objects_only() -> None:
+def test_frozen_imports_are_not_collected() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.stdout.split() == ["True"] * 5, done.stderr
 
@@ -64,7 +64,7 @@ def interrupts() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("format", [FileLinesDataSource, NetworkLinesDataSource, NumbersDataSource])
-def test_readers_ignore_ctrl_c_where_spark_asks_them_what_is_new_and_nowhere_else(
+def test_stream_readers_ignore_ctrl_c(
     format: type[DataSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = format({"path": str(tmp_path)} if format is not NumbersDataSource else {})

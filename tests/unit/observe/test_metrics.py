@@ -69,7 +69,7 @@ def event(run: int = 2, **other: Any) -> Any:
     return SimpleNamespace(**(ids | other))
 
 
-def test_a_batch_in_numbers() -> None:
+def test_progress_becomes_numbers() -> None:
     batch = BatchMetrics.of(progress())
     assert batch == BatchMetrics(
         batch=0,
@@ -88,7 +88,7 @@ def test_a_batch_in_numbers() -> None:
     assert batch.watermark_behind(datetime(2026, 11, 22, 10, 1, tzinfo=UTC)) == 60
 
 
-def test_what_is_not_known_is_none() -> None:
+def test_missing_numbers_are_none() -> None:
     unknown = progress(
         eventTime={"watermark": "1970-01-01T00:00:00.000Z"},
         sink={"description": "a sink", "numOutputRows": -1, "metrics": {}},
@@ -102,7 +102,7 @@ def test_what_is_not_known_is_none() -> None:
 
 
 @pytest.mark.parametrize("told", ["None", "null", "", None, "no JSON"])
-def test_a_source_that_tells_no_newest_offset_has_no_lag(told: str | None) -> None:
+def test_lag_needs_a_newest_offset(told: str | None) -> None:
     assert lag_of("5", told) is None
 
 
@@ -115,7 +115,7 @@ def test_a_source_that_tells_no_newest_offset_has_no_lag(told: str | None) -> No
         ('{"11000": 60}', '{"unread": 12}', 12),
     ],
 )
-def test_lag_is_the_distance_of_the_numbers(end: str, latest: str, lag: int) -> None:
+def test_lag_is_the_distance_of_numbers(end: str, latest: str, lag: int) -> None:
     assert lag_of(end, latest) == lag
 
 
@@ -125,7 +125,7 @@ def lag_of(end: str, latest: str | None) -> float | None:
     return BatchMetrics.of(report).lag
 
 
-def test_the_last_batches_are_kept_and_all_are_counted() -> None:
+def test_last_batches_are_kept() -> None:
     metrics = QueryMetrics(keep=3)
     metrics.onQueryStarted(event())
     for number in range(5):
@@ -134,11 +134,11 @@ def test_the_last_batches_are_kept_and_all_are_counted() -> None:
     assert [batch.batch for batch in query.batches] == [2, 3, 4]
     assert (query.batches_total, query.rows_in_total, query.rows_out_total) == (5, 50, 15)
     assert (query.late_rows_total, query.state, query.last.batch) == (25, "running", 4)
-    with pytest.raises(KeyError, match="no query of the name 'other' was seen"):
+    with pytest.raises(KeyError, match="no query named 'other'"):
         metrics.query("other")
 
 
-def test_a_run_that_ended_says_how_and_comes_last() -> None:
+def test_ended_run_comes_last() -> None:
     metrics = QueryMetrics()
     for run in (2, 3):
         metrics.onQueryStarted(event(run))
@@ -149,7 +149,7 @@ def test_a_run_that_ended_says_how_and_comes_last() -> None:
     assert metrics.query("lines").state == "stopped"
 
 
-def test_runs_are_bounded_and_those_that_run_stay() -> None:
+def test_running_queries_stay_in_the_bound() -> None:
     metrics = QueryMetrics()
     for run in range(MOST_RUNS + 5):
         metrics.onQueryStarted(event(run))
@@ -161,12 +161,12 @@ def test_runs_are_bounded_and_those_that_run_stay() -> None:
 
 
 @pytest.mark.parametrize("keep", [0, True, "3"])
-def test_keep_is_checked(keep: Any) -> None:
-    with pytest.raises(ValueError, match="`keep` must be a number of batches from 1, got"):
+def test_wrong_keep_is_an_error(keep: Any) -> None:
+    with pytest.raises(ValueError, match="`keep` must be 1 or more batches, got"):
         QueryMetrics(keep)
 
 
-def test_prometheus_reads_the_queries_that_run() -> None:
+def test_prometheus_gets_running_queries() -> None:
     metrics = QueryMetrics()
     assert metrics.prometheus() == ""
     metrics.onQueryStarted(event(name='a "query"'))
@@ -189,7 +189,7 @@ def test_prometheus_reads_the_queries_that_run() -> None:
         assert line in text.splitlines(), line
 
 
-def test_prometheus_is_not_told_rows_that_nobody_counted() -> None:
+def test_prometheus_gets_no_uncounted_rows() -> None:
     metrics = QueryMetrics()
     uncounted = {"description": "a sink", "numOutputRows": -1, "metrics": {}}
     for batch in range(2):
@@ -200,7 +200,7 @@ def test_prometheus_is_not_told_rows_that_nobody_counted() -> None:
     assert 'spark_query_rows_out_total{query="lines"} 3.0' in metrics.prometheus().splitlines()
 
 
-def test_prometheus_reads_the_later_of_two_runs_when_the_end_of_one_is_not_told_yet() -> None:
+def test_prometheus_gets_the_later_run() -> None:
     metrics = QueryMetrics()
     for run in (2, 3):
         metrics.onQueryStarted(event(run))
@@ -213,7 +213,7 @@ def test_prometheus_reads_the_later_of_two_runs_when_the_end_of_one_is_not_told_
     assert ['spark_query_rows_in_total{query="lines"}', "300.0"] in samples
 
 
-def test_the_server_answers_on_loopback_until_it_is_closed() -> None:
+def test_server_serves_until_closed() -> None:
     metrics = QueryMetrics()
     metrics.onQueryStarted(event())
     server = metrics.serve()

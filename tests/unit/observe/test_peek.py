@@ -13,7 +13,7 @@ from tutorial_pkg.observe.peek import Peeked, _Listener
 
 
 @pytest.mark.parametrize("kind", [LookupError, asyncio.CancelledError, SystemExit])
-def test_a_peek_that_fails_is_told_and_silences_no_other(
+def test_failing_peek_is_logged(
     kind: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     found: list[Peeked] = []

@@ -1,4 +1,4 @@
-"""The laws of an aggregate operation: one that keeps them passes, each breach is found by name."""
+"""The laws of an aggregate operation, kept and broken."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DoesNotUndo(Totals):
 
 
 class Highest(Totals):
-    """What was combined by taking the greater one, nobody can take out again."""
+    """A maximum cannot be deducted."""
 
     def create(self) -> Any:
         return (0,)
@@ -81,7 +81,7 @@ class WithoutDeduct:
 
 
 @pytest.mark.parametrize("operation", [Totals(), Tenths()])
-def test_kept(operation: Any) -> None:
+def test_laws_hold(operation: Any) -> None:
     assert broken_law(operation, ROWS) is None
 
 
@@ -94,11 +94,11 @@ def test_kept(operation: Any) -> None:
         (DoesNotUndo(), "deduct must undo combine"),
         (Highest(), "deduct must undo combine"),
         (WithoutDeduct(), "there is no deduct"),
-        (ForgetsOnAccumulate(), "accumulate(a, row) must be"),
+        (ForgetsOnAccumulate(), "accumulate(a, row) must equal"),
         (InPlace(), "in place"),
     ],
 )
-def test_broken(operation: Any, law: str) -> None:
+def test_broken_law_is_named(operation: Any, law: str) -> None:
     found = broken_law(operation, ROWS)
     assert found is not None
     assert law in found
