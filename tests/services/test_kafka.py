@@ -411,10 +411,10 @@ def test_all_columns_are_written(
     ("rows", "text"),
     [
         ("value; 1L AS partition", "`partition` is bigint, not int: choose and cast with"),
-        ("value AS text", "headers; there is `text`: choose and cast with `selectExpr`"),
+        ("value AS text", "headers; got `text`: choose and cast with `selectExpr`"),
         ("value AS key", "`value` is missing"),
-        ("value", "give the option `topic`, or a column `topic`"),
-        ("value; CAST(NULL AS STRING) AS topic", "column `topic` must not be null where there is"),
+        ("value", "set the option `topic`, or add a column `topic`"),
+        ("value; CAST(NULL AS STRING) AS topic", "column `topic` must not be null without"),
     ],
 )
 def test_unfit_column_is_named(

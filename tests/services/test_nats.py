@@ -694,9 +694,9 @@ def test_all_columns_and_equal_rows_are_written(
         ("1 AS data", "`data` is int, not string or binary: choose and cast with `selectExpr`"),
         (
             "value",
-            "`nats` writes the columns data, subject, headers; there is `value`: choose and",
+            "`nats` writes the columns data, subject, headers; got `value`: choose and",
         ),
-        ("value AS data", "give the option `subject`, or a column `subject`"),
+        ("value AS data", "set the option `subject`, or add a column `subject`"),
         ("value AS data; CAST(NULL AS STRING) AS subject", "column `subject` must not be null"),
         ("value AS data; 'nowhere' AS subject", "no stream takes the subject `nowhere`; create on"),
     ],
