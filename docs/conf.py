@@ -14,7 +14,7 @@ copyright = "the authors of tutorial_pkg"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "notebooks/*.ipynb", "data/*.md"]
+include_patterns = ["docs/*.md", "docs/formats/*.md", "notebooks/*.ipynb", "data/*.md"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 
 nb_execution_mode = "off"

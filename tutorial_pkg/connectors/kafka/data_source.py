@@ -32,7 +32,9 @@ class KafkaDataSource(Format):
     Guarantee: at least once, as with Spark's own sink.
 
     Options for reading; one of `subscribe`, `subscribePattern` and `assign` is required:
+
     {options}
+
     Options for writing: `kafka.*`, and `topic` unless there is a column `topic`.
 
     Schema: key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP,

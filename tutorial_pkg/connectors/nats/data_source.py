@@ -37,7 +37,9 @@ class NatsDataSource(Format):
         has an id made of query, batch, partition and values.
 
     Options for the mode `stream`:
+
     {options}
+
     The mode `queue` has `consumer` and `path` instead of `startingSequence` and `failOnDataLoss`.
     Writing takes the options to connect, and `subject` unless there is a column `subject`.
 
