@@ -63,20 +63,20 @@ STATELESS = [
         lambda lines: lines.mapInArrow(negative, "n INT"),
     ),
     Case(
-        "a filter, and another column",
+        "a filter, and a different column",
         [{"n": 19, "twice": 38}],
         lambda lines: as_they_are(lines).filter("n > 18").withColumn("twice", F.col("n") * 2),
     ),
     Case(
-        "another sink (`cpu_log` for `foreachBatch`)",
+        "a different sink (`cpu_log` for `foreachBatch`)",
         [{"item": str(number)} for number in SECOND],
         lambda lines: lines.withColumnRenamed("value", "item"),
         sink="cpu_log",
     ),
-    Case("another sink (`parquet` for `foreachBatch`)", NEW, as_they_are, sink="parquet"),
-    Case("another parallelism", NEW, lambda lines: as_they_are(lines).repartition(3)),
+    Case("a different sink (`parquet` for `foreachBatch`)", NEW, as_they_are, sink="parquet"),
+    Case("a different parallelism", NEW, lambda lines: as_they_are(lines).repartition(3)),
     Case("one more source (a union)", None, as_they_are, sources=2),
-    Case("another source (`text` for `file_lines`)", None, as_they_are, format="text"),
+    Case("a different source (`text` for `file_lines`)", None, as_they_are, format="text"),
 ]
 
 
@@ -135,13 +135,13 @@ STATEFUL = [
         mode="update",
     ),
     Case(
-        "another aggregate of the same type: `max` for `sum`",
+        "a different aggregate of the same type: `max` for `sum`",
         totals(2, max),
         lambda lines: parity(lines).agg(F.max(F.col("n").cast("long")).alias("of")),
         mode="update",
     ),
     Case(
-        "another key of the same type: `n % 3` for `n % 2`",
+        "a different key of the same type: `n % 3` for `n % 2`",
         totals(3, sum),
         lambda lines: (
             as_they_are(lines).groupBy((F.col("n") % 3).alias("odd")).agg(F.sum("n").alias("of"))
@@ -155,7 +155,7 @@ STATEFUL = [
         mode="update",
     ),
     Case(
-        "a key of another type",
+        "a key of a different type",
         None,
         lambda lines: (
             as_they_are(lines)
@@ -220,11 +220,11 @@ def tried(spark: SparkSession, case: Case, folder: Path, number: int) -> str:
         spark.conf.set(name, value)
     try:
         found = start(spark, case, folder, checkpoint)
-        outcome = "goes on" if found == case.right else "goes on, **wrong**"
+        outcome = "resumes" if found == case.right else "resumes, **wrong**"
     except PySparkException as error:
         outcome = f"refused: {reason(error)}"
     except Py4JJavaError as error:  # the query went on, and then its output was to be read
-        outcome = f"goes on, **what it writes cannot be read**: {reason(error)}"
+        outcome = f"resumes, **what it writes cannot be read**: {reason(error)}"
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
