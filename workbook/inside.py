@@ -13,7 +13,7 @@ from tutorial_pkg.connectors.cpu_log import CRASH_AT as CRASH_AT
 from tutorial_pkg.connectors.cpu_log import cpu_monitor as cpu_monitor
 from tutorial_pkg.connectors.cpu_log import format_lines as format_lines
 from tutorial_pkg.connectors.network_lines import client_tls as client_tls
-from tutorial_pkg.connectors.network_lines.notes import split
+from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.core.worker import task_property as task_property
 from tutorial_pkg.core.worker import this_task as this_task
 from tutorial_pkg.durable_log.segments import newest_frames, read_frames

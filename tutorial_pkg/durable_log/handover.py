@@ -46,7 +46,7 @@ class Published:
         self._told: dict[str, Any] = {}
         self._deleted: Mapping[str, int] = {}
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Put on disk what came, and say up to where that is. Raises `OSError`."""
         end = self._logs.sync()
         first = self._logs.first().positions
@@ -55,7 +55,7 @@ class Published:
             _replace(self._logs.directory / RECEIVED, now)
             self._told = now
 
-    def hear(self) -> Mapping[int, int]:
+    def read_query(self) -> Mapping[int, int]:
         """By number, how far the query has come; delete what it no longer needs.
 
         Raises `ValueError` if that is further than the logs go.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.connectors.network_lines.listener import Listener, PortLimits
-from tutorial_pkg.connectors.network_lines.notes import split
+from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 from tutorial_pkg.durable_log.group import Backlog
@@ -16,7 +16,7 @@ from tutorial_pkg.durable_log.lock import WriterLock
 from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
 
 HOST = "127.0.0.1"
-SECONDS = 120  # until something that must happen counts as not happening
+SECONDS = 60  # until something that must happen counts as not happening
 
 
 class Running:

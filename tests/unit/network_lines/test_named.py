@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 import random
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +22,6 @@ from tests.faults.cutting_proxy import CuttingProxy
 from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import forward
-from tutorial_pkg.connectors.network_lines.connection import RefusedError
 from tutorial_pkg.connectors.network_lines.forward import (
     Exchange,
     NameInUseError,
@@ -34,12 +29,9 @@ from tutorial_pkg.connectors.network_lines.forward import (
     send_named,
 )
 from tutorial_pkg.connectors.network_lines.listener import PortLimits
-from tutorial_pkg.connectors.network_lines.named import greeting_of
-from tutorial_pkg.connectors.network_lines.names import Names
-from tutorial_pkg.connectors.network_lines.notes import split, with_note
-from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
+from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError
 from tutorial_pkg.connectors.network_lines.tls import client_tls
-from tutorial_pkg.durable_log.segments import SegmentWriter, frames
+from tutorial_pkg.durable_log.segments import frames
 
 
 def write(path: Path, lines: range) -> list[bytes]:
@@ -157,16 +149,6 @@ def test_the_rate_is_kept(start, tmp_path, monkeypatch) -> None:
     assert sum(slept) == pytest.approx(975 / 500)
 
 
-def test_over_tls_the_name_belongs_to_the_client(start, tmp_path, certificates) -> None:
-    running, file = start(tls=certificates.files()), tmp_path / "file"
-    expected = write(file, range(100_000))
-    one, two = certificates.client("one"), certificates.client("two")
-    send_named(file, HOST, running.port, "host-7", tls=one)
-    with pytest.raises(SenderRefusedError, match="'host-7' belongs to the client 'one', and this"):
-        send_named(file, HOST, running.port, "host-7", tls=two)
-    assert running.lines() == expected
-
-
 # ---- What the two sides say ----------------------------------------------------------------------
 
 
@@ -185,146 +167,6 @@ def test_a_second_sender_with_the_name_is_refused(start, tmp_path, monkeypatch) 
     free(running)
     with exchange(running) as third:
         assert third.welcome["position"] == {"next": 13}
-
-
-def test_blocks_are_acknowledged_only_when_they_are_on_disk(start, monkeypatch) -> None:
-    running = start()
-    go, sync = threading.Event(), running.log.sync
-    with exchange(running) as sender:
-        monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
-        sender.send(b"a\n", 1)
-        assert running.wait_for_lines(1) == [b"a"]
-        sender.rest(0.2)
-        assert sender._stored == 0
-        go.set()
-        sender.finish()
-        assert sender._stored == 1
-
-
-def test_what_plain_senders_do_not_notice(start) -> None:
-    """`nc` gets no answer; a NUL at its beginning is text; a greeting later is a line."""
-    running = start()
-    greeting = greeting_of("host-7")
-    with running.connect() as client:
-        client.sendall(b"\0netw")
-        client.sendall(b"\nhello\n" + greeting)
-        client.shutdown(socket.SHUT_WR)
-        assert client.recv(100) == b""
-    assert running.lines() == [b"\0netw", b"hello", greeting.rstrip()]
-
-
-@pytest.mark.parametrize("cut", [1, 5, 15, 20, -1])
-def test_half_a_greeting_is_no_line_that_is_kept(start, cut: int) -> None:
-    """Its sender was killed, or cut off, right after it had connected."""
-    running = start(keep_unterminated=True)
-    with running.connect() as client:
-        client.sendall(greeting_of("host-7")[:cut])
-        client.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(ConnectionResetError):
-            client.recv(1_000)
-    send_lines(HOST, running.port, ["a line"])
-    assert running.lines() == [b"a line"]
-    assert running.status.kept_unterminated == 0
-
-
-@pytest.mark.parametrize("size", [1, 7, 1_000])
-def test_a_greeting_in_pieces(start, size: int) -> None:
-    running, greeting = start(), greeting_of("host-7")
-    with running.connect() as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for place in range(0, len(greeting), size):
-            client.sendall(greeting[place : place + size])
-        welcome = json.loads(client.recv(1_000))
-        assert welcome["position"] is None
-        block = b'{"bytes":4,"position":{"next":4}}\na\nb\n'
-        for place in range(0, len(block), size):
-            client.sendall(block[place : place + size])
-        assert json.loads(client.recv(1_000)) == {"stored": 1}
-    assert running.lines() == [b"a", b"b"]
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (b'\0network_lines {"version":2,"name":"a"}\n', "the sender speaks version 2, and the rec"),
-        (b'\0network_lines {"version":1,"name":""}\n', "a name has 1 to 200 letters, digits, blan"),
-        (b'\0network_lines {"version":1,"name":"a\\n"}\n', "a name has 1 to 200 letters, digits"),
-        (b'\0network_lines {"version":1}\n', "got None"),
-        (b"\0network_lines \n", "not a greeting: "),
-        (greeting_of("a") + b"more\n", "not a greeting: "),
-    ],
-)
-def test_greetings_that_are_refused(start, said: bytes, expected: str) -> None:
-    running = start()
-    with running.connect() as client:
-        client.sendall(said)
-        answer = json.loads(client.recv(1_000))
-    assert expected in answer["refused"]
-    assert running.status.refused == {"sender": 1}
-    send_lines(HOST, running.port, ["others are served"])
-
-
-@pytest.mark.parametrize(
-    ("block", "expected"),
-    [
-        (b"hello\n", "not the header of a block: b'hello'"),
-        (b'{"bytes":2}\na\n', "a block needs the position behind it"),
-        (b'{"bytes":-1,"position":1}\n', "a block has 1310720 bytes at most, got -1"),
-        (b'{"bytes":99999999,"position":1}\n', "a block has 1310720 bytes at most, got 99999999"),
-        (b'{"bytes":1,"position":1}\na', "a block is whole lines"),
-        (b'{"bytes":3,"position":1}\na\nb', "a block is whole lines"),
-        (b"x" * (1 << 20) + b"xx", "a header of more than 1048576 bytes"),
-    ],
-)
-def test_blocks_that_are_refused(start, block: bytes, expected: str) -> None:
-    running = start()
-    with running.connect() as client:
-        client.sendall(greeting_of("host-7"))
-        client.recv(1_000)
-        client.sendall(block)
-        assert expected in json.loads(client.recv(1_000))["refused"]
-    assert running.lines() == []
-
-
-@pytest.fixture
-def wait_for_sign(monkeypatch) -> Callable[[Exchange, Callable[[], bool]], None]:
-    """Let a third of the idle time pass for a sender that has nothing to send."""
-    passed = [0.0]
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0])
-
-    def wait(sender: Exchange, heard: Callable[[], bool]) -> None:
-        monkeypatch.setattr(forward, "time", clock)
-        passed[0] += sender.welcome["idle_seconds"] / 3 + 1
-        wait_until(lambda: sender.rest(0.01) or heard(), SECONDS, "a sign of life")
-
-    return wait
-
-
-def test_a_sender_that_is_silent_between_lines_keeps_its_connection(start, wait_for_sign) -> None:
-    running = start()
-    with exchange(running) as sender:
-        [connection] = running.listener._ports[running.port]._connections
-        for _ in range(5):
-            before = connection.last_line
-            wait_for_sign(sender, lambda: connection.last_line > before)  # noqa: B023
-        sender.send(b"a\n", 1)
-        sender.finish()
-
-
-def test_a_disk_that_is_full_ends_the_query_and_confirms_nothing(start, monkeypatch) -> None:
-    running = start()
-
-    def no_room(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with exchange(running) as sender:
-        monkeypatch.setattr(running.log, "append", no_room)
-        with pytest.raises(ConnectionError):
-            sender.send(b"a\n", 1)
-            sender.finish()
-    wait_until(lambda: running.listener._ports[running.port].failure, SECONDS, "the failure")
-    with pytest.raises(OSError, match="No space left on device"):
-        running.listener.raise_failure()
 
 
 def test_a_receiver_that_does_not_answer_any_more_is_away(start) -> None:
@@ -356,130 +198,6 @@ def test_a_close_in_good_order_while_nothing_is_sent_is_noticed() -> None:
 
 
 # ---- What is known of names ----------------------------------------------------------------------
-
-
-def test_positions_are_found_in_the_newest_segment_alone(tmp_path) -> None:
-    """As a table at each segment's start, so that older ones can be deleted."""
-    log = SegmentWriter(tmp_path, segment_bytes=1)
-    names = Names([log], 100, lambda: 1.0)
-    for number, name in enumerate(["one", "two", "one", "three"]):
-        names.begin(name, None)
-        append = lambda senders: log.append(with_note(b"x\n", {"senders": senders}), 1, 0)  # noqa: E731
-        names.append(log, name, None, str(number), append)
-        names.end(name)
-    log.append(with_note(b"plain\n", {"senders": names.all_for(log)}), 1, 0)
-    log.sync()
-    log.delete_below(log.end)
-    found = Names([log], 100, lambda: 1.0)
-    assert {name: found.position(name) for name in ("one", "two", "three")} == {
-        "one": "2",
-        "two": "1",
-        "three": "3",
-    }
-    log.close()
-
-
-def test_a_name_in_several_logs_has_its_newest_position(tmp_path) -> None:
-    logs = [SegmentWriter(tmp_path / name) for name in ("a", "b")]
-    names = Names(logs, 100, lambda: 1.0)
-    for number in (0, 1, 0):
-        names.begin("host", None)
-        position = str(names._known["host"].count) if number or names._known else "0"
-        names.append(
-            logs[number],
-            "host",
-            None,
-            position,
-            lambda senders, log=logs[number]: log.append(
-                with_note(b"x\n", {"senders": senders}), 1, 0
-            ),
-        )
-        names.end("host")
-    assert Names(logs, 100, lambda: 1.0).position("host") == "2"
-    for log in logs:
-        log.close()
-
-
-def test_names_are_forgotten_but_not_while_they_are_connected(tmp_path) -> None:
-    log, now = SegmentWriter(tmp_path), [0.0]
-    names = Names([log], 100, lambda: now[0])
-    for name in ("gone", "there"):
-        names.begin(name, None)
-        names.append(log, name, None, "7", lambda _: None)
-    names.end("gone")
-    now[0] = 99.0
-    assert names.begin("gone", None).position == "7"
-    names.end("gone")
-    now[0] = 300.0
-    assert names.begin("gone", None).position == "null"
-    assert names.is_getting_old("there") is False
-    now[0] = 330.0
-    assert names.is_getting_old("there")
-    assert names.position("there") == "7"
-    log.close()
-
-
-@pytest.mark.parametrize("ports", [("1", "1"), ("1", "2")])
-def test_a_name_that_was_forgotten_keeps_what_it_has_sent_since(tmp_path, ports) -> None:
-    """The log still has its position of before, which must not count as the newer one."""
-    now = [0.0]
-
-    def logs() -> dict[str, SegmentWriter]:
-        return {port: SegmentWriter(tmp_path / port) for port in ("1", "2")}
-
-    def send(port: str, position: int) -> None:
-        def write(senders: Any) -> None:
-            opened[port].append(with_note(b"a\n", {"senders": senders}), 1, 0)
-
-        names.append(opened[port], "host-7", None, str(position), write)
-
-    opened = logs()
-    names = Names(opened.values(), 100, lambda: now[0])
-    for position in range(50):
-        send(ports[0], position)
-    now[0] = 500.0
-    assert names.begin("host-7", None).position == "null"
-    send(ports[1], 3)
-    for log in opened.values():
-        log.close()
-    opened = logs()
-    assert Names(opened.values(), 100, lambda: now[0]).begin("host-7", None).position == "3"
-    for log in opened.values():
-        log.close()
-
-
-def test_a_silent_sender_is_written_down_before_it_would_be_forgotten(start, wait_for_sign) -> None:
-    running = start(forget_seconds=100)
-    with exchange(running) as sender:
-        sender.send(b"a\n", 1)
-        running.wait_for_lines(1)
-        running.now += 90
-        end = running.log.end
-        wait_for_sign(sender, lambda: running.log.end > end)
-    [last] = list(frames(running.directory / str(running.port), end, running.log.end))[:1]
-    assert last.rows == 0
-    running.now += 90
-    free(running)
-    with exchange(running) as sender:
-        assert sender.welcome["position"] == 1
-
-
-def test_too_many_names_are_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("tutorial_pkg.connectors.network_lines.names.MOST_NAMES", 2)
-    log = SegmentWriter(tmp_path)
-    names = Names([log], 100)
-    names.begin("one", None)
-    names.begin("two", None)
-    with pytest.raises(RefusedError, match="the receiver knows 0 names already"):
-        names.begin("three", None)
-    log.close()
-
-
-@pytest.mark.parametrize("lines", [b"", b"a\n", b"\0\n", b"a\n\0\0\0\0\0\n"])
-def test_notes_and_lines_are_told_apart(lines: bytes) -> None:
-    for note in ({}, {"client": "a\0\n"}, {"senders": {"x": {"position": "1"}}}):
-        found, read = split(memoryview(with_note(lines, note)))
-        assert (bytes(found), read) == (lines, note)
 
 
 # ---- Files that grow -----------------------------------------------------------------------------

@@ -21,11 +21,11 @@ def message(number: int, text: bytes) -> bytes:
     return b"%d syslog %d %s\n" % (number, len(text), text)
 
 
-def hear(client: socket.socket, count: int) -> bytes:
-    said = b""
-    while len(said) < count and (more := client.recv(count - len(said))):
-        said += more
-    return said
+def read(client: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (more := client.recv(count - len(data))):
+        data += more
+    return data
 
 
 def values(running) -> list[str]:
@@ -35,9 +35,9 @@ def values(running) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 17, 10_000])
-def test_a_session_in_pieces(start, size: int) -> None:
+def test_session_in_pieces(start, size: int) -> None:
     running = start(relp=True)
-    said = (
+    sent = (
         OPEN
         + message(2, b"one")
         + message(3, b"")
@@ -48,18 +48,18 @@ def test_a_session_in_pieces(start, size: int) -> None:
     answers += b"5 rsp 0\n0 serverclose 0\n"
     with running.connect() as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for place in range(0, len(said), size):
-            client.sendall(said[place : place + size])
-        assert hear(client, len(answers)) == answers
+        for place in range(0, len(sent), size):
+            client.sendall(sent[place : place + size])
+        assert read(client, len(answers)) == answers
     assert values(running) == ["one", "", "two 5 syslog 3 x\n"]
 
 
-def test_a_message_is_answered_only_when_it_is_on_disk(start, monkeypatch) -> None:
+def test_reply_waits_for_the_disk(start, monkeypatch) -> None:
     running = start(relp=True)
     go, sync = threading.Event(), running.log.sync
     with running.connect() as client:
         client.sendall(OPEN)
-        assert hear(client, len(OPENED)) == OPENED
+        assert read(client, len(OPENED)) == OPENED
         monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
         client.sendall(message(2, b"one"))
         running.wait_for_lines(1)
@@ -68,10 +68,10 @@ def test_a_message_is_answered_only_when_it_is_on_disk(start, monkeypatch) -> No
             client.recv(1)
         go.set()
         client.settimeout(10)
-        assert hear(client, 15) == b"2 rsp 6 200 OK\n"
+        assert read(client, 15) == b"2 rsp 6 200 OK\n"
 
 
-def test_messages_with_line_ends_are_one_row_each(start) -> None:
+def test_message_with_newlines_is_one_row(start) -> None:
     running = start(relp=True)
     texts = [b"a\nb", b"plain", b"ends\r", b"\n", "größer".encode(), b"\xff"]
     with running.connect() as client:
@@ -82,16 +82,7 @@ def test_messages_with_line_ends_are_one_row_each(start) -> None:
     assert values(running) == ["a\nb", "plain", "ends\r", "\n", "größer", "\ufffd", "alone"]
 
 
-def test_a_message_that_is_too_long_is_answered_counted_and_dropped(start) -> None:
-    running = start(relp=True, line_bytes=100)
-    with running.connect() as client:
-        client.sendall(message(2, b"x" * 100) + message(3, b"y" * 200_000) + message(4, b"z"))
-        assert hear(client, 45) == b"2 rsp 6 200 OK\n3 rsp 6 200 OK\n4 rsp 6 200 OK\n"
-    assert values(running) == ["x" * 100, "z"]
-    assert running.status.dropped["too_long"] == 1
-
-
-def test_frames_stay_within_the_limits(start) -> None:
+def test_relp_frames_keep_the_limits(start) -> None:
     running = start(relp=True, frame_rows=10, frame_bytes=300)
     texts = [b"%d" % number for number in range(1_000)] + [b"x" * 200] * 3
     with running.connect() as client:
@@ -103,23 +94,7 @@ def test_frames_stay_within_the_limits(start) -> None:
     assert values(running) == [text.decode() for text in texts]
 
 
-def test_what_is_no_relp_is_refused(start) -> None:
-    running = start(relp=True)
-    with running.connect() as client:
-        client.sendall(b"GET /" + b"x" * 100)
-        assert client.recv(100) == b"0 serverclose 0\n"
-    assert running.status.refused == {"relp": 1}
-    assert running.status.last_refused.startswith("127.0.0.1: not RELP: b'GET /xxx")
-
-
-def test_an_unknown_command_is_answered(start) -> None:
-    running = start(relp=True)
-    with running.connect() as client:
-        client.sendall(b"2 dance 0\n")
-        assert hear(client, 29) == b"2 rsp 19 500 unknown command\n"
-
-
-def test_who_could_not_be_told_is_counted(start, monkeypatch) -> None:
+def test_unconfirmed_messages_are_counted(start, monkeypatch) -> None:
     running = start(relp=True)
     go, sync = threading.Event(), running.log.sync
     monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
@@ -131,3 +106,40 @@ def test_who_could_not_be_told_is_counted(start, monkeypatch) -> None:
     wait_until(lambda: running.status.connections == 0, SECONDS, "the end of the connection")
     go.set()
     wait_until(lambda: running.status.unconfirmed == 2, SECONDS, "the count")
+
+
+def test_long_message_is_cut_and_marked(start) -> None:
+    running = start(relp=True, line_bytes=100)
+    with running.connect() as client:
+        client.sendall(message(2, b"x" * 100) + message(3, b"y" * 200_000) + message(4, b"z"))
+        assert read(client, 45) == b"2 rsp 6 200 OK\n3 rsp 6 200 OK\n4 rsp 6 200 OK\n"
+    assert values(running) == ["x" * 100, "y" * 100 + " [cut, had 200000 bytes]", "z"]
+    assert running.status.truncated == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"1 syslog 4 hello\n",  # no newline behind the data
+        b"1 syslog 5\n",
+        message(1, b"whole")[:-1],
+        b"12 sys",
+        b"1 open 9999999 " + b"x" * 100,
+    ],
+)
+def test_broken_frame_is_refused(start, sent: bytes) -> None:
+    running = start(relp=True)
+    with running.connect() as client:
+        client.sendall(message(9, b"stored") + sent)
+        client.shutdown(socket.SHUT_WR)
+        with pytest.raises(ConnectionResetError):
+            while client.recv(1_000):
+                pass
+    assert (values(running), running.status.refused) == (["stored"], {"relp": 1})
+
+
+def test_unknown_command_gets_an_error_code(start) -> None:
+    running = start(relp=True)
+    with running.connect() as client:
+        client.sendall(b"2 dance 0\n")
+        assert read(client, 29) == b"2 rsp 19 500 unknown command\n"

@@ -1,9 +1,9 @@
-"""Confirmation: the answer to a sender waits here until its lines are on disk."""
+"""Confirmations that wait until the log is on disk."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tutorial_pkg.durable_log.segments import SegmentWriter
@@ -11,52 +11,47 @@ from tutorial_pkg.durable_log.segments import SegmentWriter
 Action = Callable[[], None]
 
 
-class Confirmation:
-    """The actions that wait. One sync serves all that came before it began.
+class Confirmations:
+    """Actions, each for the time when what is in the log now is on disk.
 
-    The log is synced on a thread of its own, so that the port's thread can go on receiving. `wake`
-    tells the port's thread when a sync has ended; it then asks for `done()` and performs those
-    actions.
+    The log is synced on a thread of its own, so that the port's thread can keep receiving. One sync
+    serves all actions that were added before it began. `wake` is called when a sync has ended: the
+    port's thread then performs what `due()` returns.
     """
 
     def __init__(self, log: SegmentWriter, wake: Callable[[], None]) -> None:
-        self._log = log
-        self._wake = wake
+        self._log, self._wake = log, wake
         self._waiting: deque[tuple[int, Action]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sync")
-        self._syncing = self._sync()
+        self._sync = self._start_sync()
 
-    def add(self, actions: Iterable[Action]) -> None:
-        """All lines that they are about are in the log, up to its end."""
-        self._waiting.extend((self._log.end, action) for action in actions)
+    def add(self, action: Action) -> None:
+        self._waiting.append((self._log.end, action))
         self._sync_if_needed()
 
-    def done(self) -> list[Action]:
-        """Those whose lines are on disk by now. Raises the `OSError` of a sync that failed."""
-        if not self._syncing.done():
-            return []
-        synced = self._syncing.result()
-        due = []
-        while self._waiting and self._waiting[0][0] <= synced:
-            due.append(self._waiting.popleft()[1])
-        self._sync_if_needed()
-        return due
+    def due(self) -> list[Action]:
+        """Return the actions whose time has come. Raises the `OSError` of a failed sync."""
+        return self._up_to(self._sync.result()) if self._sync.done() else []
 
     def finish(self) -> list[Action]:
-        """Sync for all that wait. Raises `OSError`."""
-        self._log.sync()
-        due = [action for _, action in self._waiting]
-        self._waiting.clear()
-        return due
+        """Sync, and return all actions that are left. Raises `OSError`."""
+        return self._up_to(self._log.sync())
 
     def close(self) -> None:
         self._thread.shutdown()
 
-    def _sync_if_needed(self) -> None:
-        if self._waiting and self._syncing.done():
-            self._syncing = self._sync()
+    def _up_to(self, synced: int) -> list[Action]:
+        actions = []
+        while self._waiting and self._waiting[0][0] <= synced:
+            actions.append(self._waiting.popleft()[1])
+        self._sync_if_needed()
+        return actions
 
-    def _sync(self) -> Future[int]:
-        syncing = self._thread.submit(self._log.sync)
-        syncing.add_done_callback(lambda _: self._wake())
-        return syncing
+    def _sync_if_needed(self) -> None:
+        if self._waiting and self._sync.done():
+            self._sync = self._start_sync()
+
+    def _start_sync(self) -> Future[int]:
+        sync = self._thread.submit(self._log.sync)
+        sync.add_done_callback(lambda _: self._wake())
+        return sync

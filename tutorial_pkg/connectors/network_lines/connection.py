@@ -1,146 +1,149 @@
-"""One sender's connection, and the two ways in which it ends.
+"""One client's connection, and the two ways in which it ends.
 
-It is closed in good order when all its lines are on disk, and reset in any other case, the death
-of the process included. A sender whose lines were not all taken gets, before the reset, a line of
-text that says how many and why: `nc` shows it, and `send_lines` raises it as an error.
+It is closed in good order when all its lines are on disk, and reset in any other case, such as the
+death of the process. A plain sender whose lines were dropped first gets a line of text that says
+how many and why: `nc` shows it, and `send_lines` raises it as an error.
 """
 
 from __future__ import annotations
 
-import re
 import socket
 import struct
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Protocol
 
-from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
+from tutorial_pkg.connectors.network_lines.tls import SecureSocket
+from tutorial_pkg.connectors.network_lines.wire import (
+    MOST_WELCOME_BYTES,
+    RefusedError,
+    dropped_line,
+)
 
-# What SO_LINGER makes of a close: a reset, or good order.
+# SO_LINGER decides whether a close is a reset or in good order.
 _RESET = struct.pack("ii", 1, 0)
 _GOOD_ORDER = struct.pack("ii", 0, 0)
 
-SAYS = "network_lines "  # how every message to a sender without a name begins
-REFUSED = f"{SAYS}refused:"
-_DROPPED = f"{SAYS}dropped:"
-_DROPPED_LINE = re.compile(rf"{_DROPPED} (.*)\n")
 
+class State(Enum):
+    """The states of a connection, in order."""
 
-class RefusedError(Exception):
-    """A client is not let in: it is counted under `reason`, and the text says why in one line."""
-
-    def __init__(self, reason: str, text: str) -> None:
-        super().__init__(text)
-        self.reason = reason
+    NEW = auto()  # at a port with TLS: no byte has arrived
+    SHAKING_HANDS = auto()
+    OPEN = auto()
+    ENDED = auto()  # the client has ended its side; its lines are on their way to the disk
+    REFUSED = auto()  # it has a moment to read why
 
 
 @dataclass(frozen=True)
 class Block:
-    """Lines that go into the log together, and the answer to the sender when they are on disk."""
+    """Lines that go into the log together, and the reply that the client gets once on disk."""
 
     lines: bytes
     rows: int
-    answer: bytes
-    position: str | None = None  # of a sender that has a name
+    reply: bytes
+    position: Mapping[str, str | None] | None = None  # changed entries, of a sender with a name
     note: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Dialogue(Protocol):
-    """The protocol of a connection that waits for answers: it makes blocks of bytes."""
+    """A protocol with replies. Its methods raise `RefusedError` for what breaks its rules."""
 
     def take(self, data: memoryview) -> Iterator[Block]:
-        """The blocks that `data` completes. Raises `RefusedError`."""
+        """Yield the blocks that `data` completes."""
 
     def append(self, block: Block) -> None:
-        """Put a block into the log."""
+        """Write a block into the log."""
+
+    def end(self) -> None:
+        """The client has ended its side."""
 
     def refusal(self, why: RefusedError) -> bytes:
-        """The answer to a sender that is refused."""
+        """Return the reply for a client that is refused."""
 
     def close(self) -> None:
         """The connection is gone."""
 
 
 class Connection:
-    """A sender: its socket, and the beginning of a line whose end has not arrived.
+    """A client's socket and state, and the start of a line whose end has not arrived.
 
-    `last_line` is when it last ended a line (a single byte now and then keeps no slot), `skipping`
-    says that it is in the middle of a line that is too long, `ended` that it has sent all it had.
-    `client` is its name, if a certificate tells it. `greeting` is its first line, if that says
-    that more than lines will come; `dialogue` is what it speaks then.
+    Attributes:
+        names: what its certificate calls it; the first name is the one by which it is known.
+        dialogue: its protocol; None for plain lines.
+        active_at: when it last completed a line, a block or a step of the handshake. A byte now
+            and then does not count.
+        fresh: its first line is not complete.
+        named: it begins like a sender with a name.
+        skipping: it is in the middle of a line that is too long.
     """
 
     __slots__ = (
-        "client",
+        "active_at",
         "dialogue",
         "dropped",
-        "ended",
         "fresh",
-        "greeting",
-        "last_line",
+        "named",
+        "names",
         "peer",
-        "shaking_hands",
         "skipping",
         "socket",
+        "state",
         "tail",
+        "unsent",
     )
 
-    def __init__(self, client: socket.socket, peer: str = "") -> None:
+    def __init__(self, client: socket.socket, peer: str, state: State) -> None:
         client.setblocking(False)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # should the process die
         self.socket: socket.socket | SecureSocket = client
-        self.peer = peer
-        self.shaking_hands = False
-        self.client: str | None = None
+        self.peer, self.state = peer, state
+        self.names: list[str] = []
         self.dialogue: Dialogue | None = None
-        self.fresh = True
-        self.greeting: bytes | None = None
-        self.tail = bytearray()
-        self.skipping = False
-        self.ended = False
-        self.last_line = time.monotonic()
+        self.active_at = time.monotonic()
+        self.fresh, self.named, self.skipping = True, False, False
+        self.tail, self.unsent = bytearray(), bytearray()
         self.dropped: Counter[str] = Counter()
+
+    @property
+    def client(self) -> str | None:
+        """The client's name, if a certificate tells it."""
+        return self.names[0] if self.names else None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether TLS holds bytes that the selector does not see."""
+        return isinstance(self.socket, SecureSocket) and self.socket.has_more
+
+    def say(self, text: bytes) -> None:
+        """Send `text` as far as there is room, and keep the rest in `unsent`.
+
+        Raises `OSError` if the client is gone, or has not read its replies for too long.
+        """
+        if len(self.unsent) + len(text) > 2 * MOST_WELCOME_BYTES:
+            raise ConnectionResetError("the client does not read its replies")
+        self.unsent += text
+        try:
+            while self.unsent:
+                del self.unsent[: self.socket.send(self.unsent)]
+        except BlockingIOError:
+            return
 
     def reset(self) -> None:
         """Close without a confirmation."""
         self.socket.close()
 
     def confirm(self) -> None:
-        """Close in good order; or, when lines were dropped, say so and reset."""
-        if self.dropped:
-            counts = (f"{count} {reason}" for reason, count in sorted(self.dropped.items()))
-            self.tell(f"{_DROPPED} {', '.join(counts)}\n".encode())
-            self.reset()
-        else:
-            self._close_in_good_order()
-
-    def tell(self, text: bytes) -> bool:
-        """Whether the sender's side took it: one that reads no answers is not waited for."""
+        """Close in good order; if lines were dropped, say so and reset instead."""
         try:
-            return self.socket.send(text) == len(text)
-        except OSError:
-            return False
-
-    def _close_in_good_order(self) -> None:
-        try:
-            if isinstance(self.socket, SecureSocket):
-                self.socket.end()
-        except OSError:  # it did not wait for the answer
-            self.reset()
-            return
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GOOD_ORDER)
+            self.say(dropped_line(self.dropped) if self.dropped else b"")
+            if not self.dropped and not self.unsent:
+                if isinstance(self.socket, SecureSocket):
+                    self.socket.end()
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GOOD_ORDER)
+        except OSError:  # the client did not wait for it
+            pass
         self.socket.close()
-
-
-def refusal(text: str) -> bytes:
-    """The answer to a sender of plain lines that is not let in."""
-    return f"{REFUSED} {text}\n".encode()
-
-
-def dropped_in(answer: bytes) -> Mapping[str, int]:
-    """By reason, how many lines were dropped, as the listener's answer says it."""
-    said = _DROPPED_LINE.fullmatch(answer.decode(errors="replace"))
-    parts = said[1].split(", ") if said else []
-    return {reason: int(count) for count, _, reason in (part.partition(" ") for part in parts)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.connectors.network_lines.notes import FORGET_SECONDS
+from tutorial_pkg.connectors.network_lines.payload import FORGET_SECONDS
 from tutorial_pkg.connectors.network_lines.ports import host_address
 from tutorial_pkg.core.line_options import EVENT_TIME, MODE
 from tutorial_pkg.core.options import (
@@ -70,7 +70,8 @@ OPTIONS = Options(
             "maxLineBytes",
             integer(1, 64 * 1024 * 1024, unit="bytes"),
             1024 * 1024,
-            "a longer line is dropped and counted; a connection may need as much memory",
+            "a longer line is dropped and counted (over RELP it is cut and marked); a connection "
+            "may need as much memory",
         ),
         Option(
             "unterminated",
@@ -117,11 +118,19 @@ OPTIONS = Options(
             "let in only those of them whose certificate has one of these names; all by default",
         ),
         Option(
+            "senderNames",
+            choice("certificate", "any"),
+            "certificate",
+            "with `tlsClientCa`: the names that a sender may use. `certificate`: a name in its "
+            "certificate, or one below it (`host-7`, `host-7/nginx`); `any`: any name that no "
+            "other certificate has used",
+        ),
+        Option(
             "forgetNamesAfter",
             integer(1, unit="seconds"),
             FORGET_SECONDS,
-            "the position of a named sender that has been silent for this long is forgotten, "
-            "and its file would be sent from its start",
+            "forget the position of a named sender that was silent for this long while the "
+            "receiver ran; it would send its files from the start",
         ),
         *_LIMITS,
         Option(
@@ -135,92 +144,32 @@ OPTIONS = Options(
 
 @documented(OPTIONS)
 class NetworkLinesDataSource(DataSource):
-    r"""Lines from the network, any number of senders: `cat data.csv | nc 127.0.0.1 11000`.
+    """Lines that any number of senders write to TCP ports: `cat data.csv | nc 127.0.0.1 11000`.
 
-    A listener in the driver's reader process, or a receiver of its own, appends complete lines to a
-    segment log; an offset is a position in that log, on disk before Spark sees it. Tasks read
-    slices of the log.
+    A listener in the driver, or a separate receiver (`python -m tutorial_pkg receive PATH`), writes
+    complete lines to a log on disk. An offset is a position in that log, and tasks read slices of
+    it. docs/formats/network_lines.md has senders, TLS, receivers, RELP and the protocol.
 
-    Parallelism: `parallelism` ports, and each port's new lines are cut into slices, so that one
-        busy port keeps all cores at work. Tasks must see `path` under the same name.
-    Replay: any batch that the source has not been told to forget (Spark's commit).
+    Parallelism: `parallelism` ports. Each port's new lines are also cut into slices, so one busy
+        port keeps all cores at work. Tasks must see `path` under the same name.
+    Replay: any batch whose successor Spark has not committed.
     Guarantee: with a checkpoint and an idempotent or transactional sink, exactly once from a sender
-        with a name; from any other sender exactly once from the log on; over RELP at least once.
-
-    What senders learn, and when: no line is confirmed before the sync to disk, so no power failure
-    takes what was confirmed.
-
-    - A sender with a name (`python -m tutorial_pkg send FILE --name host-7`, or `--follow PATH`)
-      gets a confirmation after each block, and learns at each connect how far it has come. That
-      position is in the same frame of the log as the lines. So after any failure, start it again,
-      and it goes on there.
-    - Any other sender learns from the end of its connection. If the receiver closes it in good
-      order after the sender has, all its lines are on disk. A reset means that some may not be, and
-      nothing says which. `send_lines` waits for the close, for at most five minutes without a sign
-      of life (`timeout`).
-    - rsyslog gets an acknowledgement after each message, and resends what was not acknowledged.
-      Some of that may be in the log already.
+        with a name (`send --name`); from other senders exactly once from the log on; over RELP at
+        least once. No line is confirmed to a sender before it is on disk.
 
     Options:
     {options}
 
-    Schema: value STRING; then with includeMetadata port INT, received_at TIMESTAMP, client STRING
-    (the name in the sender's certificate, null without one); then with eventTime event_time
-    TIMESTAMP.
+    Schema: value STRING; with includeMetadata also port INT, received_at TIMESTAMP, client STRING
+    (the name in the sender's certificate); with eventTime also event_time TIMESTAMP.
 
     A line ends with a newline; one carriage return before it is dropped. Bytes that are not UTF-8
-    become U+FFFD. A last line without a newline is dropped and counted: the system closes a killed
-    sender's connection in good order, too, and nothing tells a whole `amount=10` from the beginning
-    of `amount=1000`. The sender is told, with a line of text and a reset, as with a line that is
-    too long. Where a last line without newline is usual, as with `printf 'last' | nc`,
-    unterminated=keep takes it, and counts it; but not when the connection breaks, is idle for too
-    long, or the query stops.
+    become U+FFFD. A last line without a newline is dropped, counted and reported to the sender. A
+    client that speaks something else than the port is refused, and `network_status` says what.
 
-    A new query reads what the log still holds. With other ports than before, the old ports' lines
-    are read to their end. With the trigger `availableNow` no port is opened: the query reads what
-    is in the log, and stops.
-
-    TLS: with `tlsCertificate` the ports speak nothing else. `tlsClientCa` makes clients show a
-    certificate, and `allowedClients` lets in only some of them. Their names are the DNS names of a
-    certificate, its other alternative names, and its common name. Refused clients are counted, and
-    `network_status` quotes the last reason. Without TLS, an address that other machines can reach
-    causes a warning.
-
-    Named senders: one connection for a name at a time, and one file, or one followed path, for a
-    name. A log knows its own senders only: to another receiver a name is new. A file that was
-    replaced or truncated is refused: its lines could be there already. A name that has been silent
-    for `forgetNamesAfter` is forgotten, and what it sends then comes again.
-
-    A receiver of its own: `python -m tutorial_pkg receive PATH --port 11000` keeps the ports open.
-    It takes these options as words with dashes (`--max-backlog-bytes`). Queries on PATH then only
-    read: they may restart, or stay away until `maxBacklogBytes` is full, and no sender notices. The
-    receiver deletes what the query has committed, so a log has one query. A glob for `path`, as
-    Spark has them (`*`, `?`, `[a-c]`, `{a,b}`), reads the logs of all receivers whose folders
-    match, and of new ones after a second or two. Keep the folder of a receiver that is gone: a
-    checkpoint that has read it needs it. A folder that was restored from an older copy needs a new
-    checkpoint: when it has grown again, nobody can tell it from the one that the query has read. To
-    have queries listen themselves again, delete `received.json` there while nothing runs.
-
-    RELP: `value` has the message as rsyslog sends it, in its default template
-    `<133>2026-11-23T07:12:36.988655+00:00 host app: text`. Its fields:
-
-        fields = r"^<(\d+)>(\S+) (\S+) ([^\s:]+): ?(.*)"
-        lines.select(
-            F.floor(F.regexp_extract("value", fields, 1).cast("int") / 8).alias("facility"),
-            F.regexp_extract("value", fields, 2).cast("timestamp").alias("time"),
-            F.regexp_extract("value", fields, 3).alias("host"),
-            F.regexp_extract("value", fields, 5).alias("message"),
-        )
-
-    The log is readable by its user and group only, and no symbolic link in it is followed.
-
-    Errors: `ValueError` for an option; `OSError` for a port in use, tried again for 10 seconds,
-    and for too few file descriptors; `LogLockedError` when another query writes to the log, or
-    reads a receiver's; `LogNotVisibleError` where a worker does not see it; `LogDamagedError`;
-    `ValueError` when the checkpoint does not fit the log.
-
-    The ideas are Kafka's: the log, an offset for each port (its partitions), and positions that the
-    receiver keeps (the transactional ids of its producers).
+    Errors: `ValueError` for an option, and when the checkpoint does not fit the log; `OSError` for
+    a port in use (after 10 seconds) and for too few file descriptors; `LogLockedError` when another
+    query uses the log; `LogNotVisibleError` where a worker does not see it; `LogDamagedError`.
     """
 
     @classmethod
@@ -242,10 +191,10 @@ class NetworkLinesReader(LogReader):
     """A log for each port; the listener fills them."""
 
     def __init__(self, options: OptionValues) -> None:
-        super().__init__(options, _ports(options), "port")
+        super().__init__(options, ports_of(options), "port")
 
     def open_logs(self) -> Logs:
-        """Where a receiver writes, a query only reads."""
+        """Only read the logs if a receiver writes them."""
         if is_received(self.options.path):
             return ReceivedLogs(self.options.path, "port")
         return super().open_logs()
@@ -253,15 +202,16 @@ class NetworkLinesReader(LogReader):
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Listener:
         return start_listener(self.options, logs, backlog)
 
-    def to_batch(self, found: list[Framed], number: Number) -> pa.RecordBatch:
+    def to_batch(self, frames: list[Framed], number: Number) -> pa.RecordBatch:
         from tutorial_pkg.connectors.network_lines.rows import to_batch  # with Arrow
 
         port = int(str(number).rpartition("/")[2])
-        return to_batch(found, port, self.options)
+        return to_batch(frames, port, self.options)
 
 
-def parse_options(given: Mapping[str, str]) -> OptionValues:
-    options = OPTIONS.parse(given)
+def parse_options(texts: Mapping[str, str]) -> OptionValues:
+    """Return the options' values. Raises `ValueError` that names the option."""
+    options = OPTIONS.parse(texts)
     last = options.port + options.parallelism - 1
     if last > 65535:
         raise ValueError(
@@ -289,7 +239,7 @@ def _check_tls(options: OptionValues) -> None:
 
 
 def tls_files(options: OptionValues) -> TlsFiles | None:
-    """What the ports need for TLS, if they are to speak it."""
+    """Return what the ports need for TLS, or None without TLS."""
     if not options.tlsCertificate:
         return None
     from tutorial_pkg.connectors.network_lines.tls import TlsFiles
@@ -298,14 +248,15 @@ def tls_files(options: OptionValues) -> TlsFiles | None:
     return TlsFiles(options.tlsCertificate, options.tlsKey, options.tlsClientCa, clients)
 
 
-def _ports(options: OptionValues) -> range:
+def ports_of(options: OptionValues) -> range:
+    """Return the numbers of the ports."""
     return range(options.port, options.port + options.parallelism)
 
 
 def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
-    """Imported here, because only one of Spark's Python processes listens."""
+    """Listen on the ports. The imports are here because only one of Spark's processes listens."""
+    from tutorial_pkg.connectors.network_lines.line_buffer import UNLIMITED, PortLimits
     from tutorial_pkg.connectors.network_lines.listener import Listener
-    from tutorial_pkg.connectors.network_lines.whole_lines import UNLIMITED, PortLimits
 
     limits = PortLimits(
         line_bytes=options.maxLineBytes,
@@ -315,7 +266,8 @@ def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> L
         frame_bytes=options.maxBytesPerTrigger or UNLIMITED,
         keep_unterminated=options.unterminated == "keep",
         forget_seconds=options.forgetNamesAfter,
+        certified_names=options.senderNames == "certificate",
         relp=options.protocol == "relp",
     )
     tls = tls_files(options)
-    return Listener(logs.directory, options.host, _ports(options), backlog, limits, tls=tls)
+    return Listener(logs.directory, options.host, ports_of(options), backlog, limits, tls=tls)

@@ -22,9 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
-from tutorial_pkg.connectors.network_lines.named import greeting_of
-from tutorial_pkg.connectors.network_lines.names import MOST_POSITION_BYTES
-from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
 from tutorial_pkg.connectors.network_lines.sender import (
     SENDS_PER_SECOND,
     SILENT_SECONDS,
@@ -34,6 +31,8 @@ from tutorial_pkg.connectors.network_lines.sender import (
     progress_bar,
     receive,
 )
+from tutorial_pkg.connectors.network_lines.tls import SecureSocket
+from tutorial_pkg.connectors.network_lines.wire import MOST_WELCOME_BYTES, greeting
 
 WINDOW = 8  # blocks under way that are not on disk yet
 TELL_SECONDS = 30.0  # until it is reported that the receiver does not answer
@@ -72,7 +71,7 @@ class Exchange:
         self._patience = SILENT_SECONDS
         self.welcome: dict[str, Any] = {}
         try:
-            self._send(greeting_of(name))
+            self._send(greeting(name))
             self.welcome = self._welcome()
             self._patience = self.welcome["idle_seconds"]
         except BaseException:
@@ -105,6 +104,7 @@ class Exchange:
 
     def finish(self) -> None:
         """Say that this is all, and return when all of it is on disk."""
+        self.wait(lambda: self._stored == self._sent)  # TLS cannot end while answers are to come
         end(self._socket)
         self.wait(lambda: self._ended)
         if self._stored < self._sent:
@@ -161,7 +161,7 @@ class Exchange:
             return False
         self._ended = not said
         self._said += said
-        if len(self._said) > 2 * MOST_POSITION_BYTES:
+        if len(self._said) > MOST_WELCOME_BYTES:
             raise SenderRefusedError(f"{self._address} says too much to be `network_lines`")
         if self.welcome:
             *whole, self._said = self._said.split(b"\n")
@@ -266,7 +266,7 @@ class FileBlocks:
             )
 
     def _begin(self, position: Position) -> int:
-        if position is None:
+        if not position:
             return 0
         if "next" not in position:
             raise ValueError(_OTHER_USE)
@@ -383,7 +383,7 @@ class GrowingFiles:
         """Send what comes, until `stopping`."""
         reader = self._reader(exchange.welcome)
         position = exchange.welcome["position"]
-        if position is None:
+        if not position:
             position = reader.initialOffset()
         if "files" not in position:
             raise ValueError(_OTHER_USE)

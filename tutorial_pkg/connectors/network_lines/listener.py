@@ -1,15 +1,13 @@
 """From sockets to the segment log: one thread per port, and no work per line.
 
-A client goes through up to three states, each a function that the selector calls: it shakes hands
-(`_shake_hands`, with TLS), sends lines (`_receive`), or speaks a protocol (`_converse`).
+A port's thread waits for its sockets and reads what has arrived into one buffer: the whole lines of
+one connection, then those of the next (`line_buffer`). The buffer becomes a frame of the log as
+soon as nothing more is there to read, or when it is full or old. A client that waits for replies
+has a dialogue (`named`, `relp`), whose blocks are frames of their own.
 
-A port's thread reads whatever its connections have sent into one buffer: the whole lines of one
-connection, then those of the next (`whole_lines`). The buffer goes into the log as one frame as
-soon as nothing more is there to read, or when it is full, or old.
-
-A connection that has ended waits until its lines are on disk (`confirm`); then it is closed in
-good order, in any other case it is reset (`connection`). So a sender that waits for the close, as
-`send_lines` does, knows whether all its lines will survive a power failure.
+A connection that has ended waits until its lines are on disk (`confirm`). Then it is closed in good
+order; in any other case it is reset. So a sender that waits for the close, as `send_lines` does,
+knows whether all its lines will survive a power failure.
 """
 
 from __future__ import annotations
@@ -17,37 +15,28 @@ from __future__ import annotations
 import copy
 import ipaddress
 import logging
+import math
 import selectors
 import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tutorial_pkg.connectors.network_lines.confirm import Action, Confirmation
-from tutorial_pkg.connectors.network_lines.connection import (
-    Block,
-    Connection,
-    RefusedError,
-    refusal,
-)
-from tutorial_pkg.connectors.network_lines.named import NamedDialogue, named_refusal
-from tutorial_pkg.connectors.network_lines.names import Names
-from tutorial_pkg.connectors.network_lines.notes import about, with_note
+from tutorial_pkg.connectors.network_lines.confirm import Confirmations
+from tutorial_pkg.connectors.network_lines.connection import Block, Connection, State
+from tutorial_pkg.connectors.network_lines.first_bytes import HEAD_BYTES, check_tls, is_named
+from tutorial_pkg.connectors.network_lines.line_buffer import FRAME_BYTES, LineBuffer, PortLimits
+from tutorial_pkg.connectors.network_lines.named import NamedSender
+from tutorial_pkg.connectors.network_lines.payload import with_note
 from tutorial_pkg.connectors.network_lines.ports import bind_all, have_descriptors
-from tutorial_pkg.connectors.network_lines.relp import RelpDialogue
-from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
+from tutorial_pkg.connectors.network_lines.positions import Positions
+from tutorial_pkg.connectors.network_lines.relp import RelpSession
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
-from tutorial_pkg.connectors.network_lines.tls import ServerTls, TlsFiles
-from tutorial_pkg.connectors.network_lines.whole_lines import (
-    FRAME_BYTES,
-    RECEIVE_BYTES,
-    LineBuffer,
-    PortLimits,
-)
+from tutorial_pkg.connectors.network_lines.tls import SecureSocket, ServerTls, TlsFiles
+from tutorial_pkg.connectors.network_lines.wire import RefusedError, named_refusal, refusal
 from tutorial_pkg.durable_log.group import Backlog
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
@@ -58,15 +47,16 @@ FULL_SECONDS = 0.02
 SWEEP_SECONDS = 0.5
 HANDSHAKE_SECONDS = 10.0
 REFUSED_SECONDS = 1.0
+MOST_REPORTED = 1_000  # different refusals of a port in the log
 
 _log = logging.getLogger(__name__)
 
 
 class Listener:
-    """Listens on ports, each with a log of its own, and publishes how they do.
+    """Listens on ports, each with a log of its own, and publishes how they are doing.
 
-    Raises `OSError` that names host and port if one cannot be had within `patience` seconds, or
-    that tells which limit of the system is too low; then no port is held.
+    Raises `OSError` that names host and port if one is not free within `patience` seconds, or that
+    names the system's limit that is too low; then no port stays open.
     """
 
     def __init__(
@@ -82,19 +72,21 @@ class Listener:
     ) -> None:
         self.backlog = backlog
         have_descriptors(len(ports), limits.connections)
-        names = Names(backlog.logs.values(), limits.forget_seconds, clock)
-        warnings = [log.repair for log in backlog.logs.values() if log.repair]
+        logs = backlog.logs.values()
+        positions = Positions(logs, limits.forget_seconds, limits.certified_names)
+        warnings = [log.repair for log in logs if log.repair]
         self._publisher = StatusPublisher(status_file(directory), self._status, warnings)
-        securities = [ServerTls(tls, self._publisher.warn) if tls else None for _ in ports]
+        server_tls = [ServerTls(tls, self._publisher.warn) if tls else None for _ in ports]
         sockets = bind_all(host, ports, patience)
         self._ports = {
-            port: PortListener(port, sockets[port], backlog, limits, names, clock, security)
-            for port, security in zip(ports, securities, strict=True)
+            port: PortListener(port, sockets[port], backlog, limits, positions, clock, port_tls)
+            for port, port_tls in zip(ports, server_tls, strict=True)
         }
         if not tls and not is_loopback(sockets[ports[0]]):
             self._publisher.warn(_UNPROTECTED.format(host=host))
         for thread in (*self._ports.values(), self._publisher):
             thread.start()
+        _log.info("listening on %s, ports %s%s", host, [*ports], ", with TLS" if tls else "")
 
     def raise_failure(self) -> None:
         """Raise the error that ended a port's thread, if one did."""
@@ -117,31 +109,23 @@ class Listener:
 
 
 _UNPROTECTED = (
-    "{host} is reachable from other machines, and whoever reaches it may send, unencrypted; set "
+    "{host} can be reached from other machines, and anyone there may send lines, unencrypted; set "
     "the options `tlsCertificate`, `tlsKey`, `tlsClientCa` and `allowedClients`, or keep strangers "
-    "away by a firewall"
+    "away with a firewall"
 )
 
 
 def is_loopback(listening: socket.socket) -> bool:
-    """Whether only this machine can connect."""
+    """Return whether only this machine can connect."""
     return ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
 
 
-@contextmanager
-def only_refusals(peer: str) -> Iterator[None]:
-    """Refuse `peer` for any error: nothing that a client sends may end the port for the others."""
-    try:
-        yield
-    except RefusedError:
-        raise
-    except Exception as error:
-        _log.exception("%s is refused, for an error of the receiver", peer)
-        raise RefusedError("sender", f"the receiver cannot read this: {error!r:.80}") from error
-
-
 class PortListener(threading.Thread):
-    """One port's thread. `failure` is what ended it, `status` its counters."""
+    """One port's thread. `failure` is the error that ended it, `status` has its counters.
+
+    Read it from `run` down: a turn of its loop, then what can happen to a connection, in the order
+    of its states: accepted, shaking hands, open (`_read`), ended, or refused.
+    """
 
     def __init__(
         self,
@@ -149,225 +133,217 @@ class PortListener(threading.Thread):
         listening: socket.socket,
         backlog: Backlog,
         limits: PortLimits,
-        names: Names,
+        positions: Positions,
         clock: Callable[[], float],
         tls: ServerTls | None,
     ) -> None:
         super().__init__(name=f"port {port}", daemon=True)
         self.failure: BaseException | None = None
         self.status = PortStatus()
-        self._listening = listening
-        self._backlog = backlog
-        self._log = backlog.logs[port]
-        self._limits = limits
-        self._names = names
-        self._tls = tls
+        self._port, self._listening = port, listening
+        self._backlog, self._log = backlog, backlog.logs[port]
+        self._limits, self._positions, self._tls = limits, positions, tls
         self._clock = clock
+        self._patience = {
+            State.NEW: HANDSHAKE_SECONDS,
+            State.SHAKING_HANDS: HANDSHAKE_SECONDS,
+            State.OPEN: limits.idle_seconds,
+            State.ENDED: math.inf,
+            State.REFUSED: REFUSED_SECONDS,
+        }
         self._stopping = threading.Event()
         self._connections: set[Connection] = set()
-        self._ended: list[Connection] = []
-        self._refused: deque[Connection] = deque()
-        self._again: list[Connection] = []  # TLS has more of theirs, which no selector sees
-        self._client: str | None = None  # whose lines are in the buffer
-        self._room = memoryview(bytearray(RECEIVE_BYTES))
         self._buffer = LineBuffer(limits, self.status)
+        self._client: str | None = None  # the sender of the buffer's lines
+        self._reported: set[str] = set()
         self._selector = selectors.DefaultSelector()
         self._wakes, self._waker = _pair()
-        self._selector.register(self._wakes, selectors.EVENT_READ, self._wakes_seen)
-        self._confirmation = Confirmation(self._log, self._wake)
+        self._selector.register(self._wakes, selectors.EVENT_READ, lambda _: self._wakes.recv(4096))
+        self._confirmations = Confirmations(self._log, self._wake)
         self._accepting = False
         self._next_sweep = 0.0
 
     def run(self) -> None:
         try:
-            self._resume_accepting()
+            self._accept_if_free()
             while not self._stopping.is_set():
                 self._turn()
-            self._flush()
-            self._confirm(self._confirmation.finish())
-        except BaseException as failure:  # for the query, which asks with raise_failure()
+            self._write_frames()
+            for confirm in self._confirmations.finish():
+                confirm()
+        except BaseException as failure:  # for the query, which calls raise_failure()
             self.failure = failure
         finally:
             self._close_all()
 
     def stop(self) -> None:
-        """Have the thread end soon; any thread may ask."""
+        """Have the thread end soon; any thread may call this."""
         self._stopping.set()
         self._wake()
 
     def _turn(self) -> None:
-        self._confirm(self._confirmation.done())
+        for confirm in self._confirmations.due():
+            confirm()
         if self._backlog.full:
-            self._wait_for_room()
+            self._pause()
             return
-        again, self._again = self._again, []
-        ready = self._selector.select(0 if self._buffer.filled or again else POLL_SECONDS)
-        for key, _ in ready:
-            key.data()
-        for connection in again:
-            self._go_on(connection)
-        if not ready or self._ended or self._buffer.age() > FRAME_SECONDS:
-            self._flush()
-        self._sweep()  # last: whose lines were waiting is not idle, however long this was asleep
+        ready = self._selector.select(0 if self._buffer.filled else POLL_SECONDS)
+        for key, events in ready:
+            key.data(events)
+        if not ready or self._buffer.age() > FRAME_SECONDS:
+            self._write_frames()
+        self._sweep()  # last: a client whose lines were waiting is not idle
 
-    def _wait_for_room(self) -> None:
-        """Read no socket, so that TCP slows the senders; nobody is idle for that reason."""
-        self._flush()
+    def _pause(self) -> None:
+        """Read no socket, so that TCP slows the senders down; that does not make them idle."""
+        self._write_frames()
         self._stopping.wait(FULL_SECONDS)
         for connection in self._connections:
-            connection.last_line = time.monotonic()
+            connection.active_at = time.monotonic()
 
     def _wake(self) -> None:
-        """End the thread's wait for sockets; any thread may do that."""
+        """End the thread's wait for sockets; any thread may call this."""
         try:
             self._waker.send(b"!")
-        except OSError:  # as many wakes are under way as fit, or the thread has ended
+        except OSError:  # many wakes are under way already, or the thread has ended
             return
 
-    def _wakes_seen(self) -> None:
-        self._wakes.recv(4096)
+    # ---- New connections -------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        """Take in all senders that wait, as long as there are slots."""
-        while len(self._connections) < self._limits.connections:
-            try:
+    def _accept_if_free(self) -> None:
+        """Accept while there is a slot; other clients wait in the system's queue."""
+        free = len(self._connections) < self._limits.connections
+        if free and not self._accepting:
+            self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
+        elif self._accepting and not free:
+            self._selector.unregister(self._listening)
+        self._accepting = free
+
+    def _accept(self, _: int) -> None:
+        try:
+            while len(self._connections) < self._limits.connections:
                 client, address = self._listening.accept()
-            except BlockingIOError:
-                return
-            except OSError:  # perhaps no file descriptor is left: the next sweep tries again
-                break
-            self._add(Connection(client, address[0]))
-        self._stop_accepting()
+                self._add(Connection(client, address[0], State.NEW if self._tls else State.OPEN))
+        except BlockingIOError:
+            pass
+        except OSError:  # perhaps no file descriptor is left: the next sweep tries again
+            self._selector.unregister(self._listening)
+            self._accepting = False
+            return
+        self._accept_if_free()
 
     def _add(self, connection: Connection) -> None:
         self._connections.add(connection)
         self.status.connections = len(self._connections)
-        if self._tls is None:
-            self._serve(connection)
-            return
-        assert isinstance(connection.socket, socket.socket)
-        connection.socket = self._tls.wrap(connection.socket)
-        connection.shaking_hands = True
-        self._listen_to(connection, self._shake_hands)
+        self._watch(connection)
+        if connection.state is State.OPEN:
+            self._open(connection)
 
-    def _serve(self, connection: Connection) -> None:
-        """It may send."""
-        connection.shaking_hands = False
-        self.status.accepted += 1
-        if self._limits.relp:
-            parts = connection, self._names, self._log, self._limits, self.status
-            connection.dialogue = RelpDialogue(*parts)
-            self._listen_to(connection, self._converse)
-        else:
-            self._listen_to(connection, self._receive)
-
-    def _listen_to(self, connection: Connection, take: Callable[[Connection], None]) -> None:
-        """From now on `take` is called when the connection has something."""
+    def _watch(self, connection: Connection) -> None:
+        """Have the selector call `_on_ready`; also for writing if something is unsent."""
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
         known = connection.socket in self._selector.get_map()
         change = self._selector.modify if known else self._selector.register
-        change(connection.socket, selectors.EVENT_READ, partial(take, connection))
+        change(connection.socket, events, partial(self._on_ready, connection))
 
-    def _shake_hands(self, connection: Connection) -> None:
-        assert self._tls and isinstance(connection.socket, SecureSocket)
-        try:
-            connection.client = self._tls.shake_hands(connection.socket)
-        except BlockingIOError:
+    def _unwatch(self, connection: Connection) -> None:
+        if connection.socket in self._selector.get_map():
+            self._selector.unregister(connection.socket)
+
+    def _on_ready(self, connection: Connection, events: int) -> None:
+        if events & selectors.EVENT_WRITE and not self._say(connection, b""):
             return
-        except RefusedError as refused:
-            self._refuse(connection, refused)
+        if not events & selectors.EVENT_READ:
+            return
+        if connection.state is State.OPEN:
+            self._read(connection)
         else:
-            connection.last_line = time.monotonic()
-            self._serve(connection)
-            self._go_on(connection)  # what came with the end of the handshake
+            self._secure(connection)
 
-    def _refuse(self, connection: Connection, why: RefusedError) -> None:
-        """Count it, keep one line of why for the status, and say it if there is a way to."""
-        refused = self.status.refused  # replaced, as another thread may be copying it
-        self.status.refused = {**refused, why.reason: refused.get(why.reason, 0) + 1}
-        self.status.last_refused = f"{connection.peer}: {why}"
-        if connection.dialogue:
-            connection.tell(connection.dialogue.refusal(why))
-        elif connection.greeting:
-            connection.tell(named_refusal(why))
-        elif not connection.shaking_hands or why.reason == "name":
-            connection.tell(refusal(str(why)))
-        self._leave_for_a_while(connection)
-
-    def _leave_for_a_while(self, connection: Connection) -> None:
-        """Time to read why it was refused: a reset would take that away."""
-        self._selector.unregister(connection.socket)
-        self._buffer.give_up(connection)
-        connection.ended = True
-        connection.last_line = time.monotonic()
-        self._refused.append(connection)
-
-    def _stop_accepting(self) -> None:
-        """Further senders wait in the system's queue; refused, they would lose what they sent."""
-        self._selector.unregister(self._listening)
-        self._accepting = False
-
-    def _resume_accepting(self) -> None:
-        if not self._accepting and len(self._connections) < self._limits.connections:
-            self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
-            self._accepting = True
-
-    def _go_on(self, connection: Connection) -> None:
-        """Without a word from the selector: TLS may hold what the socket does not show."""
-        if connection in self._connections and not connection.ended:
-            (self._converse if connection.dialogue else self._receive)(connection)
-
-    def _receive(self, connection: Connection) -> None:
-        if self._buffer.filled >= FRAME_BYTES or connection.client != self._client:
-            self._flush()
-            self._client = connection.client
+    def _secure(self, connection: Connection) -> None:
+        """Take the next step of TLS: look at the first bytes, then shake hands."""
+        assert self._tls
         try:
-            count = self._buffer.receive(connection)
+            if connection.state is State.NEW:
+                self._look_for_tls(connection)
+            if isinstance(connection.socket, SecureSocket):
+                connection.names = self._tls.shake_hands(connection.socket)
+                connection.active_at = time.monotonic()
+                connection.state = State.OPEN
+                self._tls.check(connection.names)
+                self._open(connection)
         except BlockingIOError:
             return
-        except OSError:
-            self._break(connection)
-            return
-        if connection.greeting:
-            self._greet(connection)
-        self._after(connection, count)
-
-    def _after(self, connection: Connection, count: int) -> None:
-        if count == 0 and not connection.ended:
-            self._end(connection)
-        elif isinstance(connection.socket, SecureSocket) and connection.socket.has_more:
-            self._again.append(connection)
-
-    def _greet(self, connection: Connection) -> None:
-        """A sender with a name: tell it where it stands."""
-        parts = connection, self._names, self._log, self._limits
-        try:
-            with only_refusals(connection.peer):
-                connection.dialogue = dialogue = NamedDialogue(*parts)
         except RefusedError as refused:
             self._refuse(connection, refused)
-            return
-        self._listen_to(connection, self._converse)
-        self._answer(connection, dialogue.welcome, 0)
-
-    def _converse(self, connection: Connection) -> None:
-        """Blocks into the log, and their answers to where they wait for the disk."""
-        dialogue = connection.dialogue
-        assert dialogue
-        try:
-            count = connection.socket.recv_into(self._room)
-        except BlockingIOError:
-            return
         except OSError:
             self._break(connection)
-            return
-        blocks = dialogue.take(self._room[:count])
-        try:
+        else:
+            if connection.has_more:
+                self._read(connection)
+
+    def _look_for_tls(self, connection: Connection) -> None:
+        """Make the socket secure if the client begins with TLS."""
+        plain = connection.socket
+        assert self._tls and not isinstance(plain, SecureSocket)
+        head = plain.recv(HEAD_BYTES, socket.MSG_PEEK)
+        if not head:
+            raise RefusedError("handshake", "the client broke it off")
+        connection.named = is_named(head)
+        check_tls(head)
+        self._unwatch(connection)
+        connection.socket, connection.state = self._tls.wrap(plain), State.SHAKING_HANDS
+        self._watch(connection)
+
+    def _open(self, connection: Connection) -> None:
+        self.status.accepted += 1
+        if self._limits.relp:
+            parts = connection, self._positions, self._log, self._limits, self.status
+            connection.dialogue = RelpSession(*parts)
+
+    # ---- Open connections ------------------------------------------------------------------------
+
+    def _read(self, connection: Connection) -> None:
+        """Read all that TLS holds, or once from a plain socket."""
+        more = True
+        while more:
+            if self._buffer.filled >= FRAME_BYTES or connection.client != self._client:
+                self._write_frames()
+                self._client = connection.client
+            try:
+                count = connection.socket.recv_into(self._buffer.room(connection))
+            except BlockingIOError:
+                return
+            except OSError:
+                self._break(connection)
+                return
+            try:
+                self._take(connection, count)
+            except RefusedError as refused:
+                self._refuse(connection, refused)
+            more = connection.state is State.OPEN and connection.has_more
+
+    def _take(self, connection: Connection, count: int) -> None:
+        """Hand what was read to the connection's protocol. Raises `RefusedError`."""
+        if count == 0:
+            self._end(connection)
+        elif connection.dialogue:
+            blocks = connection.dialogue.take(self._buffer.room(connection)[:count])
             while block := self._next_block(connection, blocks):
                 self._store(connection, block)
-        except RefusedError as refused:
-            self._refuse(connection, refused)
         else:
-            self._after(connection, count)
+            with only_refusals(connection.peer):
+                greeting = self._buffer.take(connection, count)
+            if greeting:
+                self._greet(connection, greeting)
+
+    def _greet(self, connection: Connection, greeting: bytes) -> None:
+        """Welcome a sender with a name."""
+        parts = connection, self._positions, self._log, self._limits
+        with only_refusals(connection.peer):
+            connection.dialogue = sender = NamedSender(greeting, *parts)
+            welcome = sender.welcome()
+        self._say(connection, welcome)
 
     def _next_block(self, connection: Connection, blocks: Iterator[Block]) -> Block | None:
         with only_refusals(connection.peer):
@@ -378,74 +354,104 @@ class PortListener(threading.Thread):
         connection.dialogue.append(block)
         self.status.bytes += len(block.lines)
         self.status.lines += block.rows
-        self._confirmation.add([partial(self._answer, connection, block.answer, block.rows)])
+        self._confirmations.add(partial(self._reply, connection, block.reply, block.rows))
 
-    def _answer(self, connection: Connection, answer: bytes, rows: int) -> None:
-        """Say that `rows` are on disk; a sender that cannot be reached may send them again."""
-        if connection not in self._connections:
+    def _reply(self, connection: Connection, reply: bytes, rows: int) -> None:
+        """Say that `rows` are on disk; a sender that does not learn it may send them again."""
+        if connection not in self._connections or not self._say(connection, reply):
             self.status.unconfirmed += rows
-        elif not connection.tell(answer):
-            self.status.unconfirmed += rows
+
+    def _say(self, connection: Connection, text: bytes) -> bool:
+        """Send `text` and what is unsent; return whether the client is still there."""
+        watched = bool(connection.unsent)
+        try:
+            connection.say(text)
+        except OSError:
             self._break(connection)
+            return False
+        if connection.state is State.OPEN and bool(connection.unsent) != watched:
+            self._watch(connection)
+        return True
 
-    def _end(self, connection: Connection) -> None:
-        """It keeps its slot until its lines are on disk."""
-        self._selector.unregister(connection.socket)
-        self._buffer.end(connection)
-        connection.ended = True
-        self._ended.append(connection)
-
-    def _flush(self) -> None:
-        """Write the buffer's lines to the log; those that have ended wait for the disk now."""
+    def _write_frames(self) -> None:
+        """Write the buffer's lines to the log."""
         received_at = int(self._clock() * 1_000_000)
-        for payload, rows in self._buffer.frames():
-            note = about(self._client, self._names.all_for(self._log))
-            self._log.append(with_note(payload, note), rows, received_at)
-            self.status.bytes += len(payload)
+        for lines, rows in self._buffer.frames():
+            payload = with_note(
+                lines, client=self._client, positions=self._positions.copies(self._log)
+            )
+            self._log.append(payload, rows, received_at)
+            self.status.bytes += len(lines)
             self.status.lines += rows
         self._buffer.filled = 0
-        self._confirmation.add(partial(self._close, connection) for connection in self._ended)
-        self._ended = []
 
-    def _confirm(self, actions: Iterable[Action]) -> None:
-        for action in actions:
-            action()
+    # ---- Ends ------------------------------------------------------------------------------------
 
-    def _close(self, connection: Connection) -> None:
-        """All of it is on disk."""
+    def _end(self, connection: Connection) -> None:
+        """The client has ended: it keeps its slot until its lines are on disk."""
+        if connection.dialogue:
+            connection.dialogue.end()
+        self._retire(connection, State.ENDED)
+        self._buffer.end(connection)
+        self._write_frames()
+        self._confirmations.add(partial(self._confirm, connection))
+
+    def _confirm(self, connection: Connection) -> None:
+        """All lines of the connection are on disk."""
         if connection in self._connections:
             connection.confirm()
             self._forget(connection)
 
+    def _refuse(self, connection: Connection, why: RefusedError) -> None:
+        """Count it, report it, and tell the client, who gets a moment to read it.
+
+        A reset would take the text away again.
+        """
+        refused = self.status.refused  # replaced, as another thread may be copying it
+        self.status.refused = {**refused, why.reason: refused.get(why.reason, 0) + 1}
+        self.status.last_refused = report = f"{connection.peer}: {why}"
+        if report not in self._reported and len(self._reported) < MOST_REPORTED:
+            self._reported.add(report)
+            _log.warning("port %d refused %s", self._port, report)
+        if connection.dialogue:
+            text = connection.dialogue.refusal(why)
+        else:
+            text = named_refusal(why, why.reason == "in_use") if connection.named else refusal(why)
+        shaking_hands = connection.state is State.SHAKING_HANDS
+        self._retire(connection, State.REFUSED)
+        self._buffer.drop_tail(connection)
+        if not shaking_hands:
+            self._say(connection, text)
+
+    def _retire(self, connection: Connection, state: State) -> None:
+        """Read nothing more from a connection."""
+        self._unwatch(connection)
+        connection.state = state
+        connection.active_at = time.monotonic()
+
     def _sweep(self) -> None:
-        """Now and then: close idle connections, accept again if a slot came free."""
+        """Now and then, end connections that are in one state for too long."""
         now = time.monotonic()
         if now < self._next_sweep:
             return
         self._next_sweep = now + SWEEP_SECONDS
-        last = now - self._limits.idle_seconds
-        for connection in [each for each in self._connections if each.last_line < last]:
-            if not connection.ended:
-                self.status.idle_closed += 1
-                self._break(connection)
-        self._sweep_strangers(now)
-        self._resume_accepting()
-
-    def _sweep_strangers(self, now: float) -> None:
-        """Those that have not shaken hands in time, and refused ones whose time is over."""
-        late = now - HANDSHAKE_SECONDS
-        for connection in [each for each in self._connections if each.shaking_hands]:
-            if connection.last_line < late and not connection.ended:
+        for connection in list(self._connections):
+            state = connection.state
+            if now - connection.active_at <= self._patience[state]:
+                continue
+            if state in (State.NEW, State.SHAKING_HANDS):
                 text = f"no handshake within {HANDSHAKE_SECONDS:.0f} s"
                 self._refuse(connection, RefusedError("timeout", text))
-        while self._refused and self._refused[0].last_line < now - REFUSED_SECONDS:
-            self._break(self._refused.popleft())
+            else:
+                self.status.idle_closed += state is State.OPEN
+                self._break(connection)
+        self._accept_if_free()
 
     def _break(self, connection: Connection) -> None:
-        """Reset the connection; the beginning of a line that it leaves is no line."""
-        if not connection.ended:
-            self._selector.unregister(connection.socket)
-            self._buffer.give_up(connection)
+        """Reset the connection; the start of a line that it leaves is dropped."""
+        if connection.state not in (State.ENDED, State.REFUSED):
+            self._unwatch(connection)
+            self._buffer.drop_tail(connection)
         connection.reset()
         self._forget(connection)
 
@@ -454,21 +460,33 @@ class PortListener(threading.Thread):
         if connection.dialogue:
             connection.dialogue.close()
         self.status.connections = len(self._connections)
-        self._resume_accepting()
+        self._accept_if_free()
 
     def _close_all(self) -> None:
-        self._confirmation.close()
+        self._confirmations.close()
         for connection in list(self._connections):
             self._break(connection)
         self._selector.close()
-        for each in (self._listening, self._wakes, self._waker):
-            each.close()
+        for end in (self._listening, self._wakes, self._waker):
+            end.close()
         self.status.listening = False
 
 
+@contextmanager
+def only_refusals(peer: str) -> Iterator[None]:
+    """Refuse `peer` for any error: nothing that a client sends may end the port for the others."""
+    try:
+        yield
+    except (RefusedError, OSError):  # an OSError is the disk's
+        raise
+    except Exception as error:
+        _log.exception("%s is refused because of an error in the receiver", peer)
+        raise RefusedError("sender", f"the receiver cannot read this: {error!r:.80}") from error
+
+
 def _pair() -> tuple[socket.socket, socket.socket]:
-    """What is sent to the second one, the first one receives; neither waits."""
+    """Return two connected sockets that do not block: the first receives what the second sends."""
     pair = socket.socketpair()
-    for each in pair:
-        each.setblocking(False)
+    for end in pair:
+        end.setblocking(False)
     return pair

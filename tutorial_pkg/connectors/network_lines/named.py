@@ -1,6 +1,6 @@
-"""A sender with a name, as the receiver sees it; `sender.py` has the other side.
+"""A sender with a name, as the receiver sees it: greeting, welcome, blocks.
 
-The package's docstring has the protocol: greeting, welcome, blocks and acknowledgements.
+`docs/formats/network_lines.md` has the protocol, and `forward` the other side.
 """
 
 from __future__ import annotations
@@ -11,93 +11,118 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tutorial_pkg.connectors.network_lines.connection import Block, Connection, RefusedError
-from tutorial_pkg.connectors.network_lines.names import MOST_POSITION_BYTES, Names
-from tutorial_pkg.connectors.network_lines.notes import about, with_note
-from tutorial_pkg.connectors.network_lines.whole_lines import GREETING, PortLimits
+from tutorial_pkg.connectors.network_lines.connection import Block, Connection
+from tutorial_pkg.connectors.network_lines.line_buffer import PortLimits
+from tutorial_pkg.connectors.network_lines.payload import with_note
+from tutorial_pkg.connectors.network_lines.positions import Positions
+from tutorial_pkg.connectors.network_lines.wire import (
+    GREETING,
+    MOST_HEADER_BYTES,
+    VERSION,
+    RefusedError,
+    json_line,
+    named_refusal,
+    parse_object,
+)
 from tutorial_pkg.core.lines import count_newlines
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
-VERSION = 1
-BLOCK_BYTES = 256 * 1024  # what one frame of a sender holds, unless a line is longer
-MOST_LEVELS = 16  # of lists and objects inside each other, in what a sender says
+BLOCK_BYTES = 256 * 1024  # of one frame, unless a line is longer
+MOST_ENTRY_BYTES = 4096
 _NAME = re.compile(r"[\w.:/@ -]{1,200}")
+_INSTANCE = re.compile(r"[!-~]{1,200}")
 
 
-class NamedDialogue:
-    """One connection of a sender that has a name.
+class NamedSender:
+    """The dialogue with one sender that has a name.
 
     Raises `RefusedError` for an invalid greeting, for a name that this client cannot have, and
     later for blocks that break the limits in the welcome.
     """
 
     def __init__(
-        self, connection: Connection, names: Names, log: SegmentWriter, limits: PortLimits
+        self,
+        greeting: bytes,
+        connection: Connection,
+        positions: Positions,
+        log: SegmentWriter,
+        limits: PortLimits,
     ) -> None:
-        self._connection, self._names, self._log, self._limits = connection, names, log, limits
+        self._connection, self._positions = connection, positions
+        self._log, self._limits = log, limits
         self._inbox = bytearray()
         self._header: Mapping[str, Any] | None = None
         self._stored = 0
-        self._name = _greeted((connection.greeting or b"") + connection.tail)
-        known = names.begin(self._name, connection.client)
+        self._version, self._name, self._instance = _parse_greeting(greeting)
         self._block_bytes = min(BLOCK_BYTES, limits.frame_bytes)
-        self.welcome = _line(
-            position=json.loads(known.position),
+        self._entries = positions.begin(self._name, connection, self._instance)
+
+    def welcome(self) -> bytes:
+        """Return the reply to the greeting."""
+        position = {key: json.loads(text) for key, text in self._entries.items()}
+        return json_line(
+            position=position or ({} if self._version > 1 else None),
             block_bytes=self._block_bytes,
-            block_rows=limits.frame_rows,
-            line_bytes=limits.line_bytes,
-            idle_seconds=limits.idle_seconds,
+            block_rows=self._limits.frame_rows,
+            line_bytes=self._limits.line_bytes,
+            idle_seconds=self._limits.idle_seconds,
+            header_bytes=MOST_HEADER_BYTES,
         )
 
     def take(self, data: memoryview) -> Iterator[Block]:
         self._inbox += data
         while self._has_header() and (block := self._block()):
-            self._connection.last_line = time.monotonic()
+            self._connection.active_at = time.monotonic()
             yield block
 
     def append(self, block: Block) -> None:
-        """Lines and position in one frame, or only a sign of life."""
-        client, position = self._connection.client, block.position
-        if position is None and self._names.is_getting_old(self._name):
-            position = self._names.position(self._name)
-        if position is None:
+        """Write lines and changes as one frame, or now and then only a sign of life."""
+        changes = block.position
+        if changes is None and self._positions.is_getting_old(self._name):
+            changes = {}
+        if changes is None:
             return
 
-        def write(senders: Mapping[str, Any]) -> None:
-            payload = with_note(block.lines, about(client, senders))
+        def write(positions: Mapping[str, Any]) -> None:
+            payload = with_note(block.lines, client=self._connection.client, positions=positions)
             self._log.append(payload, block.rows, time.time_ns() // 1000)
 
-        self._names.append(self._log, self._name, client, position, write)
+        replace = self._version == 1 and block.position is not None
+        parts = self._log, self._name, self._connection, self._instance, changes, write
+        self._positions.append(*parts, replace=replace)
+
+    def end(self) -> None:
+        """A killed sender may leave part of a block, which is not stored."""
 
     def refusal(self, why: RefusedError) -> bytes:
         return named_refusal(why)
 
     def close(self) -> None:
-        self._names.end(self._name)
+        self._positions.end(self._name)
 
     def _has_header(self) -> bool:
-        """Whether the next block's header has arrived; blocks and headers have size limits."""
+        """Return whether the next block's header is there; take it out of the inbox."""
         if self._header is None:
-            end = self._inbox.find(b"\n", 0, MOST_POSITION_BYTES + 1)
+            end = self._inbox.find(b"\n", 0, MOST_HEADER_BYTES)
             if end >= 0:
-                self._header = self._parsed(bytes(self._inbox[:end]))
+                self._header = self._parse_header(bytes(self._inbox[:end]))
                 del self._inbox[: end + 1]
-            elif len(self._inbox) > MOST_POSITION_BYTES:
-                raise RefusedError("sender", f"a header of more than {MOST_POSITION_BYTES} bytes")
+            elif len(self._inbox) >= MOST_HEADER_BYTES:
+                raise RefusedError("sender", f"a header has at most {MOST_HEADER_BYTES} bytes")
         return self._header is not None
 
-    def _parsed(self, text: bytes) -> Mapping[str, Any]:
+    def _parse_header(self, text: bytes) -> Mapping[str, Any]:
         most = self._block_bytes + self._limits.line_bytes
-        header = _json_object(text, "the header of a block")
+        header = _parse(text, "the header of a block")
         size = header.get("bytes")
-        if not isinstance(size, int) or not 0 <= size <= most:
-            raise RefusedError("sender", f"a block has {most} bytes at most, got {size!r:.40}")
-        if size and "position" not in header:
-            raise RefusedError("sender", "a block needs the position behind it")
-        return dict(header)
+        if type(size) is not int or not 0 <= size <= most:
+            raise RefusedError("sender", f"a block has 0 to {most} bytes, got {size!r:.40}")
+        if size and not isinstance(header.get("position"), dict):
+            raise RefusedError("sender", "a block needs the position behind it, a JSON object")
+        return header
 
     def _block(self) -> Block | None:
-        """The next block, if all of it is there."""
+        """Return the next block, if all of it is there."""
         assert self._header is not None
         size = self._header["bytes"]
         if len(self._inbox) < size:
@@ -106,44 +131,42 @@ class NamedDialogue:
         del self._inbox[:size]
         position = self._header.get("position")
         self._header = None
-        if not lines:
-            return Block(lines, 0, _line(stored=self._stored))
+        if not isinstance(position, dict):
+            return Block(b"", 0, json_line(stored=self._stored))
         self._stored += 1
-        text = json.dumps(position, separators=(",", ":"))
-        return Block(lines, self._rows(lines), _line(stored=self._stored), text)
+        changes = self._changes(position)
+        return Block(lines, self._rows(lines), json_line(stored=self._stored), changes)
+
+    def _changes(self, position: dict[str, Any]) -> Mapping[str, str | None]:
+        changes = {
+            key: None if value is None else json.dumps(value, separators=(",", ":"))
+            for key, value in position.items()
+        }
+        for key, text in changes.items():
+            if len(json.dumps(key)) + len(text or "") > MOST_ENTRY_BYTES:
+                raise RefusedError(
+                    "sender", f"an entry of a position has at most {MOST_ENTRY_BYTES} bytes"
+                )
+        self._positions.check(self._name, changes, replace=self._version == 1)
+        return changes
 
     def _rows(self, lines: bytes) -> int:
-        rows = count_newlines(lines)
-        if not lines.endswith(b"\n") or rows > self._limits.frame_rows:
+        rows, most = count_newlines(lines), self._limits.line_bytes
+        if (lines and not lines.endswith(b"\n")) or rows > self._limits.frame_rows:
             raise RefusedError(
                 "sender", f"a block is whole lines, at most {self._limits.frame_rows} of them"
             )
-        if len(lines) <= self._limits.line_bytes:
-            return rows
-        longest = max(map(len, lines.split(b"\n")))
-        if longest > self._limits.line_bytes:
-            raise RefusedError(
-                "sender",
-                f"a line has {longest} bytes, and maxLineBytes is {self._limits.line_bytes}",
-            )
+        longest = max(map(len, lines.split(b"\n"))) if len(lines) > most else 0
+        if longest > most:
+            raise RefusedError("sender", f"a line has {longest} bytes, and maxLineBytes is {most}")
         return rows
 
 
-def greeting_of(name: str) -> bytes:
-    """The first line of a sender with this name."""
-    return GREETING + _line(version=VERSION, name=name)
-
-
-def named_refusal(why: RefusedError) -> bytes:
-    """The answer to a greeting, or to a block, that ends the connection."""
-    return _line(refused=str(why), in_use=why.reason == "in_use")
-
-
-def _greeted(greeting: bytes) -> str:
-    """Return the name in a greeting."""
-    said = _json_object(greeting.removeprefix(GREETING), "a greeting")
-    version, name = said.get("version"), said.get("name")
-    if version != VERSION:
+def _parse_greeting(greeting: bytes) -> tuple[int, str, str | None]:
+    """Return the version, the name and the instance."""
+    fields = _parse(greeting.removeprefix(GREETING), "a greeting")
+    version, name, instance = (fields.get(key) for key in ("version", "name", "instance"))
+    if version not in (1, VERSION) or type(version) is not int:
         raise RefusedError(
             "sender", f"the sender speaks version {version!r:.40}, and the receiver {VERSION}"
         )
@@ -151,32 +174,15 @@ def _greeted(greeting: bytes) -> str:
         raise RefusedError(
             "sender", f"a name has 1 to 200 letters, digits, blanks or ._:/@-, got {name!r:.40}"
         )
-    return name
+    if instance is not None and not (isinstance(instance, str) and _INSTANCE.fullmatch(instance)):
+        raise RefusedError(
+            "sender", f"an instance has 1 to 200 printable ASCII characters, got {instance!r:.40}"
+        )
+    return version, name, instance
 
 
-def _json_object(text: bytes, what: str) -> dict[str, Any]:
-    """Parse what a sender said. Raises `RefusedError` for anything but a flat enough object."""
+def _parse(text: bytes, what: str) -> dict[str, Any]:
     try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict) or _is_deeper(said, MOST_LEVELS):
-        raise RefusedError("sender", f"not {what}: {text[:80]!r}")
-    return said
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Return whether lists and objects are nested in more than `levels` levels."""
-    level = [value]
-    for _ in range(levels):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return any(isinstance(inner, dict | list) for inner in level)
-
-
-def _line(**fields: Any) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        return parse_object(text)
+    except ValueError:
+        raise RefusedError("sender", f"not {what}: {text[:80]!r}") from None

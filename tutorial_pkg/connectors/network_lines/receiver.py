@@ -1,7 +1,7 @@
-"""A receiver of its own: it keeps the ports open and writes the log while queries come and go.
+"""A separate receiver: it keeps the ports open and writes the log while queries come and go.
 
 `python -m tutorial_pkg receive var/network-log --port 11000` runs one until SIGTERM or Ctrl-C.
-`durable_log.handover` says what it and the query tell each other.
+`durable_log.handover` describes the files through which it and the query communicate.
 """
 
 from __future__ import annotations
@@ -13,59 +13,64 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tutorial_pkg.connectors.network_lines.data_source import OPTIONS, parse_options, start_listener
+from tutorial_pkg.connectors.network_lines.data_source import (
+    OPTIONS,
+    parse_options,
+    ports_of,
+    start_listener,
+)
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.handover import Published
 
 PUBLISH_SECONDS = 0.01  # longest time until queries learn of a line
 POLL_SECONDS = 0.05
-OF_QUERIES = {"path", "includeMetadata", "eventTime", "mode"}
-RECEIVER_OPTIONS = [each for each in OPTIONS.declared.values() if each.name not in OF_QUERIES]
+QUERY_OPTIONS = {"path", "includeMetadata", "eventTime", "mode"}
+RECEIVER_OPTIONS = [
+    option for option in OPTIONS.declared.values() if option.name not in QUERY_OPTIONS
+]
 
 
 def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Event) -> None:
     """Receive into the log in `path` until `stopping` is set; `options` as of `network_lines`.
 
-    What a connection has sent in whole lines by then is on disk; connections that are open are
-    reset, so their senders know. If systemd started it, it tells systemd when it is ready and when
-    it ends.
+    Whole lines that were received by then are on disk. Open connections are reset, so their senders
+    know. If systemd started it, the receiver reports to systemd when it is ready and when it stops.
 
-    Raises `ValueError` for an option, `OSError` for ports that cannot be had and for a disk that
-    is full, `LogLockedError` when a query or another receiver writes the log, `LogDamagedError`.
+    Raises `ValueError` for an option, `OSError` for a port in use and for a full disk,
+    `LogLockedError` when a query or another receiver writes the log, `LogDamagedError`.
     """
-    given = parse_options({**options, "path": str(path)})
-    with _opened(given) as (logs, published):
-        backlog = Backlog(logs.writers, given.maxBacklogBytes)
-        backlog.processed(published.hear())
-        with closing(start_listener(given, logs, backlog)) as listener:
+    values = parse_options({**options, "path": str(path)})
+    with _open(values) as (logs, published):
+        backlog = Backlog(logs.writers, values.maxBacklogBytes)
+        backlog.processed(published.read_query())
+        with closing(start_listener(values, logs, backlog)) as listener:
             notify("READY=1")
             while not stopping.wait(PUBLISH_SECONDS):
                 listener.raise_failure()
-                published.tell()
-                backlog.processed(published.hear())
+                published.write()
+                backlog.processed(published.read_query())
                 logs.wait_for_more(logs.end(), POLL_SECONDS)
             notify("STOPPING=1")
         listener.raise_failure()
 
 
 @contextmanager
-def _opened(options: OptionValues) -> Iterator[tuple[LogGroup, Published]]:
-    ports = range(options.port, options.port + options.parallelism)
-    with closing(LogGroup(Path(options.path).resolve(), ports, "port")) as logs:
+def _open(options: OptionValues) -> Iterator[tuple[LogGroup, Published]]:
+    with closing(LogGroup(Path(options.path).resolve(), ports_of(options), "port")) as logs:
         published = Published(logs)
-        published.tell()
+        published.write()
         try:
             yield logs, published
         finally:
-            published.tell()
+            published.write()
 
 
 def notify(state: str) -> None:
-    """Tell systemd, if it wants to know (`Type=notify`)."""
-    place = os.environ.get("NOTIFY_SOCKET")
-    if not place:
+    """Report to systemd, if it asks for it (`Type=notify`)."""
+    name = os.environ.get("NOTIFY_SOCKET")
+    if not name:
         return
-    address = f"\0{place[1:]}" if place.startswith("@") else place  # one without a file
+    address = f"\0{name[1:]}" if name.startswith("@") else name  # a socket without a file
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.sendto(state.encode(), address)

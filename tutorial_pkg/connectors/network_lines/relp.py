@@ -1,132 +1,171 @@
 """RELP, the protocol of rsyslog's `omrelp`, as the receiver sees it.
 
-A frame is `number command length data`, ended by a newline. The sender opens a session, sends
-`syslog` frames, and keeps each message until it is answered; here it is answered when the message
-is on disk. It resends over its next connection what was not answered, even if that is in the log
-already: RELP is at least once.
+A frame is `number command length data` and a newline. The sender opens a session, sends `syslog`
+frames, and keeps each message until the reply to it, which comes when the message is on disk. Over
+its next connection it resends the messages without a reply, even if they are in the log already:
+RELP is at least once.
+
+A message of more than `maxLineBytes` is cut and marked: an error code would make rsyslog drop it,
+or send it again and again.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from tutorial_pkg.connectors.network_lines.connection import Block, Connection, RefusedError
-from tutorial_pkg.connectors.network_lines.names import Names
-from tutorial_pkg.connectors.network_lines.notes import about, with_note
+from tutorial_pkg.connectors.network_lines.connection import Block, Connection
+from tutorial_pkg.connectors.network_lines.first_bytes import HEAD_BYTES, is_named, not_relp
+from tutorial_pkg.connectors.network_lines.line_buffer import PortLimits
+from tutorial_pkg.connectors.network_lines.payload import with_note
+from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.status import PortStatus
-from tutorial_pkg.connectors.network_lines.whole_lines import PortLimits
+from tutorial_pkg.connectors.network_lines.wire import RefusedError, named_refusal, refusal
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
 _HEADER = re.compile(rb"(\d{1,9}) ([A-Za-z]{1,32}) (\d{1,9})([ \n])")
-_MOST_HEADER_BYTES = 64
+_HEADER_START = re.compile(rb"\d{1,9}(?: (?:[A-Za-z]{1,32}(?: \d{0,9})?)?)?")
 _OFFER = b"200 OK\nrelp_version=0\nrelp_software=tutorial_pkg\ncommands=syslog"
+_MOST_COMMAND_BYTES = 4096  # of any command but `syslog`
 
 
-class RelpDialogue:
-    """One session of a sender. Raises `RefusedError` for anything that is not RELP."""
+@dataclass
+class _Frame:
+    """A frame whose data has arrived, or as much of it as is kept; `rest` bytes are still due."""
+
+    number: int
+    command: bytes
+    data: bytes
+    size: int
+    rest: int
+
+
+class RelpSession:
+    """The dialogue with one sender. Raises `RefusedError` for anything that is not RELP."""
 
     def __init__(
         self,
         connection: Connection,
-        names: Names,
+        positions: Positions,
         log: SegmentWriter,
         limits: PortLimits,
         status: PortStatus,
     ) -> None:
-        self._connection, self._names, self._log = connection, names, log
+        self._connection, self._positions, self._log = connection, positions, log
         self._limits, self._status = limits, status
         self._inbox = bytearray()
-        self._skipping: tuple[int, int] | None = None  # its number, bytes that are still to come
+        self._frame: _Frame | None = None
         self._messages: list[bytes] = []
         self._size = 0
-        self._answers = b""
+        self._replies = b""
 
     def take(self, data: memoryview) -> Iterator[Block]:
         self._inbox += data
-        while frame := self._frame():
-            self._connection.last_line = time.monotonic()
-            if self._is_full(frame[2]):
-                yield self._block()
-            self._answer(*frame)
-        if self._answers:
+        refused = None
+        try:
+            while frame := self._next_frame():
+                self._connection.active_at = time.monotonic()
+                self._connection.fresh = False
+                if frame.command == b"syslog" and self._is_full(frame.data):
+                    yield self._block()
+                self._reply_to(frame)
+        except RefusedError as error:
+            refused = error
+        if self._replies:  # messages before a broken frame are stored
             yield self._block()
+        if refused:
+            raise refused
 
     def append(self, block: Block) -> None:
         if block.rows:
-            note = about(self._connection.client, self._names.all_for(self._log), **block.note)
-            self._log.append(with_note(block.lines, note), block.rows, time.time_ns() // 1000)
+            positions = self._positions.copies(self._log)
+            note = {"client": self._connection.client, "positions": positions, **block.note}
+            self._log.append(with_note(block.lines, **note), block.rows, time.time_ns() // 1000)
+
+    def end(self) -> None:
+        if self._inbox or self._frame:
+            raise RefusedError("relp", "the connection ended in the middle of a frame")
 
     def refusal(self, why: RefusedError) -> bytes:
+        if self._connection.fresh:
+            return named_refusal(why) if self._connection.named else refusal(why)
         return b"0 serverclose 0\n"
 
     def close(self) -> None:
-        """Nothing is kept for a session that is gone."""
+        """A session leaves nothing behind."""
 
-    def _answer(self, number: int, command: bytes, data: bytes | None) -> None:
-        if command == b"syslog":
-            if data is None:
-                self._status.dropped["too_long"] += 1
-            else:
-                self._messages.append(data)
-                self._size += len(data) + 1
-            self._answers += b"%d rsp 6 200 OK\n" % number
-        elif command == b"open":
-            self._answers += b"%d rsp %d %s\n" % (number, len(_OFFER), _OFFER)
-        elif command == b"close":
-            self._answers += b"%d rsp 0\n0 serverclose 0\n" % number
+    def _reply_to(self, frame: _Frame) -> None:
+        if frame.command == b"syslog":
+            self._messages.append(frame.data)
+            self._size += len(frame.data) + 1
+            text = b"200 OK"
+        elif frame.command == b"open":
+            text = _OFFER
+        elif frame.command == b"close":
+            self._replies += b"%d rsp 0\n0 serverclose 0\n" % frame.number
+            return
         else:
             text = b"500 unknown command"
-            self._answers += b"%d rsp %d %s\n" % (number, len(text), text)
+        self._replies += b"%d rsp %d %s\n" % (frame.number, len(text), text)
 
-    def _frame(self) -> tuple[int, bytes, bytes | None] | None:
-        """The next whole frame: its number, command and data, None for a message too long."""
-        if self._skipping is None:
-            header = _HEADER.match(self._inbox)
-            if not header:
-                if len(self._inbox) > _MOST_HEADER_BYTES:
-                    raise RefusedError("relp", f"not RELP: {bytes(self._inbox[:40])!r}")
-                return None
-            number, command, start = int(header[1]), header[2], header.end()
-            # Without data, the newline is where the blank before the data would be.
-            end = start if header[4] == b"\n" else start + int(header[3]) + 1
-            if end - start <= self._limits.line_bytes + 1:
-                return self._whole(number, command, start, end)
-            self._skipping = number, end
-        return self._skip()
-
-    def _whole(
-        self, number: int, command: bytes, start: int, end: int
-    ) -> tuple[int, bytes, bytes | None] | None:
-        if len(self._inbox) < end:
+    def _next_frame(self) -> _Frame | None:
+        """Return the next frame, once all of it has arrived."""
+        self._frame = self._frame or self._begin_frame()
+        frame = self._frame
+        if not frame:
             return None
-        data = bytes(self._inbox[start : max(start, end - 1)])
-        del self._inbox[:end]
-        return number, command, data
+        skipped = min(frame.rest, len(self._inbox))
+        del self._inbox[:skipped]
+        frame.rest -= skipped
+        if frame.rest or not self._inbox:
+            return None
+        if self._inbox[0] != ord("\n"):
+            raise RefusedError("relp", f"frame {frame.number} does not end with a newline")
+        del self._inbox[:1]
+        self._frame = None
+        if len(frame.data) < frame.size:
+            self._status.truncated += 1
+            frame.data += b" [cut, had %d bytes]" % frame.size
+        return frame
 
-    def _skip(self) -> tuple[int, bytes, bytes | None] | None:
-        """A message that is too long passes by as it comes: it needs no memory."""
-        assert self._skipping
-        number, left = self._skipping
-        passed = min(left, len(self._inbox))
-        del self._inbox[:passed]
-        self._skipping = (number, left - passed) if passed < left else None
-        return (number, b"syslog", None) if self._skipping is None else None
+    def _begin_frame(self) -> _Frame | None:
+        """Take a frame's header and data from the inbox, of a long message only its start."""
+        header = _HEADER.match(self._inbox)
+        if not header:
+            if self._inbox and not _HEADER_START.fullmatch(self._inbox):
+                head = bytes(self._inbox[:HEAD_BYTES])
+                self._connection.named = is_named(head)
+                raise not_relp(head)
+            return None
+        number, command, size = int(header[1]), header[2], int(header[3])
+        if size and header[4] == b"\n":
+            raise RefusedError("relp", f"frame {number} has no data, and its length is {size}")
+        if command != b"syslog" and size > _MOST_COMMAND_BYTES:
+            raise RefusedError("relp", f"the command {command.decode()} has {size} bytes")
+        kept = min(size, self._limits.line_bytes) if command == b"syslog" else size
+        # Without data, the newline is where the blank before the data would be.
+        start = header.end() - (header[4] == b"\n")
+        if len(self._inbox) < start + kept:
+            return None
+        data = bytes(self._inbox[start : start + kept])
+        del self._inbox[: start + kept]
+        return _Frame(number, command, data, size, size - kept)
 
-    def _is_full(self, data: bytes | None) -> bool:
-        """Whether one more message would be too much for a frame of the log."""
-        rows, size = len(self._messages) + 1, self._size + len(data or b"")
+    def _is_full(self, data: bytes) -> bool:
+        """Return whether one more message would be too much for a frame of the log."""
+        rows, size = len(self._messages) + 1, self._size + len(data)
         too_much = rows > self._limits.frame_rows or size > self._limits.frame_bytes
         return bool(self._messages) and too_much
 
     def _block(self) -> Block:
-        """The messages so far; those that hold newlines need their lengths to be told apart."""
-        messages, answers = self._messages, self._answers
-        self._messages, self._size, self._answers = [], 0, b""
+        """Return the messages so far, with their lengths if newlines cannot separate them."""
+        messages, replies = self._messages, self._replies
+        self._messages, self._size, self._replies = [], 0, b""
         lines = b"".join(message + b"\n" for message in messages)
-        note: Mapping[str, Any] = {}
+        note: dict[str, Any] = {}
         if lines.count(b"\n") > len(messages) or b"\r\n" in lines:
             note = {"lengths": [len(message) for message in messages]}
-        return Block(lines, len(messages), answers, note=note)
+        return Block(lines, len(messages), replies, note=note)

@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.connectors.network_lines.connection import REFUSED, SAYS, dropped_in
-from tutorial_pkg.connectors.network_lines.secure_socket import SecureSocket
+from tutorial_pkg.connectors.network_lines.tls import SecureSocket, secure
+from tutorial_pkg.connectors.network_lines.wire import REFUSED, SAYS, dropped_in
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
@@ -243,18 +243,16 @@ def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> Conn
     except OSError as error:  # no such host, no way to it, no answer
         raise ConnectionError(f"{address[0]}:{address[1]} cannot be reached: {error}") from None
     secured = _secured(connected, address[0], tls) if tls else connected
-    connected.settimeout(None)
+    secured.settimeout(None)
     return secured
 
 
 def _secured(connected: socket.socket, host: str, tls: ssl.SSLContext) -> SecureSocket:
-    secure = SecureSocket(connected, tls, host)
     try:
-        secure.shake_hands()
+        return secure(connected, tls, host, handshake=True)
     except OSError as error:
         connected.close()
         raise _insecure(host, error) from None
-    return secure
 
 
 def _insecure(host: str, error: OSError) -> ConnectionError:

@@ -1,4 +1,4 @@
-"""What a listener reports about itself, in a small file that anyone may read."""
+"""How a listener's ports are doing, in a small file that anyone may read."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ class PortStatus:
 
     `dropped` counts lines by reason: `too_long` (more than maxLineBytes), `unterminated` (the
     connection ended, broke or was closed as idle in the middle of a line). `kept_unterminated`
-    counts those that were taken for lines all the same, with unterminated=keep.
+    counts those that were kept (unterminated=keep), and `truncated` messages over RELP that were
+    cut. `unconfirmed` are lines in the log whose sender could not be told: over RELP it sends them
+    again.
 
-    `refused` counts clients that were not let in, by reason: `plain_text`, `certificate`, `name`,
-    `handshake` and `timeout` with TLS; `in_use` for a sender whose name another one has; `sender`
-    for one that cannot have its name, or does not keep to the protocol; `relp` for one that speaks
-    another. `last_refused` describes the last one. `unconfirmed` are lines in the log that could
-    not be confirmed to the sender: over RELP they may come again.
+    `refused` counts clients by reason: `plain_text`, `certificate`, `name`, `handshake` and
+    `timeout` with TLS; `in_use` for a sender whose name is in use; `sender` for one that cannot
+    have its name, or breaks the protocol; `relp` and `protocol` for one that speaks something else
+    than the port. `last_refused` describes the last one.
     """
 
     listening: bool = True
@@ -33,6 +34,7 @@ class PortStatus:
     backlog_bytes: int = 0
     dropped: dict[str, int] = field(default_factory=lambda: {"too_long": 0, "unterminated": 0})
     kept_unterminated: int = 0
+    truncated: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     last_refused: str = ""
     unconfirmed: int = 0
@@ -63,9 +65,9 @@ class NetworkStatus:
 
 
 def network_status(path: str | Path) -> NetworkStatus:
-    """The state of the listener that writes the log `path`, at most half a second old.
+    """Return the state of the listener that writes the log `path`, at most half a second old.
 
-    It only looks at files, so it can be asked at any time, even when nothing listens. Raises
+    This only reads files, so you can call it at any time, even when nothing listens. Raises
     `ValueError` when the status file is damaged.
     """
     directory = Path(path)
@@ -77,7 +79,7 @@ def network_status(path: str | Path) -> NetworkStatus:
 
 
 def status_file(directory: Path) -> StatusFile[PortStatus]:
-    """The file of the log in `directory`."""
+    """Return the status file of the log in `directory`."""
     return StatusFile(directory, "ports", PortStatus)
 
 
@@ -88,14 +90,19 @@ def _port_text(number: int, port: PortStatus) -> str:
         return f"Port {number}: not listening; {port.lines} lines, {port.bytes} bytes received"
     if not port.accepted:
         return f"Waiting for connection on port {number} ... {refused}".rstrip()
-    kept = f", kept: {port.kept_unterminated} unterminated" if port.kept_unterminated else ""
-    again = f", unconfirmed: {port.unconfirmed}" if port.unconfirmed else ""
-    return (
-        f"Port {number}: {port.connections} connections, {port.lines} lines, {port.bytes} bytes, "
-        f"backlog {port.backlog_bytes} bytes, dropped: {_counts(port.dropped) or 'none'}{kept}"
-        f"{again}{', ' if refused else ''}{refused}"
-    )
+    parts = [
+        f"Port {number}: {port.connections} connections",
+        f"{port.lines} lines",
+        f"{port.bytes} bytes",
+        f"backlog {port.backlog_bytes} bytes",
+        f"dropped: {_counts(port.dropped) or 'none'}",
+        f"kept: {port.kept_unterminated} unterminated" if port.kept_unterminated else "",
+        f"truncated: {port.truncated}" if port.truncated else "",
+        f"unconfirmed: {port.unconfirmed}" if port.unconfirmed else "",
+        refused,
+    ]
+    return ", ".join(filter(None, parts))
 
 
-def _counts(counted: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in counted.items() if count)
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)

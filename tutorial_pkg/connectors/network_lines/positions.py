@@ -1,0 +1,262 @@
+"""How far each sender with a name has come.
+
+A position is a small JSON object that only its sender understands. A block's lines and the entries
+that it changes go into one frame of the log, so the two cannot differ, whatever dies. The first
+frame of each segment also repeats all positions. The newest segment is never deleted, so it is all
+that has to be read at the start.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tutorial_pkg.connectors.network_lines.connection import Connection
+from tutorial_pkg.connectors.network_lines.payload import split
+from tutorial_pkg.connectors.network_lines.wire import RefusedError
+from tutorial_pkg.durable_log.segments import SegmentWriter, newest_frames
+
+MOST_NAMES = 10_000
+MOST_ENTRIES = 10_000  # of one name
+MOST_NAME_BYTES = 2 * 1024 * 1024
+MOST_BYTES = 32 * 1024 * 1024  # of all names: half a segment, as each segment repeats them
+
+Changes = Mapping[str, str | None]  # by key: JSON text, or None for a key that is deleted
+
+
+@dataclass
+class Sender:
+    """What is known of a name.
+
+    Attributes:
+        entries: its position: JSON texts by key.
+        client: the name in the certificate that used it, if there was one.
+        instance: which of several machines uses it, in the sender's words.
+        heard: when it last sent, on the receiver's clock.
+        count: of two records for one name, the one with the higher count is newer. All names share
+            the counter, so it also orders them across the logs of several ports.
+        peer: the address from which it was last used, since the start.
+    """
+
+    entries: dict[str, str] = field(default_factory=dict)
+    client: str | None = None
+    instance: str | None = None
+    heard: float = 0.0
+    count: int = 0
+    peer: str = ""
+    size: int = 0
+
+    def change(self, changes: Changes) -> None:
+        for key, text in changes.items():
+            before = self.entries.pop(key, None)
+            self.size -= _size(key, before)
+            if text is not None:
+                self.entries[key] = text
+                self.size += _size(key, text)
+
+    def record(self, changes: Changes | None = None) -> dict[str, Any]:
+        """Return what goes into a note: all entries (`whole`), or only some changes."""
+        owner = {"client": self.client, "instance": self.instance}
+        return {
+            "count": self.count,
+            "heard": round(self.heard, 3),
+            "entries": self.entries if changes is None else changes,
+            **{key: value for key, value in owner.items() if value},
+            **({"whole": True} if changes is None else {}),
+        }
+
+
+class Positions:
+    """The senders of one receiver, whichever port they use; safe for the ports' threads.
+
+    `clock` measures how long a sender has been silent. It starts where the log's last record was,
+    and advances only while the receiver runs, so neither downtime nor a wrong wall clock counts.
+    """
+
+    def __init__(
+        self,
+        logs: Iterable[SegmentWriter],
+        forget_seconds: float,
+        certified_names: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._logs, self._forget_seconds = list(logs), forget_seconds
+        self._certified_names, self._clock = certified_names, clock
+        self._lock = threading.Lock()
+        self._connected: set[str] = set()
+        self._senders: dict[str, Sender] = {}
+        self._count = self._bytes = 0
+        self._read()
+        self._started = clock() - max(
+            (sender.heard for sender in self._senders.values()), default=0
+        )
+
+    def begin(self, name: str, connection: Connection, instance: str | None) -> Mapping[str, str]:
+        """Let a sender in, and return its position. Raises `RefusedError`."""
+        with self._lock:
+            self._forget()
+            sender = self._senders.get(name) or Sender(client=connection.client)
+            self._check_owner(name, sender, connection)
+            _check_instance(name, sender, instance)
+            if name in self._connected:
+                raise RefusedError(
+                    "in_use",
+                    f"another sender with the name {name!r} is connected; stop that one, or choose "
+                    "another name",
+                )
+            if len(self._senders.keys() | self._connected | {name}) > MOST_NAMES:
+                raise RefusedError(
+                    "sender",
+                    f"the receiver knows {MOST_NAMES} names already; use fewer names, or forget "
+                    "unused ones sooner (option `forgetNamesAfter`)",
+                )
+            self._connected.add(name)
+            if name in self._senders:
+                sender.peer = connection.peer
+            for log in self._logs:  # what it skips from now on must be on disk, in any port's log
+                log.sync()
+            return dict(sender.entries)
+
+    def end(self, name: str) -> None:
+        """A sender that `begin` let in is gone; its name is free for the next connection."""
+        with self._lock:
+            self._connected.discard(name)
+
+    def check(self, name: str, changes: Changes, replace: bool = False) -> None:
+        """Raise `RefusedError` if the changes would make a position too large."""
+        sender = self._senders.get(name)
+        entries = sender.entries if sender and not replace else {}
+        keys = len(entries.keys() | changes.keys())
+        growth = sum(
+            _size(key, text) - _size(key, entries.get(key)) for key, text in changes.items()
+        )
+        size = (sender.size if sender and not replace else 0) + growth
+        total = self._bytes + growth
+        if growth > 0 and (keys > MOST_ENTRIES or size > MOST_NAME_BYTES or total > MOST_BYTES):
+            raise RefusedError(
+                "sender",
+                f"a position has at most {MOST_ENTRIES} entries and {MOST_NAME_BYTES} bytes, those "
+                f"of all names {MOST_BYTES} bytes; this would be {keys} entries and {size} bytes, "
+                f"of {total}. Follow fewer files under one name",
+            )
+
+    def append(
+        self,
+        log: SegmentWriter,
+        name: str,
+        connection: Connection,
+        instance: str | None,
+        changes: Changes,
+        write: Callable[[Mapping[str, Any]], None],
+        replace: bool = False,
+    ) -> None:
+        """Have `write(positions)` put lines into `log`, with the changes that go with them."""
+        with self._lock:
+            known = self._senders.get(name)
+            sender = known if known and not replace else Sender()
+            before = known.size if known else 0
+            self._count += 1
+            sender.client, sender.peer = connection.client, connection.peer
+            sender.instance = instance or sender.instance or (known.instance if known else None)
+            sender.heard, sender.count = self._now(), self._count
+            sender.change(changes)
+            self._senders[name] = sender
+            self._bytes += sender.size - before
+            new = sender is not known
+            write(self._copies(log) or {name: sender.record(None if new else changes)})
+
+    def copies(self, log: SegmentWriter) -> Mapping[str, Any]:
+        """Return what the next frame must repeat: all positions, if it begins a segment."""
+        if not log.at_segment_start or not self._senders:
+            return {}
+        with self._lock:
+            return self._copies(log)
+
+    def is_getting_old(self, name: str) -> bool:
+        """Return whether the log should record again that a sender is still there."""
+        sender = self._senders.get(name)
+        return sender is not None and self._now() - sender.heard > self._forget_seconds / 4
+
+    def _now(self) -> float:
+        return self._clock() - self._started
+
+    def _copies(self, log: SegmentWriter) -> Mapping[str, Any]:
+        if not log.at_segment_start:
+            return {}
+        self._forget()
+        for other in self._logs:  # no copy may reach the disk before the lines that it is about
+            if other is not log:
+                other.sync()
+        return {name: sender.record() for name, sender in self._senders.items()}
+
+    def _forget(self) -> None:
+        now = self._now()
+        for name in self._connected & self._senders.keys():
+            self._senders[name].heard = now
+        last = now - self._forget_seconds
+        self._senders = {name: who for name, who in self._senders.items() if who.heard >= last}
+        self._bytes = sum(sender.size for sender in self._senders.values())
+
+    def _check_owner(self, name: str, sender: Sender, connection: Connection) -> None:
+        own = connection.names
+        if own and self._certified_names:
+            if not any(name == mine or name.startswith(f"{mine}/") for mine in own):
+                raise RefusedError(
+                    "sender",
+                    f"the certificate is for {', '.join(own)}, and the name is {name!r}; use "
+                    f"{own[0]!r} or a name below it such as '{own[0]}/app', or have the receiver "
+                    "allow any name (option `senderNames`)",
+                )
+        elif sender.client != connection.client:
+            raise RefusedError(
+                "sender",
+                f"the name {name!r} belongs to the client {sender.client!r}, and this one is "
+                f"{connection.client!r}; choose another name",
+            )
+
+    def _read(self) -> None:
+        """Rebuild the positions from the newest segment of each log."""
+        records = [
+            (record["count"], name, record)
+            for log in self._logs
+            for _, payload in newest_frames(log.directory, log.end)
+            for name, record in _records(split(payload)[1])
+        ]
+        for count, name, record in sorted(records, key=lambda found: found[0]):
+            known = None if record.get("whole") else self._senders.get(name)
+            sender = known or Sender()
+            sender.change(record["entries"])
+            sender.client, sender.instance = record.get("client"), record.get("instance")
+            sender.heard, sender.count = record["heard"], count
+            self._senders[name] = sender
+            self._count = max(self._count, count)
+        self._bytes = sum(sender.size for sender in self._senders.values())
+
+
+def _records(note: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    yield from note.get("positions", {}).items()
+    for name, old in note.get("senders", {}).items():  # before version 2: one text, and wall clock
+        position = json.loads(old["position"])
+        entries = position if isinstance(position, dict) else {}
+        texts = {key: json.dumps(value) for key, value in entries.items()}
+        yield name, {**old, "entries": texts, "heard": 0.0, "whole": True}
+
+
+def _check_instance(name: str, sender: Sender, instance: str | None) -> None:
+    if instance and sender.instance and instance != sender.instance:
+        where = f", last seen from {sender.peer}" if sender.peer else ""
+        raise RefusedError(
+            "sender",
+            f"the name {name!r} belongs to another sender (instance {sender.instance}{where}); "
+            f"this one is instance {instance}. Choose another name, or, if this sender replaces "
+            f"that one, start it with --instance {sender.instance}",
+        )
+
+
+def _size(key: str, text: str | None) -> int:
+    """Return how much an entry takes in a note."""
+    return 0 if text is None else len(json.dumps(key)) + len(json.dumps(text)) + 2
