@@ -1,7 +1,7 @@
-"""Several segment logs in one directory, each with a number: what an offset by number means.
+"""Numbered segment logs in one folder, and offsets over them.
 
-What the numbers stand for is the connector's affair: ports of `network_lines`, instances of a
-source that was built. A number that a query no longer uses keeps its log until that is read.
+The connector decides what a number is: a port of `network_lines`, an instance of a built source. A
+number that a query no longer uses keeps its log until all of it has been read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +21,50 @@ from tutorial_pkg.core.worker import cores
 from tutorial_pkg.durable_log.lock import WriterLock
 from tutorial_pkg.durable_log.segments import Frame, SegmentWriter, frames
 
-# A slice is one task's work: small enough for all cores to have some, but worth starting a task.
+# A slice is one task's work: small enough that all cores get some, large enough to start a task.
 MIN_SLICE_BYTES = 1024 * 1024
 MAX_SLICE_BYTES = 128 * 1024 * 1024
 
 _ID_FILE = "id"
 _ID_KEY = "log"  # in an offset's JSON, beside the numbers
 
+OTHER_SOURCE = (
+    "the checkpoint was written by another kind of source, so rows would be lost or duplicated: "
+    "use a new checkpoint, or return to the source that wrote this one"
+)
+_LOST = (
+    "It was deleted, truncated or replaced, so rows would be lost: restore it, or start again with "
+    "a new checkpoint"
+)
 
-Number = int | str  # of a log; behind the name of its folder, where there are several
+Number = int | str  # of a log; with several folders, `folder/number`
 
 
 @dataclass(frozen=True)
 class LogOffset:
-    """By number, the position of the next unread byte in its log.
+    """The position of the next unread byte in each log.
 
-    `log` is the id of the group that the positions are in, or by the folder's name the ids of
-    several; offsets of version 0.1.0 have none.
+    Attributes:
+        positions: by the log's number.
+        ids: by folder, the id of its logs; the folder of a single group is "". Offsets of the first
+            version have no ids.
     """
 
     positions: Mapping[Number, int]
-    log: str | Mapping[str, str] | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> LogOffset:
         positions = {_number(key): json[key] for key in json if key != _ID_KEY}
-        if not all(isinstance(at, int) for at in positions.values()):
+        if not all(isinstance(position, int) for position in positions.values()):
             raise ValueError(OTHER_SOURCE)
-        return cls(positions, json.get(_ID_KEY))
+        ids = json.get(_ID_KEY) or {}
+        return cls(positions, {"": ids} if isinstance(ids, str) else ids)
 
     def to_json(self) -> dict[str, Any]:
-        known = {} if self.log is None else {_ID_KEY: self.log}
-        in_order = sorted(self.positions.items(), key=lambda each: (str(type(each[0])), each[0]))
-        return {str(number): at for number, at in in_order} | known
+        ids = self.ids.get("", self.ids)
+        in_order = sorted(self.positions.items(), key=lambda item: (str(type(item[0])), item[0]))
+        return {str(number): at for number, at in in_order} | ({_ID_KEY: ids} if ids else {})
 
 
 @dataclass(frozen=True)
@@ -67,33 +78,40 @@ class LogSlice:
 
 
 class Logs(ABC):
-    """Logs by number: what an offset over them means to a query that reads them."""
+    """Numbered logs, for a query that reads them.
+
+    `noun` is what errors call a number: "port", for example.
+    """
 
     directory: Path
-    id: str | Mapping[str, str]
-    _noun: str
+    noun: str
 
     def of(self, number: Number) -> Path:
+        """Return the folder of one log."""
         return self.directory / str(number)
 
     @abstractmethod
+    def ids(self) -> Mapping[str, str]:
+        """Return the ids, as in a `LogOffset`."""
+
+    @abstractmethod
     def first(self) -> LogOffset:
-        """The oldest positions that are still there."""
+        """Return the oldest positions that are still in the logs."""
 
     @abstractmethod
     def end(self) -> LogOffset:
-        """Where the next frames will be."""
+        """Return where the next frames will be."""
 
     @abstractmethod
     def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
-        """Return when more than `offset` was appended, or after `seconds`."""
+        """Return when more than `offset` is there, or after `seconds`."""
 
     @abstractmethod
     def sync(self) -> LogOffset:
-        """Put on disk what was appended so far, and return up to where that is."""
+        """Put everything on disk that was appended, and return up to where that is."""
 
-    def processed(self, offset: LogOffset) -> None:  # noqa: B027 -- who writes need not be told
-        """The query has come to `offset`."""
+    def processed(self, offset: LogOffset) -> None:  # noqa: B027 -- only a receiver needs it
+        """The query has read up to `offset`."""
 
     @abstractmethod
     def delete_below(self, offset: LogOffset) -> None:
@@ -101,11 +119,11 @@ class Logs(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the logs."""
+        """Close the logs and release their lock."""
 
     def completed(self, offset: LogOffset) -> LogOffset:
-        """A log that `offset` does not know is read from its beginning."""
-        return LogOffset({**self.first().positions, **offset.positions}, offset.log)
+        """Return `offset` with the first positions of the logs that it does not mention."""
+        return LogOffset({**self.first().positions, **offset.positions}, offset.ids)
 
     def check(self, offset: LogOffset) -> None:
         """Raise `ValueError` if `offset`, from a checkpoint, is not in these logs."""
@@ -114,54 +132,56 @@ class Logs(ABC):
             low, high = first.get(number, 0), end.get(number, 0)
             if not low <= position <= high:
                 raise ValueError(
-                    f"the checkpoint has read {self._noun} {number} up to position {position}, but "
+                    f"the checkpoint has read {self.noun} {number} up to position {position}, but "
                     f"the log {self.of(number)} holds {low} to {high}. {_LOST}"
                 )
-        if offset.log is not None and not _same(offset.log, self.id):
+        ids = self.ids()
+        if not offset.ids.items() <= ids.items():  # further folders may have been added
             raise ValueError(
-                f"the checkpoint belongs to the log with the id {offset.log}, but that in "
-                f"{self.directory} has {self.id}. {_LOST}"
+                f"the checkpoint belongs to the log with the id {offset.ids.get('', offset.ids)}, "
+                f"but that in {self.directory} has {ids.get('', ids)}. {_LOST}"
             )
 
     def limited(self, start: LogOffset, end: LogOffset, limits: Limits) -> LogOffset:
-        """As far from `start` towards `end` as one batch may go: in whole frames, one at least.
+        """Return how far one batch may go from `start` towards `end`.
 
-        The logs that have something share the limits.
+        A batch has whole frames, at least one of each log that has something. Those logs share the
+        limits.
         """
-        begin, last = self.completed(start).positions, end.positions
         if limits == Limits():
             return end
+        begin, last = self.completed(start).positions, end.positions
         waiting = {number: at - begin[number] for number, at in last.items() if begin[number] < at}
 
         def take(number: Number, share: Limits) -> Taken:
             return _within(share, frames(self.of(number), begin[number], last[number]))
 
-        return LogOffset({**last, **shared(waiting, limits, take)}, end.log)
+        return LogOffset({**last, **shared(waiting, limits, take)}, end.ids)
 
     def slices(self, start: LogOffset, end: LogOffset) -> Iterator[LogSlice]:
-        """Cut what lies between two offsets into work for all cores."""
+        """Cut the frames between two offsets into work for all cores."""
         begin = self.completed(start).positions
-        lengths = [last - begin[number] for number, last in end.positions.items()]
-        size = max(MIN_SLICE_BYTES, min(sum(lengths) // cores(), MAX_SLICE_BYTES))
+        total = sum(last - begin[number] for number, last in end.positions.items())
+        size = max(MIN_SLICE_BYTES, min(total // cores(), MAX_SLICE_BYTES))
         for number, last in end.positions.items():
-            found = frames(self.of(number), begin[number], last)
-            for first, following in _cut(found, size):
+            for first, following in _cut(frames(self.of(number), begin[number], last), size):
                 yield LogSlice(number, self.of(number), first, following)
 
 
 class LogGroup(Logs):
-    """The logs in `directory`, those of `numbers` and older ones, held by the lock for writing.
+    """The logs in `directory`, open for writing: those of `numbers`, and older ones.
 
-    `id` is made with the directory and stays: an offset that names another one belongs to a log
-    that is gone. `noun` says in errors what a number is.
+    Its id is created with the directory and stays. An offset with a different id belongs to a log
+    that is gone.
 
     Raises `LogLockedError` and `LogDamagedError`.
     """
 
-    def __init__(self, directory: Path, numbers: Iterable[int], noun: str) -> None:
-        self.directory = directory
-        self._noun = noun
-        self._lock = WriterLock(directory)
+    def __init__(
+        self, directory: Path, numbers: Iterable[int], noun: str, user: str = "query"
+    ) -> None:
+        self.directory, self.noun = directory, noun
+        self._lock = WriterLock(directory, user=user)
         self.id = _id_of(directory)
         self._appended = threading.Event()
         self.writers = {
@@ -169,11 +189,14 @@ class LogGroup(Logs):
             for number in sorted({*_numbers_in(directory), *numbers})
         }
 
+    def ids(self) -> Mapping[str, str]:
+        return {"": self.id}
+
     def first(self) -> LogOffset:
-        return self._offset({number: log.first for number, log in self.writers.items()})
+        return LogOffset({number: log.first for number, log in self.writers.items()}, self.ids())
 
     def end(self) -> LogOffset:
-        return self._offset({number: log.end for number, log in self.writers.items()})
+        return LogOffset({number: log.end for number, log in self.writers.items()}, self.ids())
 
     def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
         self._appended.clear()
@@ -181,22 +204,22 @@ class LogGroup(Logs):
             self._appended.wait(seconds)
 
     def sync(self) -> LogOffset:
-        return self._offset({number: log.sync() for number, log in self.writers.items()})
+        return LogOffset({number: log.sync() for number, log in self.writers.items()}, self.ids())
 
     def delete_below(self, offset: LogOffset) -> None:
         for number, log in self.writers.items():
             log.delete_below(offset.positions.get(number, 0))
 
     def check_end(self, processed: Mapping[int, int]) -> None:
-        """Raise `ValueError` if a query has processed more of a log than there is.
+        """Raise `ValueError` if a query has read more of a log than there is.
 
-        What came into it now would soon stand where the query is, and be passed over.
+        New lines would otherwise fill the gap unread.
         """
         for number, position in processed.items():
             end = self.writers[number].end
             if position > end:
                 raise ValueError(
-                    f"the query has read {self._noun} {number} up to position {position}, but the "
+                    f"the query has read {self.noun} {number} up to position {position}, but the "
                     f"log {self.of(number)} ends at {end}. {_LOST}, and without the file "
                     "`query/reported.json`"
                 )
@@ -206,12 +229,9 @@ class LogGroup(Logs):
             log.close()
         self._lock.release()
 
-    def _offset(self, positions: Mapping[Number, int]) -> LogOffset:
-        return LogOffset(positions, self.id)
-
 
 class Backlog:
-    """The bytes in the logs, by number, that the query has not processed yet."""
+    """The bytes in each log that the query has not processed yet."""
 
     def __init__(self, logs: Mapping[int, SegmentWriter], max_bytes: int) -> None:
         self.logs = logs
@@ -219,7 +239,7 @@ class Backlog:
         self._processed = {number: log.first for number, log in logs.items()}
 
     def processed(self, positions: Mapping[Any, int]) -> None:
-        """Note up to where the query has processed each log."""
+        """The query has processed the logs up to `positions`."""
         self._processed |= positions
 
     def of(self, number: int) -> int:
@@ -231,26 +251,9 @@ class Backlog:
 
 
 def is_of_logs(offset: Mapping[str, Any]) -> bool:
-    """Whether an offset's JSON is that of logs by number, and of no other source."""
+    """Return whether an offset's JSON belongs to numbered logs, and to no other source."""
     numbers = offset.keys() - {_ID_KEY}
     return bool(numbers) and all(map(str.isdigit, numbers)) and _ID_KEY in offset
-
-
-OTHER_SOURCE = (
-    "the checkpoint was written by another kind of source, so rows would be lost or come again: "
-    "use a new checkpoint, or go back to the source that wrote this one"
-)
-_LOST = (
-    "It was deleted, truncated or replaced, so rows would be lost: restore it, or start again with "
-    "a new checkpoint"
-)
-
-
-def _same(known: str | Mapping[str, str], now: str | Mapping[str, str]) -> bool:
-    """Whether ids are those of before; of several folders, new ones may have come."""
-    if isinstance(known, str) or isinstance(now, str):
-        return known == now
-    return known.items() <= now.items()
 
 
 def _number(key: str) -> Number:
@@ -258,24 +261,24 @@ def _number(key: str) -> Number:
 
 
 def _numbers_in(directory: Path) -> list[int]:
-    """The existing logs; other names, such as a copy of one, are not ours."""
-    names = [found.name for found in directory.iterdir() if found.is_dir()]
+    """Return the numbers of existing logs; other names, such as a copy's, are not ours."""
+    names = [path.name for path in directory.iterdir() if path.is_dir()]
     return [int(name) for name in names if re.fullmatch(r"0|[1-9][0-9]*", name)]
 
 
 def _id_of(directory: Path) -> str:
-    """The id of the logs in `directory`, made when there is none: the first time, or by 0.1.0."""
+    """Return the id of the logs in `directory`; create it the first time."""
     file = directory / _ID_FILE
     if not file.is_file():
         replace_file(file, uuid.uuid4().hex[:8])
     return file.read_text()
 
 
-def _within(limits: Limits, found: Iterator[Frame]) -> Taken:
-    """Up to the last frame within the limits; the first frame always counts as within."""
-    first = next(found)
+def _within(limits: Limits, run: Iterator[Frame]) -> Taken:
+    """Return the end of the last frame within the limits; the first frame always counts."""
+    first = next(run)
     taken = Taken(first.end, first.rows, first.payload_bytes)
-    for frame in found:
+    for frame in run:
         more = Taken(frame.end, taken.rows + frame.rows, taken.size + frame.payload_bytes)
         if limits.forbid(more):
             break
@@ -283,11 +286,10 @@ def _within(limits: Limits, found: Iterator[Frame]) -> Taken:
     return taken
 
 
-def _cut(found: Iterable[Frame], size: int) -> Iterator[tuple[int, int]]:
-    """Start and end of runs of frames of at least `size` bytes; the last may be shorter."""
-    start: int | None = None
-    end = 0
-    for frame in found:
+def _cut(run: Iterable[Frame], size: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of runs of frames of at least `size` bytes; the last may be shorter."""
+    start, end = None, 0
+    for frame in run:
         start, end = frame.position if start is None else start, frame.end
         if end - start >= size:
             yield start, end

@@ -1,4 +1,4 @@
-"""The lock of a log's only writing process, and who holds it."""
+"""The lock of a log's only writing process."""
 
 from __future__ import annotations
 
@@ -22,18 +22,27 @@ class LogLockedError(Exception):
 class WriterLock:
     """Held by the log's only writing process; the system releases it when the process dies.
 
-    Two locks, on the file `lock` and on the log's folder: the file says who writes, and deleting it
-    does not let a second writer in. Raises `LogLockedError` when another process still holds one of
-    them after `patience` seconds, and `OSError` where the file system has no locks.
+    There are two locks, on the file `lock` and on the log's folder. The file names the writer, and
+    deleting it does not let a second writer in.
+
+    Args:
+        directory: the log's folder.
+        patience: for how many seconds to wait for another process to release the lock.
+        user: "query" or "receiver", for the explanation when the lock is in use.
+
+    Raises `LogLockedError` when the log is in use, and `OSError` where the file system has no
+    locks.
     """
 
-    def __init__(self, directory: Path, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, directory: Path, patience: float = PATIENCE_SECONDS, user: str = "query"
+    ) -> None:
         make_folder(directory, FOLDER_MODE)
         self._file = FileLock(directory / "lock")
         self._folder = os.open(directory, os.O_RDONLY)
         try:
-            if not wait_for(self._are_taken, patience, RETRY_SECONDS):
-                raise LogLockedError(_locked_text(directory, self._file.holder()))
+            if not wait_for(self._try_both, patience, RETRY_SECONDS):
+                raise LogLockedError(_locked_text(directory, self._file.holder(), user))
             self._file.sign()
         except BaseException:
             self.release()
@@ -43,31 +52,33 @@ class WriterLock:
         self._file.release()
         os.close(self._folder)
 
-    def _are_taken(self) -> bool:
-        return self._file.is_taken() and self._folder_is_taken()
+    def _try_both(self) -> bool:
+        return self._file.is_taken() and self._try_folder()
 
-    def _folder_is_taken(self) -> bool:
+    def _try_folder(self) -> bool:
         try:
             return try_flock(self._folder, fcntl.LOCK_EX)
-        except OSError:  # NFS locks only files: there, the file must suffice
+        except OSError:  # NFS locks only files: there, the file has to suffice
             return True
 
 
 def writer_process(directory: Path) -> int | None:
-    """The process that holds the `WriterLock` of `directory`, or None."""
+    """Return the process that holds the `WriterLock` of `directory`, or None."""
     holder = holder_of(directory / "lock")
     return holder.process if holder else None
 
 
-def _locked_text(directory: Path, holder: Holder | None) -> str:
+def _locked_text(directory: Path, holder: Holder | None, user: str) -> str:
     who = "a program that has not signed its file `lock`"
     if holder:
-        who = f"the query of process {holder.process} (since {holder.since})"
-    text = f"the log {directory} is in use by {who}; stop that query first, or give this one a log "
-    text += "of its own"
-    if holder and holder.parent == os.getppid():
+        who = f"process {holder.process} (since {holder.since})"
+    text = (
+        f"the log {directory} is in use by {who}, a query or a receiver; stop that one first, or "
+        f"give this {user} a log of its own"
+    )
+    if user == "query" and holder and holder.parent == os.getppid():
         text += (
-            ". Both are of this driver: a query that uses one DataFrame twice, as a self-join "
-            "does, meets itself here; write the lines to a table first, and join that"
+            ". Both queries are of this driver. A query that uses one DataFrame twice, such as a "
+            "self-join, meets itself here: write the lines to a table first, and join that"
         )
     return text

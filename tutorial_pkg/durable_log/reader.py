@@ -1,7 +1,7 @@
-"""The reader of a source that keeps its rows in logs by number: offsets, limits, tasks.
+"""Spark's reader of a source that keeps its rows in numbered logs: offsets, limits, tasks.
 
-A connector adds two things: a *producer*, which appends to the logs while a query runs, and how
-the frames of a slice become rows.
+A connector adds two things: a *producer*, which appends to the logs while a query runs, and the way
+from frames to rows.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Framed = tuple[Frame, memoryview]
 
 
 class Producer(Protocol):
-    """What appends to the logs, on threads of its own, from its making until `close`."""
+    """Appends to the logs on threads of its own, until `close`."""
 
     def raise_failure(self) -> None:
-        """Raise what ended a thread, if something did."""
+        """Raise the error that ended a thread, if one did."""
 
     def close(self) -> None:
-        """Append no more; what was appended stays."""
+        """Stop appending."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class LogPartition(InputPartition):
 
 
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Opens the logs when Spark first asks about offsets, and starts the producer after that.
+    """Opens the logs at the first call about offsets, and then starts the producer.
 
     `options` has `path`, `maxBacklogBytes`, `maxRowsPerTrigger` and `maxBytesPerTrigger`. With the
     trigger `availableNow` there is no producer: the query reads what is in the logs, and stops.
@@ -65,16 +65,16 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._patience = Patience()
 
     def open_logs(self) -> Logs:
-        """Those that are written here; a connector may have others that it only reads."""
+        """Open the logs for writing; a connector may return logs that it only reads."""
         return LogGroup(Path(self.options.path).resolve(), self._numbers, self._noun)
 
     @abstractmethod
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Producer:
-        """Begin to append to the logs of `numbers`, and pause while `backlog` is full."""
+        """Start appending to the logs of `numbers`. Pause while `backlog` is full."""
 
     @abstractmethod
-    def to_batch(self, found: list[Framed], number: Number) -> pa.RecordBatch:
-        """The rows of neighbouring frames, in a task. It uses nothing but the options."""
+    def to_batch(self, frames: list[Framed], number: Number) -> pa.RecordBatch:
+        """Return the rows of neighboring frames, in a task, from nothing but the options."""
 
     def initialOffset(self) -> dict[str, Any]:
         return self._logs().first().to_json()
@@ -129,9 +129,9 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return complete
 
     def _produce(self, begin: LogOffset) -> None:
-        """Start the producer, once; then tell it how far the query has come."""
+        """Start the producer the first time; update its backlog."""
         logs = self._logs()
-        if not isinstance(logs, LogGroup):  # another process produces
+        if not isinstance(logs, LogGroup):  # a receiver produces
             return
         if self._producer is None or self._backlog is None:
             self._backlog = Backlog(logs.writers, self.options.maxBacklogBytes)
@@ -140,11 +140,11 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._backlog.processed(begin.positions)
 
 
-def _grouped(found: Iterable[Framed]) -> Iterator[list[Framed]]:
-    """Frames for one record batch: a large one by itself, or many small ones together."""
+def _grouped(frames: Iterable[Framed]) -> Iterator[list[Framed]]:
+    """Yield the frames for one record batch each: a large frame, or many small ones."""
     group: list[Framed] = []
     size = 0
-    for frame, payload in found:
+    for frame, payload in frames:
         group.append((frame, payload))
         size += len(payload)
         if size >= BATCH_BYTES:
@@ -155,25 +155,27 @@ def _grouped(found: Iterable[Framed]) -> Iterator[list[Framed]]:
 
 
 def log_options(rows: str, log: str) -> tuple[Option, ...]:
-    """The options that a `LogReader` needs: `path` and the limits.
+    """Return the options that a `LogReader` needs: `path` and the limits.
 
-    `rows` is what its users call them, and `log` what each log belongs to.
+    Args:
+        rows: what the connector's users call its rows, such as "lines".
+        log: what each log belongs to, such as "port".
     """
-    each = f"in whole frames, at least one of each {log}"
+    frames = f"in whole frames, at least one of each {log}"
     return (
         Option(
             "path",
             local_directory,
             REQUIRED,
-            "where the durable log is kept, of one source alone: what is in it is read",
+            "the folder of the durable log, for one source alone",
         ),
         Option(
             "maxBacklogBytes",
             integer(1, unit="bytes"),
             1024**3,
-            f"{rows} in the log, of every {log}, that the query has not processed; when there are "
-            "that many, the source takes in no more until some are",
+            f"{rows} in the logs of all {log}s that the query has not processed; at this size the "
+            "source pauses until the query has caught up",
         ),
-        Option("maxBytesPerTrigger", integer(1, unit="bytes"), None, f"size of a batch, {each}"),
-        Option("maxRowsPerTrigger", integer(1), None, f"{rows} in a batch, {each}"),
+        Option("maxBytesPerTrigger", integer(1, unit="bytes"), None, f"size of a batch, {frames}"),
+        Option("maxRowsPerTrigger", integer(1), None, f"{rows} in a batch, {frames}"),
     )

@@ -1,6 +1,6 @@
-"""How the logs in a directory are doing, by their numbers, in a small file.
+"""How the logs in a directory are doing, by number, in a small file.
 
-It may quote what a user's function raised, so it is as private as the logs themselves.
+It may quote an error of a user's function, so it is as private as the logs themselves.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Published(Generic[Status]):
-    """What the file says: nothing before any query.
+    """The file's content, empty before the first query.
 
-    `process` is the one that writes to the logs, None if it is gone.
+    `process` writes to the logs; it is None if that process is gone.
     """
 
     process: int | None
@@ -41,41 +41,40 @@ class Published(Generic[Status]):
 
 
 class StatusFile(Generic[Status]):
-    """The file in `directory`: for each number a dataclass of type `kind`, under the name `key`."""
+    """The file in `directory`. Under the name `key` it has a dataclass `kind` for each number."""
 
     def __init__(self, directory: Path, key: str, kind: type[Status]) -> None:
         self.directory = directory
         self._file, self._key, self._kind = directory / FILE_NAME, key, kind
 
     def write(self, each: Mapping[int, Status], warnings: list[str]) -> None:
-        """Replace the file in one step, so that nobody reads half of one. Raises `OSError`."""
+        """Replace the file in one step. Raises `OSError`."""
         numbers = {number: asdict(status) for number, status in each.items()}
         text = json.dumps({"process": os.getpid(), self._key: numbers, "warnings": warnings})
         replace_file(self._file, text, survives_power_failure=False)
 
     def read(self) -> Published[Status]:
-        """What was published last. Raises `ValueError` if it is damaged."""
+        """Return what was published last. Raises `ValueError` if the file is damaged."""
         try:
             process, each, warnings = self._parsed(self._file.read_text())
         except (FileNotFoundError, NotADirectoryError):
             return Published(None, {}, [])
         except (ValueError, KeyError, TypeError, AttributeError):
-            text = f"{self._file} is damaged; delete it: a query that runs writes it anew"
+            text = f"{self._file} is damaged; delete it, and a running query writes a new one"
             raise ValueError(text) from None
         alive = process is not None and process == writer_process(self.directory)
         return Published(process if alive else None, each, warnings)
 
     def _parsed(self, text: str) -> tuple[int | None, dict[int, Status], list[str]]:
-        found = json.loads(text)
-        each = {int(number): self._kind(**status) for number, status in found[self._key].items()}
-        return found["process"], each, found["warnings"]
+        content = json.loads(text)
+        statuses = {int(key): self._kind(**fields) for key, fields in content[self._key].items()}
+        return content["process"], statuses, content["warnings"]
 
 
 class StatusPublisher(threading.Thread, Generic[Status]):
     """Publishes what `current` returns whenever it has changed, until `stop`.
 
-    When it cannot be written, because the disk is full for a moment, the rows matter more: it is
-    tried again, and `warnings` say so.
+    A status that cannot be written, on a full disk for example, is written later, with a warning.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class StatusPublisher(threading.Thread, Generic[Status]):
         self._publish_changes()
 
     def stop(self) -> None:
-        """Publish for the last time, and end."""
+        """Publish a last time, and end."""
         self._stopping.set()
         self.join()
 
@@ -112,7 +111,7 @@ class StatusPublisher(threading.Thread, Generic[Status]):
             self._published = current
 
     def warn(self, text: str) -> None:
-        """Say it once, in the log and in the status."""
+        """Add a warning to the log and to the status, once."""
         if text not in self._warnings:
             self._warnings.append(text)
             _log.warning("%s: %s", self._file.directory, text)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from socketserver import ThreadingMixIn
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from tutorial_pkg.core.extras import extra
 from tutorial_pkg.observe.records import QueryRecord
@@ -16,7 +17,7 @@ with extra("metrics"):
     from prometheus_client.registry import Collector
 
 HOST = "127.0.0.1"
-SILENCE_SECONDS = 5.0  # after which a client that says nothing is left
+SILENCE_SECONDS = 5.0  # after which a silent client is disconnected
 
 METRICS = {  # name: what Prometheus should take it for, and what it is
     "batches_total": (CounterMetricFamily, "batches that are done"),
@@ -42,11 +43,11 @@ def prometheus_text(queries: Queries, now: Clock = lambda: datetime.now(UTC)) ->
 
 
 class MetricsServer:
-    """Answers HTTP's GET on loopback with what `metrics` collects, one client after the other."""
+    """Serves what `metrics` collects over HTTP on loopback, with a thread for each client."""
 
     def __init__(self, metrics: Collector, port: int) -> None:
         app = make_wsgi_app(_registry(metrics))
-        self._server = make_server(HOST, port, app, handler_class=_Handler)
+        self._server = make_server(HOST, port, app, _Server, _Handler)
         self.url = f"http://{HOST}:{self._server.server_port}/metrics"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -56,6 +57,11 @@ class MetricsServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    block_on_close = False  # silent clients must not delay the end
 
 
 class _Handler(WSGIRequestHandler):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import socket
-import stat
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tutorial_pkg.durable_log.segments import (
@@ -58,7 +55,7 @@ def test_reads_what_was_appended(tmp_path) -> None:
     log.close()
 
 
-def test_any_slice_between_frames_can_be_read_again(tmp_path) -> None:
+def test_any_slice_can_be_read_again(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS, segment_bytes=1)
     ends = [0, *(frame.end for frame in frames(tmp_path, 0, log.end))]
     for first, start in enumerate(ends):
@@ -67,7 +64,7 @@ def test_any_slice_between_frames_can_be_read_again(tmp_path) -> None:
     log.close()
 
 
-def test_positions_continue_over_segments_deletion_and_reopening(tmp_path) -> None:
+def test_positions_continue_after_reopening(tmp_path) -> None:
     log = write(tmp_path, [b"%05d\n" % number for number in range(10)], segment_bytes=70)
     names = segments(tmp_path)
     assert len(names) == 4
@@ -83,14 +80,14 @@ def test_positions_continue_over_segments_deletion_and_reopening(tmp_path) -> No
     reopened.close()
 
 
-def test_the_segment_being_written_is_never_deleted(tmp_path) -> None:
+def test_open_segment_is_never_deleted(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS)
     log.delete_below(log.end + 1_000)
     assert read(tmp_path, 0, log.end) == PAYLOADS
     log.close()
 
 
-def test_deleted_lines_cannot_be_asked_for(tmp_path) -> None:
+def test_deleted_lines_are_an_error(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS, segment_bytes=1)
     log.delete_below(log.end)
     with pytest.raises(LogDamagedError) as error:
@@ -104,7 +101,7 @@ def test_deleted_lines_cannot_be_asked_for(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kept", range(HEADER_BYTES + len(PAYLOADS[-1])))
-def test_torn_last_frame_is_cut_back_with_a_warning(tmp_path, caplog, kept: int) -> None:
+def test_torn_last_frame_is_cut_off(tmp_path, caplog, kept: int) -> None:
     log = write(tmp_path, PAYLOADS)
     last = list(frames(tmp_path, 0, log.end))[-1]
     log.close()
@@ -121,7 +118,7 @@ def test_torn_last_frame_is_cut_back_with_a_warning(tmp_path, caplog, kept: int)
     reopened.close()
 
 
-def test_zeros_after_a_power_failure_are_cut_off(tmp_path) -> None:
+def test_zeros_at_the_end_are_cut_off(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS)
     end = log.end
     log.close()
@@ -132,18 +129,8 @@ def test_zeros_after_a_power_failure_are_cut_off(tmp_path) -> None:
     reopened.close()
 
 
-def test_last_frame_with_a_wrong_checksum_is_torn(tmp_path) -> None:
-    log = write(tmp_path, PAYLOADS)
-    last = list(frames(tmp_path, 0, log.end))[-1]
-    log.close()
-    flip(segments(tmp_path)[0], -5)
-    reopened = SegmentWriter(tmp_path)
-    assert reopened.end == last.position
-    reopened.close()
-
-
 @pytest.mark.parametrize("place", range(HEADER_BYTES + len(PAYLOADS[1])))
-def test_any_flipped_byte_in_the_middle_is_an_error(tmp_path, place: int) -> None:
+def test_flipped_byte_is_an_error(tmp_path, place: int) -> None:
     log = write(tmp_path, PAYLOADS)
     second = list(frames(tmp_path, 0, log.end))[1]
     log.close()
@@ -158,33 +145,11 @@ def test_any_flipped_byte_in_the_middle_is_an_error(tmp_path, place: int) -> Non
         SegmentWriter(tmp_path)
 
 
-def test_damage_text(tmp_path) -> None:
-    log = write(tmp_path, PAYLOADS)
-    log.close()
-    flip(segments(tmp_path)[0], HEADER_BYTES)
-    with pytest.raises(LogDamagedError) as error:
-        read(tmp_path, 0, log.end)
-    assert str(error.value) == (
-        f"segment {tmp_path}/00000000000000000000.segment, position 0 (byte 0 of the file): "
-        "the payload does not match its CRC-32. The log is damaged here and cannot be read past "
-        "this point; restore the segment from a copy, or start a new query with a new log and a "
-        "new checkpoint"
-    )
-
-
-def test_missing_segment_in_the_middle(tmp_path) -> None:
+def test_missing_segment_is_an_error(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS, segment_bytes=1)
     log.close()
     segments(tmp_path)[1].unlink()
     with pytest.raises(LogDamagedError, match=r"no segment holds position 28\. It was"):
-        read(tmp_path, 0, log.end)
-
-
-def test_old_segment_cut_short(tmp_path) -> None:
-    log = write(tmp_path, PAYLOADS, segment_bytes=1)
-    log.close()
-    os.truncate(segments(tmp_path)[1], 30)
-    with pytest.raises(LogDamagedError, match=r"position 28 .*beyond the segment's end"):
         read(tmp_path, 0, log.end)
 
 
@@ -201,24 +166,7 @@ def test_full_disk_leaves_whole_frames(tmp_path, monkeypatch: pytest.MonkeyPatch
     log.close()
 
 
-def test_an_error_of_the_system_names_the_log(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    log = write(tmp_path, PAYLOADS)
-    for name, work in (
-        ("writev", lambda: log.append(b"x\n", 1, 0)),
-        ("fdatasync", log.sync),
-        ("fdatasync", lambda: SegmentWriter(tmp_path)),
-        ("fsync", lambda: SegmentWriter(tmp_path / "new")),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, name, full)
-            with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}"):
-                work()
-
-
-def test_sync_reaches_every_file_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sync_reaches_every_file(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(os.fstat(file).st_ino))
     log = write(tmp_path, PAYLOADS, segment_bytes=1)
@@ -229,21 +177,7 @@ def test_sync_reaches_every_file_once(tmp_path, monkeypatch: pytest.MonkeyPatch)
     log.close()
 
 
-def test_closing_leaves_no_file_open(tmp_path) -> None:
-    log = write(tmp_path, PAYLOADS, segment_bytes=1)
-    assert read(tmp_path, 0, log.end) == PAYLOADS
-    assert open_below(tmp_path)
-    log.close()
-    assert not open_below(tmp_path)
-
-
-def open_below(folder: Path) -> list[str]:
-    """Other files of this process come and go with earlier tests' threads: they do not count."""
-    files = [file.path for file in psutil.Process().open_files()]
-    return [path for path in files if Path(path).is_relative_to(folder)]
-
-
-def test_a_folder_that_this_host_does_not_see_is_no_damage(tmp_path) -> None:
+def test_missing_folder_is_not_damage(tmp_path) -> None:
     """On a cluster, a worker without the driver's storage; what is there is whole."""
     folder = tmp_path / "not mounted here"
     expected = f"^host {socket.gethostname()} does not see the log {folder}: put it on storage that"
@@ -252,29 +186,6 @@ def test_a_folder_that_this_host_does_not_see_is_no_damage(tmp_path) -> None:
     folder.mkdir()
     with pytest.raises(LogNotVisibleError, match=expected):
         list(frames(folder, 0, 28))
-
-
-def test_other_files_in_the_folder_are_left_alone(tmp_path) -> None:
-    for name in ("copy of 00000000000000000000.segment", "².segment", "1.segment"):
-        (tmp_path / name).write_bytes(b"mine")
-    log = write(tmp_path, PAYLOADS, segment_bytes=1)
-    log.delete_below(log.end)
-    log.close()
-    reopened = SegmentWriter(tmp_path)
-    assert (reopened.first, reopened.end) == (log.first, log.end)
-    reopened.close()
-    assert (tmp_path / "1.segment").read_bytes() == b"mine"
-
-
-def test_a_file_where_the_folder_should_be(tmp_path) -> None:
-    (tmp_path / "file").touch()
-    for folder in (tmp_path / "file", tmp_path / "file" / "11000"):
-        with pytest.raises(NotADirectoryError) as error:
-            SegmentWriter(folder)
-        assert str(error.value) == (
-            f"{folder} cannot be a folder: there is a file of that name, or of a name above it; "
-            "choose another path, or move the file away"
-        )
 
 
 def test_symbolic_links_are_not_followed(tmp_path) -> None:
@@ -288,14 +199,7 @@ def test_symbolic_links_are_not_followed(tmp_path) -> None:
     assert victim.read_bytes() == b"theirs"
 
 
-def test_what_senders_wrote_is_not_for_everybody(tmp_path) -> None:
-    log = write(tmp_path / "log", PAYLOADS)
-    for path in (tmp_path / "log", *segments(tmp_path / "log")):
-        assert not stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXO
-    log.close()
-
-
-def test_what_the_disk_refused_once_is_never_called_synced(tmp_path, monkeypatch) -> None:
+def test_failed_sync_stays_failed(tmp_path, monkeypatch) -> None:
     """After an error the system forgets the bytes, and its next answer is "done"."""
     log = write(tmp_path, PAYLOADS)
 
@@ -310,10 +214,9 @@ def test_what_the_disk_refused_once_is_never_called_synced(tmp_path, monkeypatch
         log.sync()
     with pytest.raises(OSError, match="no such luck"):
         log.close()
-    assert not open_below(tmp_path)
 
 
-def test_the_last_frame_on_disk_outlives_its_segment_being_full(tmp_path) -> None:
+def test_last_synced_frame_is_kept(tmp_path) -> None:
     """After a power failure the new segment may be empty, and a connector needs its last frame."""
     log = write(tmp_path, PAYLOADS[:1], segment_bytes=1)
     log.sync()

@@ -14,7 +14,7 @@ class Status:
     failure: str
 
 
-def test_what_a_function_raised_is_not_for_everybody(tmp_path: Path) -> None:
+def test_status_file_is_private(tmp_path: Path) -> None:
     """A path in a user's error, or a row that could not be read, may be a secret."""
     before, file = os.umask(0), StatusFile(tmp_path, "logs", Status)
     try:

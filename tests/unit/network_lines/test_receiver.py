@@ -15,7 +15,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,13 @@ from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
 from tutorial_pkg.connectors.network_lines.forward import send_named
-from tutorial_pkg.connectors.network_lines.metrics import METRICS
+from tutorial_pkg.connectors.network_lines.metrics import METRICS, ReceiverMetrics
 from tutorial_pkg.connectors.network_lines.receiver import receive
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus
-from tutorial_pkg.durable_log import handover
+from tutorial_pkg.durable_log import handover, lock
 from tutorial_pkg.durable_log.lock import LogLockedError
+from tutorial_pkg.observe.prometheus import SILENCE_SECONDS, MetricsServer
 
 ALL = ReadAllAvailable()
 PROJECT = Path(__file__).parents[3]
@@ -107,7 +108,7 @@ def query() -> Iterator[Callable[..., Query]]:
         each.stop()
 
 
-def test_queries_come_and_go_and_the_receiver_goes_on(tmp_path, free_ports, query) -> None:
+def test_receiver_outlives_queries(tmp_path, free_ports, query) -> None:
     port = free_ports(1)
     with receiving(tmp_path, port):
         send_lines(HOST, port, ["before any query"])
@@ -123,7 +124,7 @@ def test_queries_come_and_go_and_the_receiver_goes_on(tmp_path, free_ports, quer
         assert second.read_until(1) == ["after the receiver's restart"]
 
 
-def test_a_query_that_has_listened_goes_on_behind_a_receiver(tmp_path, free_ports, query) -> None:
+def test_query_that_listened_reads_from_a_receiver(tmp_path, free_ports, query) -> None:
     port = free_ports(1)
     listening = query(tmp_path, port=str(port))
     listening.read()
@@ -136,9 +137,7 @@ def test_a_query_that_has_listened_goes_on_behind_a_receiver(tmp_path, free_port
         assert reading.read_until(1) == ["through the receiver"]
 
 
-def test_what_the_query_has_committed_is_deleted_by_the_receiver(
-    tmp_path, free_ports, query
-) -> None:
+def test_committed_segments_are_deleted(tmp_path, free_ports, query) -> None:
     port = free_ports(1)
     line = "x" * 999
     with receiving(tmp_path, port):
@@ -151,9 +150,7 @@ def test_what_the_query_has_committed_is_deleted_by_the_receiver(
         wait_until(lambda: len(segments()) == 1, SECONDS, "deleted segments")
 
 
-def test_the_backlog_limit_slows_senders_down_until_the_query_reads(
-    tmp_path, free_ports, query
-) -> None:
+def test_backlog_limit_slows_senders(tmp_path, free_ports, query) -> None:
     port, lines = free_ports(1), [f"{number:07}" for number in range(2_000_000)]
     with receiving(tmp_path, port, maxBacklogBytes=100_000), ThreadPoolExecutor(1) as thread:
         sending = thread.submit(send_lines, HOST, port, lines)
@@ -168,36 +165,20 @@ def test_the_backlog_limit_slows_senders_down_until_the_query_reads(
         assert found + reading.read() == lines
 
 
-def test_one_query_reads_a_log(tmp_path, free_ports, query, monkeypatch) -> None:
-    port = free_ports(1)
+def test_log_has_one_writer_and_one_reader(tmp_path, free_ports, query, monkeypatch) -> None:
+    port = free_ports(2)
+    monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(lock.WriterLock.__init__, "__defaults__", (0.0, "query"))
     with receiving(tmp_path, port):
         query(tmp_path).read()
-        script = (
-            "import sys, tutorial_pkg.durable_log.lock as lock\n"
-            "from pathlib import Path\n"
-            "try: lock.WriterLock(Path(sys.argv[1]), patience=0)\n"
-            "except lock.LogLockedError as error: print(error)"
-        )
-        folder = str(tmp_path / "query")
-        told = subprocess.run([sys.executable, "-c", script, folder], capture_output=True)
-        assert f"query is in use by the query of process {os.getpid()}".encode() in told.stdout
-        monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.0)
-        with pytest.raises(LogLockedError, match="a self-join"):
+        with pytest.raises(LogLockedError, match=f"{tmp_path}/query is in use by process"):
             handover.ReceivedLogs(str(tmp_path), "port")
+        with pytest.raises(LogLockedError, match=f"{tmp_path} is in use by process") as error:
+            receive(tmp_path, {"port": str(port + 1)}, threading.Event())
+        assert "self-join" not in str(error.value)
 
 
-def test_one_receiver_or_query_writes_a_log(tmp_path, free_ports, query, monkeypatch) -> None:
-    port = free_ports(2)
-    listening = query(tmp_path, port=str(port))
-    listening.read()
-    monkeypatch.setattr(
-        sys.modules["tutorial_pkg.durable_log.lock"].WriterLock.__init__, "__defaults__", (0.0,)
-    )
-    with pytest.raises(LogLockedError, match="is in use by the query of process"):
-        receive(tmp_path, {"port": str(port + 1)}, threading.Event())
-
-
-def test_a_glob_reads_all_receivers_and_discovers_new_ones(tmp_path, free_ports, query) -> None:
+def test_glob_finds_new_receivers(tmp_path, free_ports, query) -> None:
     port = free_ports(3)
     (tmp_path / "notes.txt").touch()
     (tmp_path / "empty").mkdir()
@@ -230,7 +211,7 @@ def test_a_glob_reads_all_receivers_and_discovers_new_ones(tmp_path, free_ports,
         ("log/{b", [""]),
     ],
 )
-def test_globs_are_as_in_spark(tmp_path, glob: str, expected: list[str]) -> None:
+def test_globs_follow_spark(tmp_path, glob: str, expected: list[str]) -> None:
     for name in ("a", "b1", "b2", "{b"):
         (tmp_path / "log" / name).mkdir(parents=True)
         (tmp_path / "log" / name / handover.RECEIVED).write_text('{"log": "", "first": {}}')
@@ -239,9 +220,7 @@ def test_globs_are_as_in_spark(tmp_path, glob: str, expected: list[str]) -> None
     logs.close()
 
 
-def test_a_folder_that_went_is_an_error_and_not_a_gap(
-    tmp_path, free_ports, query, monkeypatch
-) -> None:
+def test_missing_folder_is_an_error(tmp_path, free_ports, query, monkeypatch) -> None:
     monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.1)
     port = free_ports(1)
     with receiving(tmp_path / "a", port):
@@ -254,9 +233,7 @@ def test_a_folder_that_went_is_an_error_and_not_a_gap(
         query(tmp_path / "*", reading.offset).read()
 
 
-def test_a_log_that_was_cut_takes_no_lines_where_the_query_would_not_look(
-    tmp_path, free_ports, query
-) -> None:
+def test_shortened_log_is_an_error(tmp_path, free_ports, query) -> None:
     """As soon as it had grown past the old place, nobody could tell it from the right one."""
     port = free_ports(1)
     with receiving(tmp_path, port):
@@ -271,7 +248,7 @@ def test_a_log_that_was_cut_takes_no_lines_where_the_query_would_not_look(
         """It does not even begin to listen."""
 
 
-def test_a_receiver_within_the_folder_of_another_one(tmp_path, free_ports, query) -> None:
+def test_receiver_inside_another_folder(tmp_path, free_ports, query) -> None:
     port = free_ports(2)
     inner = tmp_path / "a" / "b"
     with receiving(tmp_path / "a", port), receiving(inner, port + 1):
@@ -287,7 +264,7 @@ def test_a_receiver_within_the_folder_of_another_one(tmp_path, free_ports, query
     assert [[*each["processed"]] for each in said.values()] == [[str(port + 1)], [str(port)]]
 
 
-def test_available_now_reads_what_is_there(tmp_path, free_ports, query) -> None:
+def test_available_now_reads_the_log(tmp_path, free_ports, query) -> None:
     port = free_ports(1)
     with receiving(tmp_path, port):
         send_lines(HOST, port, ["a", "b"])
@@ -301,7 +278,7 @@ def test_available_now_reads_what_is_there(tmp_path, free_ports, query) -> None:
         assert reading.read() == []
 
 
-def test_named_senders_do_not_notice_queries_and_restarts(tmp_path, free_ports, query) -> None:
+def test_named_sender_survives_restarts(tmp_path, free_ports, query) -> None:
     port, file, log = free_ports(1), tmp_path / "file", tmp_path / "log"
     offset = None
     for turn in range(3):
@@ -338,7 +315,7 @@ def words_of_the_unit(log: Path, port: int) -> list[str]:
     return words.replace("/var/lib/network-log", str(log)).replace("11000", str(port)).split()
 
 
-def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path, free_ports) -> None:
+def test_systemd_gets_ready_and_stopping(tmp_path, free_ports) -> None:
     port, metrics = free_ports(2), free_ports(1)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
@@ -365,7 +342,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path, free_ports)
     assert not network_status(tmp_path / "log").listening
 
 
-def test_the_commands_of_the_readme(tmp_path, free_ports, query) -> None:
+def test_readme_commands(tmp_path, free_ports, query) -> None:
     certificates, port, metrics = Certificates(tmp_path), free_ports(1), free_ports(1)
     certificates.issue("host-7", "host-7")
     log, source = tmp_path / "var/network-log", tmp_path / "app"
@@ -413,6 +390,19 @@ def running(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 def test_every_counter_is_a_metric() -> None:
     counters = {field.name for field in fields(PortStatus)} - {"last_refused"}
     assert counters == METRICS.keys()
+
+
+def test_silent_clients_delay_no_scrape(tmp_path) -> None:
+    server = MetricsServer(ReceiverMetrics(tmp_path), 0)
+    address = server.url.split("/")[2].split(":")
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection((address[0], int(address[1]))))
+        urllib.request.urlopen(server.url, timeout=SILENCE_SECONDS / 2).read()
+        closing = threading.Thread(target=server.close)
+        closing.start()
+        closing.join(SILENCE_SECONDS / 2)
+        assert not closing.is_alive()
 
 
 def test_errors_are_one_line(tmp_path, free_ports, capsys) -> None:

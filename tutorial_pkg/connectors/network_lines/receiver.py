@@ -21,7 +21,7 @@ from tutorial_pkg.connectors.network_lines.data_source import (
 )
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
-from tutorial_pkg.durable_log.handover import Published
+from tutorial_pkg.durable_log.handover import Handover
 
 PUBLISH_SECONDS = 0.01  # longest time until queries learn of a line
 POLL_SECONDS = 0.05
@@ -48,7 +48,7 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
             notify("READY=1")
             while not stopping.wait(PUBLISH_SECONDS):
                 listener.raise_failure()
-                published.write()
+                published.publish()
                 backlog.processed(published.read_query())
                 logs.wait_for_more(logs.end(), POLL_SECONDS)
             notify("STOPPING=1")
@@ -56,14 +56,15 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
 
 
 @contextmanager
-def _open(options: OptionValues) -> Iterator[tuple[LogGroup, Published]]:
-    with closing(LogGroup(Path(options.path).resolve(), ports_of(options), "port")) as logs:
-        published = Published(logs)
-        published.write()
+def _open(options: OptionValues) -> Iterator[tuple[LogGroup, Handover]]:
+    folder, ports = Path(options.path).resolve(), ports_of(options)
+    with closing(LogGroup(folder, ports, "port", user="receiver")) as logs:
+        published = Handover(logs)
+        published.publish()
         try:
             yield logs, published
         finally:
-            published.write()
+            published.publish()
 
 
 def notify(state: str) -> None:
