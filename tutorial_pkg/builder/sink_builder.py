@@ -209,9 +209,8 @@ class SinkBuilder(Declaration, Generic[State]):
     Guarantee: at least once, if the rows that `flush` has written survive a crash, because Spark
     repeats failed tasks, and the last micro-batch after a crash. With `commit`: exactly once, if
     `commit` publishes the rows and records (`context.query`, `context.batch`) in one step, and does
-    nothing if that record exists. Then tasks only stage their rows (in a hidden file, or a staging
-    table), and `flush` returns a *handle* with which `commit` can find them. For a database with
-    tables `staged(handle, ...)`, `results(...)` and `done(query TEXT, batch INT)`:
+    nothing if that record exists. Then tasks only stage their rows, and `flush` returns a *handle*
+    with which `commit` can find them:
 
         def flush(task):  # one transaction; a repeated task has a new `uuid4().hex` as its handle
             insert_all(task.connection, "staged", task.handle, task.rows)
@@ -225,15 +224,13 @@ class SinkBuilder(Declaration, Generic[State]):
                     database.execute("INSERT INTO done VALUES (?, ?)", key)
 
     Delete staged rows that were never committed in `commit` and `abort`, by the query that staged
-    them. Create the tables before the query starts. For the fields of a context, see
-    `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`, which has no `index`. `.check`
-    refuses rows before the query runs. `.also_batch()` adds `df.write`, `.also_overwrite()` the
-    modes that replace existing rows.
+    them. For the fields of a context, see `help(tutorial_pkg.builder.SinkContext)` and
+    `BatchContext`. `.check` refuses rows before the query runs. `.also_batch()` adds `df.write`,
+    `.also_overwrite()` the modes that replace existing rows. `.retry` sets which errors to retry.
 
     Functions are pickled, so open connections and files in `create`. An error in a function ends
-    the query; `last_error(query)` names the function. `.retry` says which errors are retried first.
-
-    The names are from Hazelcast Jet's `SinkBuilder`, the commit in two steps from Apache Flink.
+    the query; `last_error(query)` names the function. The names are from Hazelcast Jet's
+    `SinkBuilder`, the commit in two steps is from Apache Flink.
     """
 
     @classmethod

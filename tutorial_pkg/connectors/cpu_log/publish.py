@@ -59,8 +59,7 @@ LOCK_SECONDS = 30.0  # far longer than another commit takes
 ORPHAN_SECONDS = 7 * 24 * 3600  # no task takes that long
 COPY_BYTES = 1 << 23
 
-_FOREIGN = "this sink did not write it; move it away, or choose another directory"
-_CHANGED = "another program has changed it; restore it, or move the whole directory away"
+_CHANGED = "another program wrote to it; restore it, or move the whole directory away"
 _MISSING = (
     "it was deleted before its commit, or its task ran on a machine that sees another directory: "
     "use storage that all workers share, and run the query again"
@@ -187,7 +186,12 @@ class PublishedDirectory:
         return record.following(batch, ends, pieces)
 
     def _publish(self, record: Record) -> None:
-        self._check_lengths(record.pieces)
+        offsets: dict[str, int] = {}
+        for piece in record.pieces:
+            _check_length(self._source(piece), piece.staged.length, _MISSING)
+            offsets.setdefault(piece.target, piece.offset)
+        for target, offset in offsets.items():
+            _check_length(self.path / target, offset, _CHANGED)
         crash_point("staged")
         if not self._record.exists():  # the folders may be new as well
             for folder in (*self.path.parents, self.path):
@@ -197,15 +201,6 @@ class PublishedDirectory:
         replace_file(self._record, record.to_json(), 0o600)  # the commit point
         crash_point("recorded")
         self._apply(record.pieces)
-
-    def _check_lengths(self, pieces: Sequence[Piece]) -> None:
-        """Before recording: the staged bytes are there, and the files end where they should."""
-        offsets: dict[str, int] = {}
-        for piece in pieces:
-            _check_length(self._source(piece), piece.staged.length, _MISSING)
-            offsets.setdefault(piece.target, piece.offset)
-        for target, offset in offsets.items():
-            _check_length(self.path / target, offset, _CHANGED if offset else _FOREIGN)
 
     # ---- Applying
 
@@ -225,7 +220,8 @@ class PublishedDirectory:
     def _apply(self, pieces: Sequence[Piece]) -> None:
         """Copy everything first, so that the disk works on all files until they are synced."""
         targets: list[Path] = []
-        for name, parts in groupby(sorted(pieces, key=_place), key=lambda piece: piece.target):
+        ordered = sorted(pieces, key=lambda piece: (piece.target, piece.offset))
+        for name, parts in groupby(ordered, lambda piece: piece.target):
             if len(targets) == 1:
                 crash_point("half_applied")
             targets.append(self.path / name)
@@ -250,10 +246,6 @@ class PublishedDirectory:
 
     def _source(self, piece: Piece) -> Path:
         return self._staged / piece.staged.name
-
-
-def _place(piece: Piece) -> tuple[str, int]:
-    return piece.target, piece.offset
 
 
 def _copy_piece(reader: int, writer: int, piece: Piece) -> None:

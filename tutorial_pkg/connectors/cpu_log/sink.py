@@ -60,12 +60,14 @@ _WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, Tim
 class Stage:
     """The lines of one task attempt, in files that no reader looks at.
 
-    The first file is created with the first line, and with `max_file_bytes` there may be several.
+    The first file is created with the first line, and with `maxFileBytes` there may be several.
     """
 
     def __init__(self, directory: PublishedDirectory, query: str, partition: int) -> None:
         self._directory, self._query, self._partition = directory, query, partition
-        self._files: list[_StagedFile] = []
+        self._finished: list[Staged] = []
+        self._path: Path | None = None
+        self._length = self._crc32 = 0
 
     def write_rows(self, batch: pa.RecordBatch) -> None:
         """Append a line for each row: the hot path, without a loop over the rows."""
@@ -75,48 +77,40 @@ class Stage:
     def write(self, lines: bytes) -> None:
         """Append complete lines."""
         limit = self._directory.max_file_bytes
-        if not self._files or (limit and self._files[-1].length + len(lines) > limit):
-            path = self._directory.staged_path(f"{self._query}.{uuid.uuid4().hex}")
-            self._files.append(_StagedFile(path))
-        self._files[-1].write(lines)
-
-    def finish(self) -> list[Staged]:
-        """Sync the files, and return what the commit has to know about them."""
-        crash_point("staging")
-        staged = [file.finish(self._partition) for file in self._files]
-        self._files.clear()
-        return staged
-
-    def close(self) -> None:
-        """Delete the files of a task that has failed."""
-        for file in self._files:
-            file.discard()
-
-
-class _StagedFile:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = path.open("xb", buffering=0)
-        self._crc32 = 0
-        self.length = 0
-
-    def write(self, lines: bytes) -> None:
-        self._crc32 = zlib.crc32(lines, self._crc32)
+        if self._path is None or (limit and self._length + len(lines) > limit):
+            self._finish_file()
+            self._path = self._directory.staged_path(f"{self._query}.{uuid.uuid4().hex}")
+            self._file = self._path.open("xb", buffering=0)
+            self._length = self._crc32 = 0
         rest = memoryview(lines)
         with naming(self._path):
             while rest:
                 rest = rest[self._file.write(rest) :]
-            begin_sync(self._file.fileno(), self.length, len(lines))
-        self.length += len(lines)
+            begin_sync(self._file.fileno(), self._length, len(lines))
+        self._crc32 = zlib.crc32(lines, self._crc32)
+        self._length += len(lines)
 
-    def finish(self, partition: int) -> Staged:
-        with self._file, naming(self._path):
-            os.fsync(self._file.fileno())
-        return Staged(self._path.name, partition, self.length, self._crc32)
+    def finish(self) -> list[Staged]:
+        """Sync the files, and return what the commit has to know about them."""
+        crash_point("staging")
+        self._finish_file()
+        finished, self._finished = self._finished, []
+        return finished
 
-    def discard(self) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+    def close(self) -> None:
+        """Delete the files of a task that has failed."""
+        if self._path:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
+        for staged in self._finished:
+            self._directory.staged_path(staged.name).unlink(missing_ok=True)
+
+    def _finish_file(self) -> None:
+        if self._path:
+            with self._file, naming(self._path):
+                os.fsync(self._file.fileno())
+            name, self._path = self._path.name, None
+            self._finished.append(Staged(name, self._partition, self._length, self._crc32))
 
 
 def create(context: SinkContext) -> Stage:
