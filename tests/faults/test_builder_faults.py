@@ -1,4 +1,4 @@
-"""What built sources and sinks keep when their whole driver is killed, at any moment."""
+"""Built sources and sinks while their driver is killed at any moment."""
 
 from __future__ import annotations
 
@@ -141,11 +141,11 @@ class Service:
 
 
 @pytest.mark.soak
-def test_what_is_killed_goes_on(spark: SparkSession, tmp_path: Path, broker: Broker) -> None:
-    """Sources that can seek, that cannot, and that acknowledge, to a sink that commits.
+def test_builders_resume_after_kills(spark: SparkSession, tmp_path: Path, broker: Broker) -> None:
+    """Test sources that can seek, cannot seek, or acknowledge, with a sink that commits.
 
-    Notebooks 09 and 10 kill a source and a sink each. The last driver here is the session of
-    the tests: it reads all that is in the logs.
+    Notebooks 09 and 10 kill one source and one sink. The last driver here is the session of the
+    tests, which reads the logs to their ends.
     """
     with ExitStack() as cleanup:
         service = Service(tmp_path, broker.port, cleanup)
@@ -176,9 +176,9 @@ def _run_and_kill(service: Service, moment: str) -> None:
 
 
 def _check_rows(service: Service, published: int) -> None:
-    """Nothing twice; missing is only what a source that cannot seek had in its hands."""
+    """Check that no row is duplicated, and only a source that cannot seek has lost some."""
     assert {who for who, _ in service.rows("counter")} == {"0", "1"}
-    for name in ("counter", "forgetful"):  # this one begins anew with each run, under a new name
+    for name in ("counter", "forgetful"):  # this one starts over in each run, with a new name
         for who, numbers in _by_who(service.rows(name)).items():
             first = int(who.split()[-1])
             assert numbers == list(range(first, first + 2 * len(numbers), 2))
