@@ -36,9 +36,8 @@ _SPARKS_OWN = {"memory", "foreach", "foreachbatch"}  # which `writeStream` does 
 
 @dataclass(frozen=True)
 class SinkParts(Parts):
-    """The parts of a sink, and whether it supports `df.write` and the modes that replace rows."""
+    """The parts of a sink, and whether it supports the modes that replace rows."""
 
-    batch: bool
     overwrite: bool
 
 
@@ -49,11 +48,6 @@ class BuiltSink(Built):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SinkWriter:
         return self._writer(TargetContext(schema, self.values(), True, overwrite))
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        if not self.parts.batch:
-            return super().writer(schema, overwrite)  # raises an error
-        return self._writer(TargetContext(schema, self.values(), False, overwrite))
 
     def _writer(self, target: TargetContext) -> SinkWriter:
         """Check the target first. Raise `ValueError` for what the sink cannot write."""
@@ -70,6 +64,13 @@ class BuiltSink(Built):
         kind = SinkWriter if "receive" in functions else ArrowSinkWriter
         names = self.options.get("checkpointLocation"), self.options.get("queryName")
         return kind(functions, target, *names)
+
+
+class BuiltBatchSink(BuiltSink):
+    """The base of sinks with `.also_batch()`. The others must not have a `writer` method."""
+
+    def writer(self, schema: StructType, overwrite: bool) -> SinkWriter:
+        return self._writer(TargetContext(schema, self.values(), False, overwrite))
 
 
 @dataclass
@@ -337,12 +338,12 @@ class SinkBuilder(Declaration, Generic[State]):
             )
         if "commit" in self._given:
             self._require("flush")
-        parts = SinkParts(self._functions(), self._all_options(), self._batch, self._overwrite)
+        parts = SinkParts(self._functions(), self._all_options(), self._overwrite)
         doc = _DOCUMENTATION.format(
             guarantee=_GUARANTEES["commit" in self._given],
             options=parts.options.table() or "    none",
         )
-        return data_source(BuiltSink, doc, parts)
+        return data_source(BuiltBatchSink if self._batch else BuiltSink, doc, parts)
 
 
 _GUARANTEES = {
