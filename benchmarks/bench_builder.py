@@ -123,16 +123,12 @@ def measure_stream(spark: SparkSession, folder: Path, lines: int, rounds: int) -
 # ---- Replayable: a file in two halves ----------------------------------------------------------
 
 
-def halves(context: Any) -> dict[str, int]:
-    """Each with its first byte; the cut is at a line, for all lines are of one length."""
+def halves(context: Any) -> dict[str, tuple[int, int]]:
+    """Return the bytes of each half; the cut is at a line, for all lines are of one length."""
     size = Path(context.options.file).stat().st_size
     line = len(LINE % 0)
-    return {"first": 0, "second": size // line // 2 * line}
-
-
-def end_of_half(context: Any, split: str, start: int) -> int:
-    size = Path(context.options.file).stat().st_size
-    return halves(context)["second"] if split == "first" else size
+    middle = size // line // 2 * line
+    return {"first": (0, middle), "second": (middle, size)}
 
 
 def read_lines(context: Any, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -168,7 +164,7 @@ def drained_in_turns(
 def measure_replayable(spark: SparkSession, folder: Path, lines: int, rounds: int) -> list[Series]:
     file = folder / "lines.csv"
     write_lines(file, lines)
-    builder = SourceBuilder.replayable("halves", "value STRING", halves, end_of_half, read_lines)
+    builder = SourceBuilder.replayable("halves", "value STRING", halves, read_lines)
     spark.dataSource.register(builder.option("file", not_empty, "", "a file").build())
     contestants = {
         "file_lines": (spark.readStream.format("file_lines").load(str(file)), "noop"),

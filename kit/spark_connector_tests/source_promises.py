@@ -84,7 +84,7 @@ def every_row_once(trial: SourceTrial) -> None:
     "As long as no row comes, no batch begins.",
     "Without news `latestOffset` returns what it returned before: nothing in an offset may count "
     "looks, or tell the time.",
-    built="Without news `latest` returns its `start`, and `fill` adds nothing.",
+    built="Without news `look` returns the same ends, and `fill` adds nothing.",
     needs="feed",
 )
 def at_rest(trial: SourceTrial) -> None:
@@ -377,7 +377,7 @@ def _leaves(offset: Any, at: str = "") -> Any:
     "Wait for what comes (a timeout on a socket or a queue, a pause between two looks), and make a "
     "look without news cheap: Spark asks `latestOffset` many times a second.",
     needs="feed",
-    built="While nothing comes, `fill` and `latest` are called many times a second: make a call "
+    built="While nothing comes, `fill` and `look` are called many times a second: make a call "
     "without news cheap. `fill` may wait for what comes, for a second at most.",
 )
 def idle(trial: SourceTrial) -> None:
@@ -462,7 +462,7 @@ def limit(trial: SourceTrial) -> None:
     "Mix in `SupportsTriggerAvailableNow`, note in `prepareForTriggerAvailableNow` how far there "
     "is something to read, to the last page, and return that from `latestOffset`, never more.",
     needs="number unread",
-    built="`latest` must tell how far a split goes now, to its last page.",
+    built="`look` must tell how far each split goes now, to its last page.",
 )
 def available_now(trial: SourceTrial) -> None:
     """3,079 rows wait unread; a query with this trigger must read them, and end by itself."""

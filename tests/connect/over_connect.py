@@ -213,8 +213,7 @@ COUNTER = (
 TABLE = SourceBuilder.replayable(
     "numbers",
     "number LONG",
-    splits=lambda _: ["all"],
-    latest=lambda *_: len(LINES),
+    look=lambda _: {"all": (0, len(LINES))},
     read=lambda context, split, start, end: range(start, end),
 ).build()
 

@@ -206,19 +206,16 @@ def lines_of(context: Any, split: str, start: int, end: int) -> Iterator[int]:
     yield from map(int, (Path(context.options.letters) / split).read_text().split()[start:end])
 
 
-def count_of(context: Any, split: str, start: int) -> int:
-    return (Path(context.options.letters) / split).read_text().count("\n")
-
-
 def built_replayable(folder: Path) -> StreamSource:
-    def letters(context: Any) -> list[str]:
-        return [letter.name for letter in Path(context.options.letters).glob("*.txt")]
+    def look(context: Any) -> dict[str, tuple[int, int]]:
+        letters = Path(context.options.letters).glob("*.txt")
+        return {letter.name: (0, letter.read_text().count("\n")) for letter in letters}
 
     def write(letter: int, numbers: Sequence[int]) -> None:
         with (folder / f"split {letter}.txt").open("a") as lines:
             lines.write("".join(f"{number}\n" for number in numbers))
 
-    builder = SourceBuilder.replayable("letters", "value LONG", letters, count_of, lines_of)
+    builder = SourceBuilder.replayable("letters", "value LONG", look, lines_of)
     builder = builder.option("letters", not_empty, REQUIRED, "the folder of letters")
     return StreamSource(
         builder.build(),

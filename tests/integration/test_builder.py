@@ -58,7 +58,7 @@ def test_errors_are_one_readable_line(spark: SparkSession, tmp_path: Path) -> No
 
     stream = SourceBuilder.stream("failing_fill", "n LONG", lambda context: None)
     pages = SourceBuilder.replayable(
-        "failing_read", "n LONG", lambda c: ["a"], lambda c, split, start: 1, failing_read
+        "failing_read", "n LONG", look=lambda context: {"a": (0, 1)}, read=failing_read
     )
     spark.dataSource.register(stream.fill(failing_fill).build())
     spark.dataSource.register(pages.build())
@@ -197,8 +197,7 @@ def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     pages = SourceBuilder.replayable(
         "pages",
         "page STRING, n LONG",
-        splits=lambda context: [f"page {number}" for number in range(5)],
-        latest=lambda context, split, start: 100,
+        look=lambda context: {f"page {number}": (0, 100) for number in range(5)},
         read=lambda context, split, start, end: ((split, n) for n in range(start, end)),
     )
     spark.dataSource.register(pages.build())
@@ -247,16 +246,16 @@ def test_a_first_batch_is_repeated_from_where_it_began(spark: SparkSession, tmp_
     first, asked = tmp_path / "first", tmp_path / "asked"
     first.write_text("10")
 
-    def splits(context: Any) -> dict[str, int]:
+    def look(context: Any) -> dict[str, tuple[int, int]]:
         asked.touch()
-        return {"a": int(first.read_text())}
+        return {"a": (int(first.read_text()), 20)}
 
     def read(context: Any, split: str, start: int, end: int) -> range:
         if first.read_text() == "10":
             raise OSError("the disk is full")
         return range(start, end)
 
-    source = SourceBuilder.replayable("moving", "n LONG", splits, lambda *_: 20, read).build()
+    source = SourceBuilder.replayable("moving", "n LONG", look, read).build()
     spark.dataSource.register(source)
     rows = spark.readStream.format("moving").load()
     with pytest.raises(StreamingQueryException):

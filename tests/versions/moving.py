@@ -44,8 +44,8 @@ COUNTER = (
 )
 
 
-def length(context: SplitContext, split: str, start: Any) -> int:
-    return Path(context.options.file).read_text().count("\n")
+def look(context: SplitContext) -> dict[str, tuple[int, int]]:
+    return {"all": (0, Path(context.options.file).read_text().count("\n"))}
 
 
 def rows(context: SplitContext, split: str, start: int, end: int) -> list[str]:
@@ -53,7 +53,7 @@ def rows(context: SplitContext, split: str, start: int, end: int) -> list[str]:
 
 
 ASKED = (
-    SourceBuilder.replayable("asked", "value STRING", lambda _: ["all"], length, rows)
+    SourceBuilder.replayable("asked", "value STRING", look, rows)
     .option("file", not_empty, REQUIRED, "the file to read")
     .build()
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -21,7 +20,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, documented
 from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, SplitContext
 from tutorial_pkg.builder.declaration import SplitsDeclaration
-from tutorial_pkg.builder.functions import checked, closing_with
+from tutorial_pkg.builder.functions import closing_with
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import Positions, ReplayableCalls, SplitPartition, before
 from tutorial_pkg.core.options import Option, OptionValues, integer
@@ -150,17 +149,16 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._parts, self._schema, self._options = parts, schema, options
         self._calls = parts.calls(schema, options, batch=False)
         self._max_rows: int | None = options[parts.limit] if parts.limit else None
-        self._begins: Positions | None = None
-        self._newest: Positions | None = None
-        self._entering: Positions = {}
+        self._seen: dict[str, Split] = {}
+        self._saw_draining: bool | None = None  # at the last look; None before it
         self._patience = Patience()
 
     def initialOffset(self) -> Positions:
-        self._begins = self._firsts()
+        self._look(None)
         return NOT_BEGUN
 
-    def _firsts(self) -> Positions:
-        return {key: split.first for key, split in self._calls.look().items()}
+    def _look(self, offset: Positions | None) -> None:
+        self._seen, self._saw_draining = self._calls.look(offset), self._calls.context.draining
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
@@ -170,40 +168,41 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._calls.context = replace(self._calls.context, draining=True)
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
-        if start == NOT_BEGUN:
-            begins = self._firsts() if self._begins is None else self._begins
-            return self._end(begins, limit) | {BEGAN: json.dumps(begins)}
-        begins = _splits_of(start)
+        """Look before each batch, but once if the query drains; the first look begins it."""
+        is_first, drains = start == NOT_BEGUN, self._calls.context.draining
+        begins = {} if is_first else _splits_of(start)
+        if self._saw_draining != drains or not (drains or is_first):
+            self._patience.wait()
+            self._look(None if is_first else begins)
+        if is_first:
+            begins = {key: split.first for key, split in self._seen.items()}
         end = self._end(begins, limit)
+        self._patience.answer(end != begins)
+        if is_first:
+            return end | {BEGAN: json.dumps(begins)}
         return start if end == begins else end  # the same offset: no batch
 
     def _end(self, start: Positions, limit: ReadLimit) -> Positions:
-        if self._newest is None or not self._calls.context.draining:
-            self._patience.wait()
-            self._look(start)
-        newest = self._newest or {}
-        reached = {key: _later(at, newest.get(key, at)) for key, at in start.items()}
+        """Add new splits where they begin; vanished ones keep their position."""
+        ends = {key: self._seen[key].end for key in start if key in self._seen}
+        reached = {key: _later(at, ends.get(key, at)) for key, at in start.items()}
         rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
-        end = self._calls.bounded(start, reached, Limits(rows))
-        self._patience.answer(end != start)
-        return end | {key: at for key, at in self._entering.items() if key not in start}
-
-    def _look(self, start: Positions) -> None:
-        """See which splits are new, and how far each goes; vanished ones keep their position."""
-        splits = self._calls.look(start)
-        self._newest = start | {key: split.end for key, split in splits.items()}
-        self._entering = {
+        entering = {
             key: self._calls.entry(key, split, start)
-            for key, split in splits.items()
+            for key, split in self._seen.items()
             if key not in start
         }
+        return self._calls.bounded(start, reached, Limits(rows)) | entering
 
     def reportLatestOffset(self) -> Positions | None:
-        return self._newest
+        return {key: split.end for key, split in self._seen.items()} or None
 
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
         if start == NOT_BEGUN:
-            start = json.loads(str(end[BEGAN])) if BEGAN in end else self._firsts()
+            if BEGAN in end:
+                start = json.loads(str(end[BEGAN]))
+            else:  # an earlier version has planned the batch
+                start = {key: split.first for key, split in self._calls.look().items()}
         return self._parts.cut(self._calls.parts(start, _splits_of(end)), self._options)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
@@ -234,13 +233,10 @@ def _later(one: Position, other: Position) -> Position:
 class ReplayableSourceBuilder(SplitsDeclaration):
     """What follows `SourceBuilder.replayable(...)`, until `build()` makes the `DataSource`."""
 
-    def __init__(
-        self, name: str, schema: Schema, look: Look, read: Read, is_adapted: bool = False
-    ) -> None:
+    def __init__(self, name: str, schema: Schema, look: Look, read: Read) -> None:
         super().__init__(name, schema)
         self._limit = LIMIT
         self._parallelism: Option | None = None
-        self._is_adapted = is_adapted  # its splits' names are the keys
         self._set("look", look, "context")
         self._set("read", read, "context", "split", "start", "end", may_yield=True)
 
@@ -301,7 +297,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
             self._schema,
             limit.name,
             cut.name if cut else None,
-            declared and not self._is_adapted,
+            declared,
         )
         return data_source(BuiltReplayableSource, documented(_DOCUMENTATION, parts), parts)
 
@@ -313,22 +309,3 @@ Replay: any batch, as long as `read` yields the same rows for the same positions
 Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
     sink. `spark.read` has what there was when it was planned.
 """
-
-
-# ---- Temporary: sources with `splits` and `latest` -----------------------------------------------
-
-
-def adapted(splits: Any, latest: Any) -> Look:
-    checked("splits", splits, "context", may_yield=True)
-    checked("latest", latest, "context", "split", "start")
-    return partial(_look, splits, latest)
-
-
-def _look(splits: Any, latest: Any, context: SplitContext) -> Mapping[str, Any]:
-    names = splits(context)
-    firsts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
-    offset = context.offset
-    if offset is None and not context.batch:
-        return {name: (first, first) for name, first in firsts.items()}
-    begins = {name: (offset or {}).get(name, first) for name, first in firsts.items()}
-    return {name: (firsts[name], latest(context, name, at)) for name, at in begins.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
 from tutorial_pkg.builder.built import Schema
@@ -11,7 +10,7 @@ from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
 from tutorial_pkg.builder.cursor_source import Read as ReadPage
 from tutorial_pkg.builder.declaration import State
-from tutorial_pkg.builder.replayable_source import Look, Read, ReplayableSourceBuilder, adapted
+from tutorial_pkg.builder.replayable_source import Look, Read, ReplayableSourceBuilder
 from tutorial_pkg.builder.stream_source import StreamSourceBuilder
 
 
@@ -147,16 +146,7 @@ class SourceBuilder:
         return CursorSourceBuilder(name, schema, read)
 
     @staticmethod
-    def replayable(
-        name: str,
-        schema: Schema,
-        look: Look | Any = None,
-        read: Read | Any = None,
-        _read: Any = None,
-        *,
-        splits: Any = None,
-        latest: Any = None,
-    ) -> ReplayableSourceBuilder:
+    def replayable(name: str, schema: Schema, look: Look, read: Read) -> ReplayableSourceBuilder:
         """Build a stream of what can be asked for again, from two functions; no log is needed.
 
         A *split* is a part with positions that grow: a table, a topic's partition, a file. A
@@ -204,7 +194,4 @@ class SourceBuilder:
         Guarantee: exactly once if `read` keeps its promise, with a checkpoint and an idempotent or
         transactional sink. Which positions are safe, and more on identities: docs/builder.md.
         """
-        if _read is not None or splits is not None:  # temporary: the functions of earlier versions
-            look, read = adapted(splits or look, latest or read), _read or read
-            return ReplayableSourceBuilder(name, schema, look, read, is_adapted=True)
         return ReplayableSourceBuilder(name, schema, look, read)

@@ -340,19 +340,22 @@ _DEGREES = [20.25 - number / 2 for number in range(280)]
 
 @exercise()
 def check_13_1(answer: Any) -> str:
-    """Does the pair `(latest, read)` go to the last page, and no further than it was told?"""
+    """Does the pair `(look, read)` go to the last page, and no further than it was told?"""
     pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
-    expect(pair, f"You returned {show(answer)}; expected two functions. Try (latest, read).")
-    latest, read = answer
+    expect(pair, f"You returned {show(answer)}; expected two functions. Try (look, read).")
+    look, read = answer
     service = Weather(page=70)  # a page may have fewer readings than 100, even if more follow
     try:
         context = context_of(url=f"{service.url}/hill")
         for count, start in ((0, 0), (250, 0), (250, 130), (250, 250), (280, 250)):
             service.measure("hill", _DEGREES[service.count("hill") : count])
-            hint = "`latest` does not end. Try to stop at a page whose `next` is its `from`."
-            end = within_seconds(latest, context, "all", start, hint=hint)
-            why = "it is the next unread position. Follow `next`: a page's end is not the end."
-            must_be(end, count, f"From {start} on `latest` returned", why)
+            hint = "`look` does not end. Try to stop at a page whose `next` is its `from`."
+            context.offset = {"all": start} if start else None
+            splits = within_seconds(look, context, hint=hint)
+            why = (
+                "it is the first position and the end. Follow `next`: a page's end is not the end."
+            )
+            must_be(splits, {"all": (0, count)}, f"From {start} on `look` returned", why)
         for start, end in ((0, 250), (30, 130), (230, 250)):
             rows = within_seconds(_rows, read, context, start, end, hint="`read` does not end.")
             why = "it yields (id, degrees) up to, not including, `end`, from several pages."

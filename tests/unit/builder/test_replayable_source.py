@@ -92,25 +92,30 @@ def test_look_sees_positions_by_name() -> None:
     built = builder(look=look).build()
     built({}).reader(NUMBER).partitions()
     stream = built({}).streamReader(NUMBER)
-    start = stream.initialOffset()
-    stream.prepareForTriggerAvailableNow()
-    end = stream.latestOffset(start, ALL)
+    end = stream.latestOffset(stream.initialOffset(), ALL)  # from the first look
     assert stream.latestOffset(end, ALL) == end
-    assert contexts == [(True, False, None), (False, False, None), (False, True, {"a": 0})]
+    stream.prepareForTriggerAvailableNow()
+    assert stream.latestOffset(end, ALL) == stream.latestOffset(end, ALL) == end
+    assert contexts == [
+        (True, False, None),
+        (False, False, None),
+        (False, False, {"a": 2}),
+        (False, True, {"a": 2}),
+    ]
 
 
 def test_available_now_ends_though_splits_grow() -> None:
     SPLITS.update(a=(0, 3))
     source = stream_of(builder())
-    offset = source.initialOffset()
+    offset = source.latestOffset(source.initialOffset(), ALL)
     source.prepareForTriggerAvailableNow()
-    SPLITS.update(b=(0, 2))
+    SPLITS.update(a=(0, 4), b=(0, 2))
     batches: list[Any] = []
     while (end := source.latestOffset(offset, ALL)) != offset:
         batches.append(rows(source, offset, end))
         offset = end
         SPLITS.update({name: (0, end + 1) for name, (_, end) in SPLITS.items()})
-    assert batches == [{"a": [0, 1, 2]}, {"b": [0, 1]}]
+    assert batches == [{"a": [3]}, {"b": [0, 1]}]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def nothing(*_: Any) -> None:
 
 
 FORMATS = [getattr(tutorial_pkg, name) for name in dir(tutorial_pkg) if name.endswith("DataSource")]
-REPLAYABLE = SourceBuilder.replayable("replayable", "n LONG", nothing, nothing, nothing)
+REPLAYABLE = SourceBuilder.replayable("replayable", "n LONG", nothing, nothing)
 BUILT = [
     SourceBuilder.stream("stream", "n LONG", nothing).fill(nothing).build(),
     SourceBuilder.cursor("cursor", "n LONG", nothing).build(),

@@ -49,8 +49,7 @@ NUMBER = StructType().add("number", LongType())
 NumbersDataSource = SourceBuilder.replayable(
     "numbers",
     NUMBER,
-    splits=lambda context: ["all"],
-    latest=lambda context, split, start: 3,
+    look=lambda context: {"all": (0, 3)},
     read=lambda context, split, start, end: range(start, end),
 ).build()
 

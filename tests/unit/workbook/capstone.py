@@ -51,8 +51,9 @@ def last_of(context: Any, book: str) -> int:
     return int(patiently(lambda: ask(context.options.address, f"LAST {book}"))[0])
 
 
-def latest(context: Any, book: str, start: int) -> int:
-    return last_of(context, book) + 1
+def look(context: Any) -> dict[str, tuple[int, int]]:
+    book = context.options.book
+    return {book: (1, last_of(context, book) + 1)}
 
 
 def read(context: Any, book: str, start: int, end: int) -> Iterator[tuple[int, str]]:
@@ -67,22 +68,16 @@ def read(context: Any, book: str, start: int, end: int) -> Iterator[tuple[int, s
     yield from ((number, found[number]) for number in range(start, end))
 
 
-def splits(context: Any) -> dict[str, int]:
-    return {context.options.book: 1}
-
-
 def source_of(
-    latest: Callable[..., Any],
+    look: Callable[..., Any],
     read: Callable[..., Any],
-    splits: Callable[..., Any] = splits,
     schema: str = "number LONG, text STRING",
     name: str = "orders",
 ) -> type[DataSource]:
     builder = SourceBuilder.replayable(
         name,
         schema,
-        splits=splits,
-        latest=latest,
+        look=look,
         read=read,
     )
     builder = builder.option("address", not_empty, REQUIRED, "host:port of the ledger")

@@ -189,22 +189,23 @@ def unpaid(orders: Any, payments: Any, within: Any, watermark: Any) -> list[int]
     return [order.id for order in over if order.id not in in_time]
 
 
-def walk(context: Any, split: str, start: int) -> int:
+def walk(context: Any) -> dict[str, tuple[int, int]]:
+    start = (context.offset or {}).get("all", 0)
     while (following := page(context, start)["next"]) != start:
         start = following
-    return start
+    return {"all": (0, start)}
 
 
-def gallop(context: Any, split: str, start: int) -> int:
+def gallop(context: Any) -> dict[str, tuple[int, int]]:
     """A better one: double the step until there is nothing, then bisect."""
-    step, low = 1, start
+    step, low = 1, (context.offset or {}).get("all", 0)
     while page(context, low + step)["readings"]:
         low, step = low + step, 2 * step
     high = low + step
     while low < high:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if page(context, middle)["readings"] else (low, middle)
-    return low
+    return {"all": (0, low)}
 
 
 def page(context: Any, position: int) -> Any:
@@ -349,8 +350,8 @@ CASES: list[tuple[str, Any, list[tuple[Any, str]]]] = [
         (walk, read_pages),
         [
             (
-                (lambda context, split, start: page(context, start)["next"], read_pages),
-                "returned 70",
+                (lambda context: {"all": (0, page(context, 0)["next"])}, read_pages),
+                "(0, 70)",
             ),
             ((walk, one_page), "From 0 to 250 `read` returned"),
         ],
