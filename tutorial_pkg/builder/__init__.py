@@ -3,11 +3,19 @@
 What users call is at the top: `help(SourceBuilder)`, `help(StreamSourceBuilder)` (its `.fill`,
 `.snapshot` and so on), `help(SinkBuilder)`.
 
-Read the files in this order: `source_builder` and `sink_builder` (what users write),
-`stream_source` (`instances`, `instance`, `buffer`, `rows`, `frames`, `snapshots`, `status`: a row's
-way into the log), `replayable_source` (with `splits`), `cursor_source` (with `pages`),
-`batch_source`; `format` puts several under one name. `declaration` (how functions are given),
-`built` (what Spark gets), `functions`, `retries` and `context` are what all of them share.
+Which builder, which guarantee, which positions are safe: docs/builder.md. The files:
+
+- `source_builder`, `sink_builder`: what users write
+- `stream_source`: the reader of a log; `instance` and `instances` call `fill`, through `buffer`,
+  `rows` and `frames` into the log; `snapshots`, `status` beside it
+- `replayable_source`: offsets of what can be asked for again; `splits` calls its functions
+- `cursor_source`: pages, through a log or without one
+- `batch_source`: instances in tasks
+- `format`: several sources and a sink under one name
+- `declaration`: functions and options as they are declared
+- `functions`: how they are called, retried and pickled
+- `built`: what Spark gets
+- `context`: what functions learn about their query
 """
 
 from tutorial_pkg.builder.batch_source import BatchSourceBuilder
@@ -24,7 +32,7 @@ from tutorial_pkg.builder.context import (
 )
 from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
 from tutorial_pkg.builder.format import Format
-from tutorial_pkg.builder.functions import FunctionError
+from tutorial_pkg.builder.functions import FunctionError, Retries
 from tutorial_pkg.builder.replayable_source import LIMIT, PARALLELISM, ReplayableSourceBuilder
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.sink_builder import SinkBuilder
@@ -66,6 +74,7 @@ __all__ = [
     "Options",
     "Position",
     "ReplayableSourceBuilder",
+    "Retries",
     "RowPacker",
     "Secret",
     "SinkBuilder",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.retries import NONE, Retries
+from tutorial_pkg.builder.functions import NONE, Retries
 from tutorial_pkg.core.options import Option, OptionValues, boolean
 
 Position = int | str

@@ -23,10 +23,9 @@ from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.built import Schema, data_source, documented
 from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
 from tutorial_pkg.builder.declaration import SplitsDeclaration
-from tutorial_pkg.builder.functions import Functions, closing_with
+from tutorial_pkg.builder.functions import NONE, Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.replayable_source import batch_reader
-from tutorial_pkg.builder.retries import NONE
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.builder.splits import (
     SOURCE,
@@ -72,11 +71,6 @@ FETCH_SECONDS = 1.0  # a batch of slow pages begins after that, unless all are t
 Splits = Callable[[SplitContext], Mapping[str, Any] | Iterable[str]]
 Read = Callable[[SplitContext, str, Any], tuple[Any, Any]]
 MOST_INSTANCES = 64
-
-
-def one_split(context: SplitContext) -> list[str]:
-    """The splits of a source that names none."""
-    return ["all"]
 
 
 # ---- Pages ---------------------------------------------------------------------------------------
@@ -438,7 +432,7 @@ class CursorSourceBuilder(SplitsDeclaration):
         self._count = 1
         self._replayable = False
         self._set("read", read, "context", "split", "position")
-        self._set("splits", one_split, "context")
+        self._set("splits", lambda context: ["all"], "context")
 
     def splits(self, function: Splits) -> Self:
         """Name with `splits(context)` the splits, each with pages of its own.
@@ -479,33 +473,32 @@ class CursorSourceBuilder(SplitsDeclaration):
                 f"format `{self._name}`: `distributed` is for pages that go through the log; one "
                 "thread reads those of a `replayable` source"
             )
-        options = self._all_options(*([POLL, PAGES] if self._replayable else self._log_options()))
-        parts = StreamParts(self._functions(), options, self._schema, None, None)
-        doc = documented(_WITHOUT_LOG if self._replayable else _WITH_LOG, parts)
+        own, where = (
+            ([POLL, PAGES], "read again")
+            if self._replayable
+            else (_with_log(self._count), "kept in a log")
+        )
+        parts = StreamParts(self._functions(), self._all_options(*own), self._schema, None, None)
+        guarantee = _GUARANTEES[self._replayable]
+        text = _DOCUMENTATION.format(where=where, guarantee=guarantee)
+        doc = documented(text, parts)
         return data_source(BuiltCursorSource, doc, parts, reads_log=not self._replayable)
 
-    def _log_options(self) -> list[Option]:
-        path, *limits = log_options("rows", "instance")
-        path = replace(path, default=None, meaning=f"stream: {path.meaning}; required there")
-        share = "stream: how many threads share the splits, each with a log"
-        parallelism = Option("parallelism", integer(1, MOST_INSTANCES), self._count, share)
-        return [path, parallelism, POLL, *limits]
+
+def _with_log(count: int) -> list[Option]:
+    path, *limits = log_options("rows", "instance")
+    path = replace(path, default=None, meaning=f"stream: {path.meaning}; required there")
+    share = "stream: how many threads share the splits, each with a log"
+    return [path, Option("parallelism", integer(1, MOST_INSTANCES), count, share), POLL, *limits]
 
 
-_WITH_LOG = """Pages of a service, kept in a log: made by `SourceBuilder.cursor`.
+_DOCUMENTATION = """Pages of a service, {where}: made by `SourceBuilder.cursor`.
 
-Parallelism: `parallelism` threads in the driver read pages; tasks read slices of the log, which
-    they must see under the same name. `spark.read`: a task for each split.
-Replay: any batch that Spark has not committed yet.
-Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink: a page and the
-    next position are one frame of the log.
+Parallelism: threads in the driver read pages, and tasks take them over. `spark.read`: a task for
+    each split.
+Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink, {guarantee}.
 """
-
-_WITHOUT_LOG = """Pages of a service, which can be read again: made by `SourceBuilder.cursor`.
-
-Parallelism: one thread in the driver reads pages; a task for each split takes them over.
-    `spark.read`: a task for each split.
-Replay: any batch, as long as `read` returns the same rows for the same positions.
-Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
-    sink.
-"""
+_GUARANTEES = {
+    False: "as a page and\n    the next position are one frame of the log",
+    True: "if `read`\n    returns the same rows for the same positions",
+}

@@ -9,18 +9,20 @@ from typing import Any, Generic, Self, TypeVar
 
 from tutorial_pkg.builder.built import Schema
 from tutorial_pkg.builder.context import SourceContext
-from tutorial_pkg.builder.functions import Function, Functions, check_travel, checked
-from tutorial_pkg.builder.retries import SECONDS, Retries
+from tutorial_pkg.builder.functions import (
+    SECONDS,
+    Function,
+    Functions,
+    Retries,
+    check_travel,
+    checked,
+)
 from tutorial_pkg.core.options import Option, Options, OptionValues, choice, integer
 
 Parse = Callable[[str], Any]
 State = TypeVar("State")  # what `create` returns, and all other functions take
 # To Python's `bool`, "false" is true; the other two make a parser, and are none.
-MISTAKEN: dict[Any, str] = {
-    bool: "`boolean`",
-    integer: "`integer(0)`",
-    choice: '`choice("a", "b")`',
-}
+MISTAKEN: dict[Any, str] = {bool: "boolean", integer: "integer(0)", choice: 'choice("a", "b")'}
 
 
 class Declaration:
@@ -58,7 +60,7 @@ class Declaration:
             checked(f"option {option.name}", option.parse, "text")
             if instead := MISTAKEN.get(option.parse):
                 raise ValueError(
-                    f"option {option.name}: `{option.parse.__name__}` is no parser; use {instead}"
+                    f"option {option.name}: `{option.parse.__name__}` is no parser; use `{instead}`"
                 )
         self._options += declared
         return self
@@ -147,10 +149,9 @@ class SplitsDeclaration(Declaration):
     _OPENS = "`.connect`", "`context.connection`"
 
     def connect(self, function: Callable[[OptionValues], Any]) -> Self:
-        """Open with `connect(options)` what the other functions find in `context.connection`.
+        """Open with `connect(options)` what other functions find in `context.connection`.
 
-        It is called once in each process that needs it: beside the driver, for as long as the query
-        runs, and in each task that reads.
+        It is called once in each process that needs it: beside the driver, and in each task.
         """
         return self._set("connect", function, "options")
 
@@ -176,10 +177,8 @@ class InstancesDeclaration(Declaration, Generic[State]):
     def distributed(self, count: int) -> Self:
         """Run that many instances, unless the query's option `parallelism` says otherwise.
 
-        `create` must give each instance its own share, by `context.index` and `context.count`, and
-        must return a new state each time. If it ignores them, each instance adds all rows, and a
-        query with `parallelism=2` has every row twice. What the functions keep elsewhere, such as
-        in a module, is shared by all instances.
+        `create` must give each its own share, by `context.index` and `context.count`, and a state
+        of its own. Otherwise each instance adds all rows.
         """
         self._check_count(count, self._MOST_INSTANCES)
         self._count = count

@@ -35,12 +35,9 @@ class Format(DataSource):
         spark.dataSource.register(Orders)
 
     `source` and `sink` return what `SourceBuilder` and `SinkBuilder` have built, or any other
-    `DataSource` class, for the query with `self.options`: strings by name, whatever its case.
-    `spark.read` and `spark.readStream` use the same source. Declare shared options in both:
-    `.options(*SHARED)`.
-
-    Import in these two methods what needs another package. It is then needed only when the format
-    is used, and the error for a missing package quotes `install`.
+    `DataSource` class, for the query with `self.options`. `spark.read` and `spark.readStream` use
+    the same source. Import in them what needs another package: the error for a missing one quotes
+    `install`.
     """
 
     format: ClassVar[str]

@@ -244,9 +244,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         """Say with `bound(context, split, start, end, rows)` where a batch ends before `end`.
 
         `rows` is how many rows of this split it may have, None without a limit. Add it if positions
-        do not count rows: keys with gaps, places in a log, strings. Without it, a batch of 10 rows
-        is one of 10 positions. Return `start` if there is no row before `end`: then there is no
-        batch. With the trigger `availableNow`, `end` is what `look` has returned once.
+        do not count rows: keys with gaps, places in a log, strings. Return `start` for no batch.
         """
         return self._set("bound", function, "context", "split", "start", "end", "rows")
 
@@ -254,9 +252,8 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         """Learn with `commit(context, positions)` that everything before these positions is done.
 
         `positions` are by split name. Spark never asks for those rows again, so the other side may
-        forget them: a queue, a slot, a consumer group. `commit` runs beside the driver, with the
-        `context.connection` of `look`, when the next batch begins. So it does not run for the last
-        batch before a stop, and it runs again for the same positions after a crash.
+        forget them. `commit` runs beside the driver when the next batch begins: not for the last
+        batch before a stop, and again for the same positions after a crash.
         """
         return self._set("commit", function, "context", "positions")
 
@@ -266,8 +263,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         """Read in at least this many tasks, unless the query's `option` says otherwise.
 
         None stands for as many as Spark runs at once. A split's new rows are cut into neighboring
-        ranges, for sources whose positions count rows. If they count something else, say so in the
-        option's `meaning`.
+        ranges. If positions do not count rows, say what they count in the option's `meaning`.
         """
         if count is not None and (not isinstance(count, int) or count < 1):
             raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")

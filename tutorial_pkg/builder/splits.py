@@ -111,52 +111,48 @@ class ReplayableCalls(SplitCalls):
         """
         known = offset and {self.name_of(key): position for key, position in offset.items()}
         answer = self.ask("look", SOURCE, offset=known)
+        seen = {}
         with self.functions.blamed("look", SOURCE):
-            splits = {name: self._split(name, each) for name, each in mapped(answer).items()}
-        seen = {
-            f"{name}@{split.identity}" if split.identity else name: split
-            for name, split in splits.items()
-        }
+            for name, value in mapped(answer).items():
+                split = self._split(name, value)
+                seen[f"{name}@{split.identity}" if split.identity else name] = split
         for loss in self._losses(offset or {}, seen):
             self.context.lost(f"format `{self.functions.format}`: split {loss}")
         return seen
 
     def _split(self, name: str, answer: Any) -> Split:
-        if isinstance(answer, tuple) and len(answer) == 2:
-            answer = Split(*answer)
-        if not isinstance(answer, Split):
+        split = Split(*answer) if isinstance(answer, tuple) and len(answer) == 2 else answer
+        if not isinstance(split, Split):
             raise TypeError(
                 f"split `{name}`: expected a Split or (first, end), got {shortened(answer)}"
             )
-        before(answer.first, answer.end)
-        if answer.identity and not self._has_identities:
+        before(split.first, split.end)
+        if split.identity and not self._has_identities:
             raise ValueError(
                 f"split `{name}` has an identity, so the query needs to know what to do about lost "
                 "rows: add `.options(FAIL_ON_DATA_LOSS)` to the source"
             )
-        if self._has_identities and "@" in (answer.identity or name):
-            raise ValueError(f"`@` separates a split's name from its identity, got {answer!r}")
-        if answer.payload is not None and not self.context.batch:
-            raise ValueError(f"split `{name}` has a payload; a stream's splits have none")
-        return answer
+        if self._has_identities and "@" in (split.identity or name):
+            raise ValueError(f"`@` separates a split's name from its identity, got {split!r}")
+        return split
 
     def _losses(self, offset: Positions, seen: dict[str, Split]) -> Iterator[str]:
         """Describe the splits with rows that are gone before the query has read them."""
         names = {self.name_of(key) for key in seen}
-        for key, position in offset.items():
-            name = self.name_of(key)
-            if self.identity_of(key) and name not in names:
-                yield f"`{name}` does not exist any more; its next position was {position!r}"
-        for key, split in seen.items():
-            name, at = self.name_of(key), offset.get(key)
-            if not split.identity:
+        for key, at in offset.items():
+            name, split = self.name_of(key), seen.get(key)
+            if not self.identity_of(key):
                 continue
-            if at is None and self._has_predecessor(name, offset):
-                yield f"`{name}` was deleted and re-created; its identity is {split.identity} now"
-            elif at is not None and before(at, split.first):
+            if name not in names:
+                yield f"`{name}` does not exist any more; its next position was {at!r}"
+            elif split and before(at, split.first):
                 yield f"`{name}` begins at {split.first!r} now; the next position was {at!r}"
-            elif at is not None and before(split.end, at):
+            elif split and before(split.end, at):
                 yield f"`{name}` ends at {split.end!r} now; the next position was {at!r}"
+        for key in seen.keys() - offset.keys():
+            name, identity = self.name_of(key), self.identity_of(key)
+            if identity and self._has_predecessor(name, offset):
+                yield f"`{name}` was deleted and re-created; its identity is {identity} now"
 
     def entry(self, key: str, split: Split, offset: Positions) -> Position:
         """Return where a new split enters the offset.
@@ -172,7 +168,6 @@ class ReplayableCalls(SplitCalls):
 
     def bounded(self, start: Positions, end: Positions, limits: Limits) -> Positions:
         """Return how far one batch goes towards `end`: at least a row of each split with rows."""
-        waiting = {key: _distance(start[key], end[key]) for key in end}
 
         def take(key: str, share: Limits) -> Taken:
             rows = None if share.rows is None else max(1, share.rows)
@@ -180,9 +175,10 @@ class ReplayableCalls(SplitCalls):
             counted = "bound" not in self.functions and rows is not None
             return Taken(reached, reached - start[key] if counted else rows or 0)
 
+        waiting = {key: _distance(start[key], end[key]) for key in end}
         return end | shared({key: n for key, n in waiting.items() if n}, limits, take)
 
-    def _bound(self, key: str, start: Position, end: Position, rows: int | None) -> Any:
+    def _bound(self, key: str, start: Any, end: Any, rows: int | None) -> Any:
         """Return where a batch of this many rows ends in one split."""
         name, who = self.name_of(key), split_text(self.name_of(key))
         if "bound" in self.functions:
@@ -190,15 +186,13 @@ class ReplayableCalls(SplitCalls):
             reached = self.ask("bound", who, name, start, end, rows, identity=identity)
             with self.functions.blamed("bound", who):
                 return start if before(reached, start) else end if before(end, reached) else reached
-        if rows is None:
-            return end
-        if isinstance(start, str) or isinstance(end, str):
+        if rows is not None and isinstance(start, str):
             raise ValueError(
                 f"format `{self.functions.format}`: {who} is at {start!r}, and positions that are "
                 "strings cannot count rows; add a `.bound(...)` that returns where a batch of that "
                 "many rows ends"
             )
-        return min(end, start + rows)
+        return end if rows is None else min(end, start + rows)
 
     def commit(self, positions: Positions) -> None:
         """Tell the source that Spark has recorded everything before these positions as done."""
@@ -261,11 +255,10 @@ def before(one: Any, other: Any) -> bool:
     return bool(one < other)
 
 
-def _distance(start: Position, end: Position) -> int:
+def _distance(start: Any, end: Any) -> int:
     """Return about how many rows there are: 1 for some, if positions cannot tell."""
-    if isinstance(start, int) and isinstance(end, int):
-        return max(0, end - start)
-    return int(before(start, end))
+    is_counted = isinstance(start, int) and isinstance(end, int)
+    return max(0, end - start) if is_counted else int(before(start, end))
 
 
 def split_text(split: str) -> str:

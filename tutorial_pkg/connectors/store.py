@@ -20,8 +20,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import LocalStore, from_url
 
-from tutorial_pkg.builder import OptionValues
-from tutorial_pkg.builder.retries import Retries
+from tutorial_pkg.builder import OptionValues, Retries
 from tutorial_pkg.connectors.store_options import check_hidden
 from tutorial_pkg.core.disk import naming, sync_directory
 

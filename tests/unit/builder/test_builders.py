@@ -41,6 +41,10 @@ def stream(**functions: Callable[..., Any]) -> Any:
         (lambda: stream(fill=nothing, restore=nothing), "the function `snapshot` is missing"),
         (lambda: stream(fill=nothing).heartbeat(1), "`heartbeat` needs"),
         (lambda: stream(fill=nothing).option("Path", str, "", ""), "option `Path` exists already"),
+        (
+            lambda: SourceBuilder.cursor("f", "n LONG", nothing).distributed(2).replayable(),
+            "`distributed` is for pages that go through the log",
+        ),
         (lambda: SinkBuilder.stream("out", nothing), "`receive` and `receive_batch`, got none"),
         (
             lambda: SinkBuilder.stream("out", nothing).receive(nothing).commit(nothing),

@@ -101,12 +101,6 @@ def test_available_now_reads_all_pages_and_ends(tmp_path: Path) -> None:
         assert run.rows() == []
 
 
-def test_stream_needs_a_path() -> None:
-    source: Any = Service(all=[1]).builder().build()
-    with pytest.raises(ValueError, match="option `path` is missing; a stream keeps its pages in"):
-        source({}).streamReader(NUMBER)
-
-
 @pytest.mark.parametrize("without_log", [False, True])
 def test_batch_reads_all_pages_of_all_splits(without_log: bool) -> None:
     service = Service(a=list(range(25)), b=[], c=[100])
@@ -175,11 +169,6 @@ def test_changed_page_ends_the_query(change: Callable[[list[int]], Any]) -> None
         batch(reader_of(service), start, end)
 
 
-def test_replayable_pages_are_read_by_one_thread() -> None:
-    with pytest.raises(ValueError, match="`distributed` is for pages that go through the log"):
-        Service().builder().distributed(2).replayable().build()
-
-
 # ---- What `read` returns -------------------------------------------------------------------------
 
 
@@ -225,23 +214,6 @@ def test_positions_may_be_any_json() -> None:
     source: Any = cursor(lambda _, split, at: pages[json.dumps(at)]).build()
     reader = source({}).reader(NUMBER)
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 1, 2, 3, 4, 5]
-
-
-@pytest.mark.parametrize("refused", [0, 1])
-def test_read_may_change_its_position(refused: int) -> None:
-    """A page would be skipped, if a failed call had moved the position."""
-    left = [ConnectionError()] * refused
-
-    def read(_: Any, split: str, at: Any) -> Any:
-        at = at or {"page": 0}
-        at["page"] += 1
-        if at["page"] == 2 and left:
-            raise left.pop()
-        return ([at["page"]], at) if at["page"] < 4 else ([], {"page": 3})
-
-    source: Any = cursor(read).build()
-    reader = source({"retryPauseMillis": "1"}).reader(NUMBER)
-    assert values(reader.read(reader.partitions()[0])) == [1, 2, 3]
 
 
 def test_slow_pages_end_a_batch_after_a_while(

@@ -14,18 +14,9 @@ from tutorial_pkg.builder import Format, SinkBuilder, SourceBuilder, choice, int
 NUMBER = StructType().add("number", LongType())
 
 
-class Numbers:
-    def __init__(self, context: Any) -> None:
-        self.step = context.options.step
-
-    def fill(self, buffer: Any) -> None:
-        buffer.add(self.step)
-        buffer.close()
-
-
 def numbers(factor: int) -> Any:
-    builder = SourceBuilder.batch("numbers", "number LONG", Numbers)
-    builder.fill(lambda state, buffer: [buffer.add(factor * state.step), buffer.close()])
+    builder = SourceBuilder.batch("numbers", "number LONG", lambda context: context.options.step)
+    builder.fill(lambda step, buffer: [buffer.add(factor * step), buffer.close()])
     builder.option("step", integer(1), 1, "how far")
     return builder.option("sign", choice("plus", "minus"), "plus", "which").build()
 
@@ -44,22 +35,6 @@ class Both(Format):
         return SINK
 
 
-def read(format_class: Any, **options: str) -> list[int]:
-    reader = format_class(options).reader(NUMBER)
-    [part] = reader.partitions()
-    return [n for batch in reader.read(part) for n in batch.column(0).to_pylist()]
-
-
-def test_the_options_choose_and_each_source_checks_its_own() -> None:
-    assert read(Both, step="3") == [3]
-    assert read(Both, step="3", sign="minus") == [-3]
-    assert Both({}).schema() == "number LONG"
-    assert Both({}).streamWriter(NUMBER, False)
-    with pytest.raises(ValueError, match="option `sign` must be plus or minus, got 'x'"):
-        Both({"sign": "x"}).schema()
-    assert read(cloudpickle.loads(cloudpickle.dumps(Both)), step="2") == [2]
-
-
 class Missing(Both):
     def source(self) -> Any:
         import no_such_package  # noqa: F401
@@ -67,10 +42,23 @@ class Missing(Both):
     sink = Format.sink
 
 
-def test_what_is_not_there_is_told() -> None:
-    with pytest.raises(
-        ImportError, match="`numbers` needs the package no_such_package: pip install numbers"
-    ):
+def read(format_class: Any, **options: str) -> list[int]:
+    reader = format_class(options).reader(NUMBER)
+    [part] = reader.partitions()
+    return [n for batch in reader.read(part) for n in batch.column(0).to_pylist()]
+
+
+def test_options_choose_the_source() -> None:
+    assert read(Both, step="3") == [3]
+    assert read(cloudpickle.loads(cloudpickle.dumps(Both)), step="3", sign="minus") == [-3]
+    assert Both({}).schema() == "number LONG"
+    assert Both({}).streamWriter(NUMBER, False)
+    with pytest.raises(ValueError, match="option `sign` must be plus or minus, got 'x'"):
+        Both({"sign": "x"}).schema()
+
+
+def test_missing_package_and_sink_are_named() -> None:
+    with pytest.raises(ImportError, match="no_such_package: pip install numbers"):
         Missing({}).schema()
     with pytest.raises(PySparkNotImplementedError, match="streamWriter"):
         Missing({}).streamWriter(NUMBER, False)

@@ -27,8 +27,7 @@ from tutorial_pkg.builder import (
     builder_status,
     integer,
 )
-from tutorial_pkg.builder.functions import FunctionError
-from tutorial_pkg.builder.retries import Retries
+from tutorial_pkg.builder.functions import FunctionError, Retries
 
 SOON = {"retryPauseMillis": "1"}
 

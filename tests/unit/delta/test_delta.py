@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, Stru
 from tests.properties import IN_FOLDERS
 from tests.stream_runs import Run
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
-from tutorial_pkg.builder.retries import Retries
+from tutorial_pkg.builder.functions import Retries
 from tutorial_pkg.connectors.delta import DeltaDataSource, sink
 from tutorial_pkg.connectors.delta.options import WRITE
 from tutorial_pkg.core.options import Options

@@ -26,12 +26,12 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder import (
     BatchContext,
     OptionValues,
+    Retries,
     RowPacker,
     SinkBuilder,
     SinkContext,
     TargetContext,
 )
-from tutorial_pkg.builder.retries import Retries
 from tutorial_pkg.connectors.arrow_columns import by_values, has_required, in_utc, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
