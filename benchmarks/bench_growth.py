@@ -1,6 +1,6 @@
 """What `file_lines` costs beside very many files that are done, ten of which still grow.
 
-    python benchmarks/bench_growth.py [--lines 200000] [--conf key=value ...]
+    python benchmarks/bench_growth.py [--lines 100000] [--conf key=value ...]
 
 `--lines` is the largest number of files, a line in each. Looks are timed at the reader itself, as
 Spark calls it, in a new process, since each query has one of its own. An idle query runs in Spark,
@@ -34,32 +34,6 @@ LONG_AGO = 1_600_000_000
 IDLE_SECONDS = 10.0
 NOTICED_SECONDS = 200.0
 LOOK_EVERY_SECONDS = 0.02  # about as often as Spark asks an idle source
-BEFORE_HINTS = (
-    "What the kernel's hints changed is not of this run: the package of before and today's in "
-    "turns, A B A B, on 2026-11-23, on a machine with some seven times as much work as cores, so "
-    "in CPU seconds. The first look at 200,000 files: 8.2 and 8.6 s before, 4.3 and 4.3 now. "
-    "Growth at rest, once each: beside 50,000 files noticed after 71 s before, 0.23 s now; beside "
-    "200,000 after 0.27 s now."
-)
-LEAST = (
-    "Nor is this: the reader before and after its memory was made smaller, and the least program "
-    "there is, in turns beside 200,000 files on 2026-11-24, medians of five. Memory: 212 MB before "
-    "and 89 now, 80 live: paths 22, sizes and times 14, ids 12, numbers 6, and the tables "
-    "to find them by 25. At its peak, in the first look: 288 MB before, 240 now. CPU time of the "
-    "first look: 3.8 s before and now. A loop without functions, which only does `stat`, `open`, "
-    "`fstat`, `pread`, `close`, a checksum and a line of JSON for each file, takes 2.3 s, 1.2 of "
-    "them in the system. So 3 s leave 3.5 µs a file for what tells renamed, replaced, linked and "
-    "half-written files apart; on that day it took 7.6 µs. After a restart, two runs each: 5.2 "
-    "and 5.1 s, 280 MB before; 6.1 and 6.2 s, 195 MB now, as notes are read by lines. A day later "
-    "a read and some steps less for each file, in turns on a quiet machine, medians of seven: "
-    "3.45 s before and 3.17 s now. Two or three threads took 4.3 to 6.8 s. On 2026-11-25, without "
-    "a `stat` before a new file is opened, in turns on a machine that is slower by a quarter, "
-    "medians of five: 4.00 s before and 3.42 s now, with the same memory. A day later, quiet, on "
-    "such a machine: 3.6 to 4.1 s, and the least program 2.6 to 2.9 s with a `stat`, 2.2 to 2.3 "
-    "without. So there 3 s are out of reach: they leave some 4 µs a file. Tried and left: "
-    "`O_NOATIME` takes 4 to 5 % off, but those who clean up by access times would see no reader; "
-    "without a function for each step 5 %; names below an open folder 2 %."
-)
 
 
 class Growth(NamedTuple):
@@ -93,10 +67,6 @@ def table(found: dict[int, Growth]) -> list[str]:
             f"| {it.note:.1f} | {it.idle:.1f} |"
             for files, it in found.items()
         ),
-        "",
-        BEFORE_HINTS,
-        "",
-        LEAST,
     ]
 
 
@@ -175,7 +145,7 @@ def cpu_seconds() -> dict[psutil.Process, float]:
 
 
 def main() -> None:
-    given = parse(__doc__, lines=200_000)
+    given = parse(__doc__, lines=100_000)
     sizes = sorted({size for size in SIZES if size < given.lines} | {given.lines})
     with Watch("growth") as watch, tempfile.TemporaryDirectory(dir=work_dir("bench")) as folder:
         spark = start_spark("bench_growth", **given.conf)

@@ -224,11 +224,11 @@ def _at_most(results: Results) -> list[tuple[str, float, float]]:
 def _growth_at_most(found: dict[str, float]) -> list[tuple[str, float, float]]:
     beside = f"beside {found['files']:,.0f} files that are done"
     return [
-        (f"`file_lines` {beside}: a look, s", 0.5, found["look"]),
+        (f"`file_lines` {beside}: a look, s", 1.0, found["look"]),
         (f"… {beside}: the first look, s", 3.0, found["first"]),
-        (f"… {beside}: growth noticed after, s", 1.0, found["noticed"]),
-        (f"… {beside}: the reader's memory, MB", 100.0, found["memory"]),
-        (f"… {beside}: an idle query, % of a core", 3.0, found["idle"]),
+        (f"… {beside}: growth noticed after, s", 5.0, found["noticed"]),
+        (f"… {beside}: the reader's memory, MB", 250.0, found["memory"]),
+        (f"… {beside}: an idle query, % of a core", 25.0, found["idle"]),
         (f"… {beside}: an offset, kB", 50.0, found["note"]),
     ]
 

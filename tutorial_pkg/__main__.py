@@ -23,21 +23,35 @@ _TLS_FILES = {
     "certificate": "this sender's certificate, if the receiver asks for one",
     "key": "its private key, if that is in another file",
 }
+_LOG_FORMAT = "%(asctime)s %(message)s"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0 when it did what it should."""
+    """Run one command. The exit code is 0 if it did what it should."""
     parser = _parser()
-    given, rest = parser.parse_known_args(arguments)
-    if rest and given.run is not _receive:
+    options, rest = parser.parse_known_args(arguments)
+    if options.run is None:
+        parser.print_help()
+        return 0
+    if rest and options.run is not _receive:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    given.rest = rest
-    return int(given.run(given))
+    options.rest = rest
+    try:
+        return int(options.run(options))
+    except ImportError as error:  # the package alone, without the extra that a command needs
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tutorial_pkg", description=main.__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    from tutorial_pkg import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="python -m tutorial_pkg", description="Streaming sources and sinks for PySpark."
+    )
+    parser.add_argument("--version", action="version", version=f"tutorial_pkg {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command")
 
     doctor = commands.add_parser("doctor", help="check this machine, one line for each thing")
     doctor.add_argument("--quick", action="store_true", help="leave out the streaming query")
@@ -47,33 +61,33 @@ def _parser() -> argparse.ArgumentParser:
     prepare.set_defaults(run=_prepare)
 
     send = commands.add_parser("send", help="send a file's lines over TCP, as `nc` would")
-    send.add_argument("file", type=Path, nargs="?")
-    send.add_argument("--host", default="127.0.0.1")
-    send.add_argument("--port", type=int, default=11000)
-    send.add_argument("--rate", type=float, help="lines per second (default: as fast as it goes)")
-    send.add_argument("--connections", type=int, default=1)
-    send.add_argument("--name", help="go on where the sender of this name stopped: exactly once")
+    send.add_argument("file", nargs="?", metavar="FILE", help="a file, or - for standard input")
+    send.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
+    send.add_argument("--port", type=int, default=11000, help="default: %(default)s")
+    send.add_argument("--rate", type=float, help="lines per second (default: as fast as possible)")
+    send.add_argument("--connections", type=int, default=1, help="default: %(default)s")
+    send.add_argument("--name", help="continue where the sender of this name stopped: exactly once")
+    send.add_argument("--instance", help="take over a name that another machine has used")
     send.add_argument("--follow", metavar="PATH", help="send what grows: a file, folder or glob")
-    for file, what in _TLS_FILES.items():
-        send.add_argument(f"--tls-{file}", type=Path, metavar="PEM", help=what)
+    for file, meaning in _TLS_FILES.items():
+        send.add_argument(f"--tls-{file}", type=Path, metavar="PEM", help=meaning)
     send.set_defaults(run=_send)
 
     receive = commands.add_parser(
         "receive", help="keep ports open and write the log that queries read", add_help=False
     )
     receive.set_defaults(run=_receive)
-
     return parser
 
 
-# Each command imports what it needs when it runs, so that `doctor` can speak
-# about a machine on which Spark cannot even be imported.
+# Each command imports what it needs when it runs, so that `doctor` works on a machine where Spark
+# cannot even be imported.
 
 
-def _doctor(given: argparse.Namespace) -> int:
+def _doctor(options: argparse.Namespace) -> int:
     from tutorial_pkg.session.doctor import examine
 
-    return examine(quick=given.quick)
+    return examine(quick=options.quick)
 
 
 def _prepare(_: argparse.Namespace) -> int:
@@ -89,45 +103,52 @@ def _prepare(_: argparse.Namespace) -> int:
     return 0
 
 
-def _send(given: argparse.Namespace) -> int:
+def _send(options: argparse.Namespace) -> int:
     try:
-        if (given.file is None) == (given.follow is None):
+        if (options.file is None) == (options.follow is None):
             raise ValueError("give one of FILE and --follow PATH")
-        if given.follow:
-            return _follow(given)
-        sent = _send_file(given)
+        if options.follow:
+            return _follow(options)
+        sent = _send_named(options) if options.name else _send_plain(options)
     except (OSError, ValueError) as error:
         print(f"send: {error}", file=sys.stderr)
         return 1
-    print(f"{sent:,} lines sent to {given.host}:{given.port}")
+    print(f"{sent:,} lines sent to {options.host}:{options.port}")
     return 0
 
 
-def _send_file(given: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines.sender import send_file
+def _send_plain(options: argparse.Namespace) -> int:
+    from tutorial_pkg.connectors.network_lines.sender import send_file, send_lines
 
-    where = given.file, given.host, given.port
-    if not given.name:
-        return send_file(*where, given.rate, given.connections, _client_tls(given))
+    where, how = (options.host, options.port), (options.rate, options.connections)
+    if options.file == "-":
+        return send_lines(*where, sys.stdin.buffer, *how, _client_tls(options))
+    return send_file(options.file, *where, *how, _client_tls(options))
+
+
+def _send_named(options: argparse.Namespace) -> int:
     from tutorial_pkg.connectors.network_lines.forward import send_named
 
-    if given.connections != 1:
+    if options.connections != 1:
         raise ValueError("a sender with a --name has one connection: it keeps the lines in order")
-    return send_named(*where, given.name, given.rate, _client_tls(given))
+    if options.file == "-":
+        raise ValueError("a sender with a --name needs a FILE, which it can read again")
+    where = options.file, options.host, options.port, options.name, options.rate
+    return send_named(*where, _client_tls(options), options.instance)
 
 
-def _follow(given: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines.forward import follow
+def _follow(options: argparse.Namespace) -> int:
+    from tutorial_pkg.connectors.network_lines.follow import follow
 
-    if not given.name:
+    if not options.name:
         raise ValueError("--follow needs a --name, by which the receiver knows what it has")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    tls = partial(_client_tls, given)
-    follow(given.follow, given.host, given.port, given.name, tls, _told_to_stop())
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
+    where = options.follow, options.host, options.port, options.name
+    follow(*where, partial(_client_tls, options), _stop_by_signal(), options.instance)
     return 0
 
 
-def _receive(started: argparse.Namespace) -> int:
+def _receive(options: argparse.Namespace) -> int:
     from tutorial_pkg.connectors.network_lines.receiver import RECEIVER_OPTIONS, receive
     from tutorial_pkg.durable_log.lock import LogLockedError
 
@@ -135,43 +156,46 @@ def _receive(started: argparse.Namespace) -> int:
     parser.add_argument("path", type=Path, help="the folder of the log")
     parser.add_argument("--metrics", type=int, metavar="PORT", help="for Prometheus, on loopback")
     for option in RECEIVER_OPTIONS:  # as in a query, but with dashes
-        words = re.sub("([A-Z])", r"-\1", option.name).lower()
-        parser.add_argument(f"--{words}", dest=option.name, metavar="VALUE", help=option.meaning)
-    given = vars(parser.parse_args(started.rest))
-    path, metrics = given.pop("path"), given.pop("metrics")
-    options = {name: value for name, value in given.items() if value is not None}
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    stopping = _told_to_stop()
+        name = re.sub("([A-Z])", r"-\1", option.name).lower()
+        default = "" if option.default is None else f"; default {option.default}"
+        meaning = f"{option.meaning} ({option.takes}{default})".replace("%", "%%")
+        parser.add_argument(f"--{name}", dest=option.name, metavar="VALUE", help=meaning)
+    values = vars(parser.parse_args(options.rest))
+    path, metrics = values.pop("path"), values.pop("metrics")
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
+    stopping = _stop_by_signal()
     try:
         with ExitStack() as opened:
             if metrics is not None:
-                opened.callback(_served_metrics(path, metrics).close)
-            receive(path, options, stopping)
+                opened.callback(_serve_metrics(path, metrics).close)
+            receive(path, {n: text for n, text in values.items() if text is not None}, stopping)
     except (OSError, ValueError, LogLockedError) as error:
         print(f"receive: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _served_metrics(path: Path, port: int) -> MetricsServer:
+def _serve_metrics(path: Path, port: int) -> MetricsServer:
     from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
     from tutorial_pkg.observe.prometheus import MetricsServer
 
     return MetricsServer(ReceiverMetrics(path), port)
 
 
-def _client_tls(given: argparse.Namespace) -> ssl.SSLContext | None:
+def _client_tls(options: argparse.Namespace) -> ssl.SSLContext | None:
     from tutorial_pkg.connectors.network_lines.tls import client_tls
 
-    if given.tls_ca:
-        return client_tls(given.tls_ca, given.tls_certificate, given.tls_key)
-    if given.tls_certificate or given.tls_key:
-        raise ValueError("--tls-ca is missing: the authority that the receiver's certificate is of")
+    if options.tls_ca:
+        return client_tls(options.tls_ca, options.tls_certificate, options.tls_key)
+    if options.tls_certificate or options.tls_key:
+        raise ValueError(
+            "--tls-ca is missing: the authority that issued the receiver's certificate"
+        )
     return None
 
 
-def _told_to_stop() -> threading.Event:
-    """Set by Ctrl-C and SIGTERM."""
+def _stop_by_signal() -> threading.Event:
+    """Return an event that Ctrl-C and SIGTERM set."""
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())

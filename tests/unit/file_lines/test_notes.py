@@ -1,4 +1,4 @@
-"""Offsets stay small: the positions of files at rest are in notes beside the files."""
+"""Offsets stay small: the positions of resting files are in notes beside the files."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 - `files`: which files `path` means, and what a look at them shows
 - `line_file`: where lines begin and end in one file
 - `offset`: how far a query has read each file, as the checkpoint holds it
-- `notes`: the positions of files at rest, beside the files, so that offsets stay small
+- `notes`: the positions of resting files, beside the files, so that offsets stay small
 - `rotation`: where a known file is after it was renamed, replaced, copied or compressed
 - `tailing`: one look at growing files: what is new, and how much of it a batch takes
 - `reading`: the byte ranges that tasks read
@@ -12,23 +12,35 @@
 
 from tutorial_pkg.connectors.file_lines.data_source import (
     FILE_OPTIONS,
+    LEAST_LINE_BYTES,
     FileLinesDataSource,
     FileLinesReader,
     FileLinesStreamReader,
+    stream_options,
 )
-from tutorial_pkg.connectors.file_lines.files import local_path
-from tutorial_pkg.connectors.file_lines.line_file import LineFile
+from tutorial_pkg.connectors.file_lines.files import directories_of, local_path, notes_directory
+from tutorial_pkg.connectors.file_lines.line_file import LineFile, text_of
+from tutorial_pkg.connectors.file_lines.notes import Notes
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
+from tutorial_pkg.connectors.file_lines.reading import FileRange, chunks_of
 from tutorial_pkg.connectors.file_lines.tailing import Tail
 
 __all__ = [
     "FILE_OPTIONS",
+    "LEAST_LINE_BYTES",
     "FileLinesDataSource",
     "FileLinesReader",
     "FileLinesStreamReader",
     "FileOffset",
+    "FileRange",
     "LineFile",
+    "Notes",
     "Tail",
     "TrackedFile",
+    "chunks_of",
+    "directories_of",
     "local_path",
+    "notes_directory",
+    "stream_options",
+    "text_of",
 ]

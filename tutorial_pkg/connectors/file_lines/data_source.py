@@ -64,6 +64,7 @@ def new_or_old_directory(text: str) -> str:
     return str(path)
 
 
+LEAST_LINE_BYTES = 1 << 20
 LATEST = {"latest": True}  # in an initial offset: start where the files end at the first look
 FILE_OPTIONS = (
     Option("path", not_empty, REQUIRED, "the files to read", "a file, directory or glob"),
@@ -87,7 +88,7 @@ FILE_OPTIONS = (
     ),
     Option(
         "maxLineBytes",
-        integer(1 << 20, 1 << 30, unit="bytes"),
+        integer(LEAST_LINE_BYTES, 1 << 30, unit="bytes"),
         64 << 20,
         "a longer line is skipped with a warning (in a batch query it is an error); this bounds "
         "the memory of a task",
@@ -103,14 +104,14 @@ FILE_OPTIONS = (
         "restAfter",
         integer(1, 1 << 31, unit="seconds"),
         60,
-        "a file that has not changed for this long is at rest: its position moves from the "
+        "a file that has not changed for this long rests: its position moves from the "
         "offset to a note beside the files",
     ),
     Option(
         "notesDirectory",
         new_or_old_directory,
         None,
-        "where the positions of files at rest are; by default `_file_lines` in the directory that "
+        "where the positions of resting files are; by default `_file_lines` in the directory that "
         "`path` is about",
         "a local directory, or a name in one",
     ),
@@ -123,6 +124,11 @@ def parse_file_options(options: Options, given: Mapping[str, str]) -> OptionValu
     values = options.parse(given)
     values.path = local_path(values.path)
     return values
+
+
+def stream_options(given: Mapping[str, str]) -> OptionValues:
+    """Return the options of `file_lines` for a reader outside Spark."""
+    return parse_file_options(OPTIONS, given)
 
 
 # ---- Data source -----------------------------------------------------------------------------
@@ -145,7 +151,7 @@ class FileLinesDataSource(DataSource):
     in a stream compressed files, with one warning. All nodes need the same path to the files.
 
     A stream tails the files and holds back an unfinished line. It follows files through rotation by
-    rename, `copytruncate` and `compress`. What it cannot follow ends in a warning that counts it:
+    rename, `copytruncate` and `compress`. A warning counts what it has to leave out:
     lines between the last look and a truncation that are in no copy, and files that come and go
     between two looks. Very many files are fine, up to about 100,000.
 
@@ -266,7 +272,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the bytes after the last `latestOffset`, for the query's progress.
 
-        Two offsets would not show it: a file at rest is in one, and in a note of the other.
+        Two offsets would not show it: a resting file is in one, and in a note of the other.
         """
         return None if self._unread is None else {"unread": self._unread}
 

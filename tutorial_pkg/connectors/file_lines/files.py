@@ -128,7 +128,7 @@ def siblings(path: str, names: list[str]) -> list[str]:
     return names[first:last]
 
 
-# ---- What a path means -----------------------------------------------------------------------
+# ---- The path
 
 
 def local_path(text: str) -> str:
@@ -151,7 +151,7 @@ def local_path(text: str) -> str:
 
 
 def notes_directory(options: OptionValues) -> str:
-    """Return the directory for the positions of files at rest."""
+    """Return the directory for the positions of resting files."""
     if options.notesDirectory:
         return str(options.notesDirectory)
     path = Path(options.path)

@@ -57,21 +57,21 @@ class LineFile:
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self.path = path
         self._max_line_bytes = max_line_bytes
-        self._descriptor, status = _open_regular(path)
+        self.descriptor, status = _open_regular(path)
         # Of the *opened* file: by now the name may belong to a different one.
         self.id = f"{status.st_dev}:{status.st_ino}"
         if is_readable(path):
-            self._descriptor = _decompressed(path, self._descriptor)
-        self.size = os.fstat(self._descriptor).st_size
+            self.descriptor = _decompressed(path, self.descriptor)
+        self.size = os.fstat(self.descriptor).st_size
 
     def __enter__(self) -> LineFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
     def check_before(self, position: int) -> str | None:
         """Return a digest of up to 1 KiB before `position`; None if the file is shorter.
@@ -162,7 +162,7 @@ class LineFile:
                 size = min(2 * size, self._max_line_bytes + 1)
 
     def _read(self, position: int, length: int) -> bytes:
-        return os.pread(self._descriptor, length, position)
+        return os.pread(self.descriptor, length, position)
 
     def _is_too_long(self, line: bytes) -> bool:
         return len(line.removesuffix(b"\n")) > self._max_line_bytes

@@ -1,4 +1,4 @@
-"""The positions of files at rest, in notes beside the files, so that offsets stay small.
+"""The positions of resting files, in notes beside the files, so that offsets stay small.
 
 Spark writes an offset with every batch, so it must not list every file that was ever read. Once
 128 files rest, `Notes` moves their positions into a *note*, and the offset keeps the note's name. A
@@ -22,19 +22,19 @@ from pathlib import Path
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, TrackedFile
 from tutorial_pkg.core.disk import replace_file, sync_directory
 
-FOLD_FILES = 128  # at rest, before a note is worth writing
+FOLD_FILES = 128  # that rest, before a note is worth writing
 _GROWTH = 4  # a note stays if it has this many times the files of the new one
 
 log = logging.getLogger(__name__)
 
 
 class Notes:
-    """The notes in `directory`; those that an offset names are kept in memory."""
+    """The notes in `directory`; without one, nothing is folded."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory = Path(directory)
-        self._notes: dict[str, Files] = {}
-        self._cannot_write = False
+    def __init__(self, directory: str | None) -> None:
+        self._directory = Path(directory or "")
+        self._notes: dict[str, Files] = {}  # those that an offset names
+        self._cannot_write = directory is None
 
     def all_files(self, offset: FileOffset) -> dict[int, TrackedFile]:
         """Return every file that an offset knows."""
@@ -107,7 +107,7 @@ class Notes:
     def _give_up(self, error: OSError) -> None:
         self._cannot_write = True
         log.warning(
-            "%s: no notes of files at rest can be written (%s), so every offset lists each file. "
+            "%s: no notes of resting files can be written (%s), so every offset lists each file. "
             "Point option `notesDirectory` at a directory that can be written.",
             self._directory,
             error.strerror,
@@ -116,8 +116,8 @@ class Notes:
 
 def _damaged_text(path: Path) -> str:
     return (
-        f"{path} is missing or damaged, and the checkpoint needs it: it holds how far files at "
-        "rest were read; put it back, let option `notesDirectory` name where it is, or start with "
+        f"{path} is missing or damaged, and the checkpoint needs it: it holds how far resting "
+        "files were read; put it back, let option `notesDirectory` name where it is, or start with "
         "a new checkpoint directory"
     )
 

@@ -44,7 +44,7 @@ class FileOffset:
 
     A number is never reused, so a new file with an old name or an old inode is not mistaken for
     its predecessor. `seen` counts all files so far. `folded` names the notes (see `notes.py`) that
-    hold the files at rest. `files` holds all others and takes precedence over the notes: None
+    hold the resting files. `files` holds all others and takes precedence over the notes: None
     means that a file in a note is forgotten.
     """
 

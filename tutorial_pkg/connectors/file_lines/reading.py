@@ -1,4 +1,4 @@
-"""What a task reads: byte ranges of files, cut so that all cores take part."""
+"""The byte ranges of files that tasks read, cut so that all cores take part."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 *Renamed*: the same inode has a different name. *Replaced* by a file that begins with the same bytes
 (an editor, rsync, a backup): a different inode has the same name. *Truncated* (`copytruncate`) or
-*compressed*: what was not read yet is in a file beside it, whose name begins with the file's own.
+*compressed*: the unread rest is in a file beside it with a longer name.
 Whatever the name, a file counts as the same only if it holds the same bytes before the position.
 """
 
@@ -44,7 +44,7 @@ def _begins_alike(path: str, file: TrackedFile) -> bool:
 
 
 def reopen(file: TrackedFile, most: int) -> LineFile | None:
-    """Open what a batch was planned to read, under whatever name; None if it is gone.
+    """Open the file that a batch was planned to read, also if it was renamed; None if it is gone.
 
     Raises:
         FileNotFoundError: this host does not see the file's directory.

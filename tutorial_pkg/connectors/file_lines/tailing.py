@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,8 +37,8 @@ class NotSettledError(Exception):
 class Tail:
     """The files of a query, look after look.
 
-    All progress is in the offsets. What is kept from one look to the next only saves work: a new
-    `Tail` finds the same.
+    All progress is in the offsets. The state between two looks only saves work: a new `Tail` finds
+    the same.
     """
 
     def __init__(
@@ -47,10 +47,18 @@ class Tail:
         notes: Notes,
         begin: FileOffset,
         until: Mapping[str, int] | None = None,
+        also: Set[str] = frozenset(),
+        kept: Mapping[str, str] | None = None,
     ) -> None:
-        """Start at an offset. `until` has the size, by id, to which to read each file, and no new
-        ones."""
+        """Start at an offset.
+
+        Args:
+            until: the size, by id, to which to read each file; no others are read.
+            also: ids of files to read though `path` does not match them.
+            kept: paths, by id, at which files are found after they were deleted.
+        """
         self.unread = 0  # bytes that the last batch left
+        self._also, self._kept = also, {} if kept is None else kept
         self._options, self._notes, self._until = options, notes, until
         self._begin = self._end = begin
         known = notes.all_files(begin).items()
@@ -58,10 +66,11 @@ class Tail:
         self._seen = begin.seen
         self._ahead: dict[int, TrackedFile | None] = {}  # positions that differ from `_begin`
         self._missing: set[int] = set()
-        self._again = set(self._number_of)  # ids to look at even if nothing has changed
+        # Ids to look at even if nothing has changed.
+        self._again = self._number_of.keys() | self._kept.keys()
         self._active: dict[str, float] = {}  # when a file was last seen to change
         self._listing = self._earlier = Listing({}, {}, [])
-        self._at: dict[str, str] = {}  # the path of each id
+        self._at = dict(self._kept)  # the path of each id
         self._names: list[str] = []  # these paths in order
         self._searched: dict[str, tuple[int, int]] = {}  # half lines: start, searched up to
         self._warned = False  # of compressed files
@@ -112,6 +121,10 @@ class Tail:
         self._end = self._notes.fold(available, resting)
         return self._end
 
+    def known_ids(self) -> Set[str]:
+        """Return the ids of all tracked files, also of renamed ones."""
+        return self._number_of.keys() | self._also
+
     def unread_files(self) -> list[TrackedFile]:
         """Return the files that have lines which no batch has taken yet."""
         return [file for number, file in self._ahead.items() if file and self._is_news(number)]
@@ -131,7 +144,7 @@ class Tail:
         changed = self._listing.changed_ids(before)
         if changed:
             everything = {**self._listing.beside, **self._listing.matching}
-            self._at = {id_of(status): path for path, status in everything.items()}
+            self._at = {**self._kept, **{id_of(status): p for p, status in everything.items()}}
             self._names = []
         if before.matching:
             self._active |= dict.fromkeys(changed & self._number_of.keys(), time.monotonic())
@@ -232,11 +245,10 @@ class Tail:
 
     def _start_new(self, touched: set[str]) -> None:
         """Track new files even before they have a line: the next look may find them renamed."""
-        matching = self._listing.matching
-        paths = sorted(self._at[id_] for id_ in touched - self._number_of.keys() if id_ in self._at)
-        for path in paths:
-            id_ = id_of(matching[path]) if path in matching else None
-            if id_ and (self._until is None or id_ in self._until):
+        paths = {self._at[id_]: id_ for id_ in touched - self._number_of.keys() if id_ in self._at}
+        for path, id_ in sorted(paths.items()):
+            is_ours = path in self._listing.matching or id_ in self._also
+            if is_ours and (self._until is None or id_ in self._until):
                 self._start(path, id_)
 
     def _start(self, path: str, id_: str) -> None:
@@ -268,7 +280,7 @@ class Tail:
             _warn_of_half_line(lines.path, end, self._options.maxLineBytes)
         return end
 
-    # ---- What comes of it
+    # ---- The result of a look
 
     def _available(self) -> FileOffset:
         if not any(map(self._is_news, self._ahead)):

@@ -21,34 +21,36 @@ LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
 COUNTED_AT_ONCE = 1024 * 1024
 QUOTED = 120
-CONNECT_SECONDS = 30.0
-SILENT_SECONDS = 300.0  # longest wait for a receiver that takes and says nothing
-ANSWER_BYTES = 64 * 1024
-_BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
+CONNECT_SECONDS = 10.0
+SILENT_SECONDS = 300.0  # longest wait for a receiver that neither reads nor replies
+REPLY_BYTES = 64 * 1024
+_TLS_ALERT = b"\x15\x03"  # what a server that expects TLS replies to anything else
+_READ_AND_WRITE = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 Connected = socket.socket | SecureSocket
 
 
 class _NoBar:
-    """Shows nothing."""
+    """A progress bar that shows nothing."""
 
     def update(self, _: int) -> None:
-        """There is more."""
+        """Ignore the progress."""
 
 
 def progress_bar(**shown: Any) -> Any:
-    """Only in a terminal, since a notebook's cell should stay clean; none without `tqdm`."""
+    """Return a bar for a terminal; a notebook's cell stays clean. None without `tqdm`."""
     try:
-        from tqdm import tqdm  # not by each process that imports a connector
+        from tqdm import tqdm  # not in each process that imports a connector
     except ModuleNotFoundError:  # extra `progress`
         return nullcontext(_NoBar())
     return tqdm(**shown, disable=None)
 
 
 class SenderRefusedError(ConnectionError):
-    """The receiver does not let this sender in, or is not to be trusted; the text says why.
+    """The receiver refuses this sender, or cannot be trusted; the text says why.
 
-    `certificate`: one side does not trust the other's certificate. A renewed one may be trusted.
+    `certificate` means that one side does not trust the other's certificate. After a renewal it
+    may.
     """
 
     def __init__(self, text: object, certificate: bool = False) -> None:
@@ -57,7 +59,7 @@ class SenderRefusedError(ConnectionError):
 
 
 class LinesDroppedError(ConnectionError):
-    """The receiver did not take all lines; the text says how many, and why."""
+    """The receiver dropped lines; the text says how many, and why."""
 
 
 def send_lines(
@@ -69,22 +71,28 @@ def send_lines(
     tls: ssl.SSLContext | None = None,
     timeout: float | None = SILENT_SECONDS,
 ) -> int:
-    """Send `lines` to `host`:`port`, each ended by a newline, and return their number.
+    """Send `lines`, each ended by a newline, and return their number.
 
-    `rate` is in lines per second over all connections; None means as fast as the receiver takes
-    them. With several `connections`, each group of lines goes to one that has finished sending its
-    last group. Returns when the receiver has closed its end, which `network_lines` does as soon as
-    all lines are on disk. Without TLS any program can do that: whatever reads all lines and closes
-    counts as a receiver. `tls` is for a receiver that speaks TLS; make it with `client_tls`.
-    `timeout` is how many seconds to wait for a receiver that takes nothing and says nothing, as one
-    with a full backlog does; None is for ever.
+    It returns when the receiver has closed its end, which `network_lines` does once all lines are
+    on disk. Without TLS any program can do that: anything that reads all lines and closes counts
+    as a receiver.
 
-    Raises `ConnectionRefusedError` if nothing listens there; `ConnectionError` if a connection
-    breaks; its subclass `SenderRefusedError` if a side does not trust the other's certificate, or
-    if the other side says something that `network_lines` would not; `LinesDroppedError`, also a
-    subclass, if `network_lines` dropped lines and has the others on disk; `TimeoutError`;
-    `TypeError` for anything that is not a line, and `ValueError` for a line with a newline inside,
-    a bad `rate` or bad `connections`.
+    Args:
+        rate: lines per second over all connections; None is as fast as the receiver reads.
+        connections: each group of lines goes to one that has finished sending its last group.
+        tls: for a receiver that expects TLS; make it with `client_tls`.
+        timeout: seconds to wait for a receiver that neither reads nor replies, such as one with a
+            full backlog; None is forever.
+
+    Raises:
+        ConnectionRefusedError: nothing listens there.
+        SenderRefusedError: the receiver refuses this sender, one side does not trust the other's
+            certificate, or the reply is not one of `network_lines`.
+        LinesDroppedError: `network_lines` dropped lines, and has the others on disk.
+        ConnectionError: the connection broke. The two errors above are subclasses.
+        TimeoutError: nothing happened for `timeout` seconds.
+        TypeError: something is not a line.
+        ValueError: a line has a newline inside, or `rate` or `connections` is invalid.
     """
     if isinstance(lines, str | bytes | bytearray):
         raise TypeError(
@@ -124,6 +132,7 @@ def _send_all(
         raise ValueError(f"`rate` must be more than 0 lines per second, or None, got {rate!r}")
     if connections < 1:
         raise ValueError(f"`connections` must be 1 or more, got {connections!r}")
+    where = f"{address[0]}:{address[1]}"
     with ExitStack() as opened:
         sockets = [opened.enter_context(closing(connect(address, tls))) for _ in range(connections)]
         bar = opened.enter_context(progress_bar(total=total, unit=" lines"))
@@ -138,26 +147,34 @@ def _send_all(
         except SenderRefusedError:
             raise
         except TimeoutError as error:
-            raise TimeoutError(f"{address[0]}:{address[1]} {error}; {_UNKNOWN}") from None
+            raise TimeoutError(f"{where} {error}; {_UNKNOWN}") from None
         except ConnectionError as error:
-            raise ConnectionError(_broken_text(address, sent)) from error
+            text = f"the connection to {where} broke after about {sent} lines; {_UNKNOWN}"
+            raise ConnectionError(text) from error
     if dropped:
-        raise LinesDroppedError(_dropped_text(address, dropped, sent))
+        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
+        raise LinesDroppedError(
+            f"{where} dropped {dropped.total()} of {sent} lines ({counts}); the others are in its "
+            "log. The query's option `maxLineBytes` says how long a line may be"
+        )
     return sent
+
+
+_UNKNOWN = "lines that the receiver had not written to its log by then are lost"
 
 
 class Connections:
     """Connections that take turns: the next data goes to one that has sent its last.
 
-    So a connection that the receiver has not accepted yet keeps only its own lines waiting, until
-    the others have ended and it gets a slot. `timeout` is as for `send_lines`.
+    So a connection still waiting to be accepted holds up only its own lines, until the
+    others have ended and it gets a slot. `timeout` is as for `send_lines`.
     """
 
     def __init__(self, sockets: Sequence[Connected], timeout: float | None) -> None:
         self._timeout = timeout
         self._free = deque(sockets)
         self._busy = selectors.DefaultSelector()
-        self._answers = dict.fromkeys(sockets, b"")
+        self._replies = dict.fromkeys(sockets, b"")
         for connected in sockets:
             connected.setblocking(False)
 
@@ -168,27 +185,27 @@ class Connections:
         self._busy.close()
 
     def send(self, data: bytes) -> None:
-        """Begin to send `data`, when a connection is free to do so."""
+        """Start to send `data` as soon as a connection is free."""
         while not self._free:
-            self._go_on()
+            self._work()
         connected = self._free.popleft()
-        self._busy.register(connected, _BOTH, (connected, memoryview(data)))
-        self._go_on(wait=False)
+        self._busy.register(connected, _READ_AND_WRITE, (connected, memoryview(data)))
+        self._work(wait=False)
 
     def finish(self) -> Counter[str]:
-        """Send the rest, wait for the receiver's closes, and return what it says it dropped."""
+        """Send the rest, wait for the receiver to close, and return the lines it has dropped."""
         while self._free or self._busy.get_map():
             while self._free:
                 self._end(self._free.popleft())
-            self._go_on()
-        answers = map(dropped_in, self._answers.values())
-        return sum(map(Counter, answers), Counter[str]())
+            self._work()
+        counts = map(dropped_in, self._replies.values())
+        return sum(map(Counter, counts), Counter[str]())
 
-    def _go_on(self, wait: bool = True) -> None:
-        """Whatever some connection is ready for; at least one thing, if it is to wait."""
+    def _work(self, wait: bool = True) -> None:
+        """Do what the connections are ready for; with `wait`, at least one thing."""
         ready = self._busy.select(self._timeout if wait else 0)
         if wait and not ready:
-            raise TimeoutError(f"has taken nothing and said nothing for {self._timeout} s")
+            raise TimeoutError(f"has read nothing and replied nothing for {self._timeout} s")
         for key, events in ready:
             connected, unsent = key.data
             if events & selectors.EVENT_READ:
@@ -198,41 +215,47 @@ class Connections:
 
     def _send_some(self, connected: Connected, unsent: memoryview) -> None:
         try:
-            left = unsent[connected.send(unsent) :]
-        except BlockingIOError:  # TLS has something of its own to do first
+            rest = unsent[connected.send(unsent) :]
+        except BlockingIOError:  # TLS must do something else first
             return
-        if left:
-            self._busy.modify(connected, _BOTH, (connected, left))
+        except ConnectionError:
+            self._receive(connected, has_ended=False)  # it may have said why
+            raise
+        if rest:
+            self._busy.modify(connected, _READ_AND_WRITE, (connected, rest))
         else:
             self._busy.unregister(connected)
             self._free.append(connected)
 
     def _end(self, connected: Connected) -> None:
-        """Say that this is all; what is left to do is to read the answer."""
+        """End this side; from now on there is only the reply to read."""
         self._receive(connected, has_ended=False)
         end(connected, self._timeout)
         self._busy.register(connected, selectors.EVENT_READ, (connected, None))
 
     def _receive(self, connected: Connected, has_ended: bool) -> None:
-        """What the receiver says: its close confirms only what we have ended before."""
+        """Read the reply. The receiver's close confirms only lines before this side's end."""
         try:
-            said = receive(connected)
+            reply = receive(connected)
         except BlockingIOError:
             return
         except ConnectionError:
-            if not dropped_in(self._answers[connected]):
+            if not dropped_in(self._replies[connected]):
                 raise
-            said = b""  # it said why
-        self._answers[connected] += said
-        raise_if_refused(self._answers[connected])
-        if not said and not has_ended:
+            reply = b""  # it reported the reason before
+        self._replies[connected] += reply
+        raise_if_refused(self._replies[connected])
+        if not reply and not has_ended:
             raise ConnectionResetError("the receiver has ended before the sender")
-        if not said:
+        if not reply:
             self._busy.unregister(connected)
 
 
+# ---- One connection ------------------------------------------------------------------------------
+
+
 def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> Connected:
-    """A connection to a receiver. Raises what `send_lines` does."""
+    """Connect to a receiver. Raises what `send_lines` does."""
     try:
         connected = socket.create_connection(address, timeout=CONNECT_SECONDS)
     except ConnectionRefusedError:
@@ -240,72 +263,84 @@ def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> Conn
             f"nothing listens on {address[0]}:{address[1]}; start the query first, and look "
             "whether `network_status(path)` says that it waits for connections"
         ) from None
-    except OSError as error:  # no such host, no way to it, no answer
+    except OSError as error:  # no such host, no way to it, no reply
         raise ConnectionError(f"{address[0]}:{address[1]} cannot be reached: {error}") from None
-    secured = _secured(connected, address[0], tls) if tls else connected
+    if tls is None:
+        connected.settimeout(None)
+        return connected
+    try:
+        secured = secure(connected, tls, address[0], handshake=True)
+    except OSError as error:
+        connected.close()
+        raise _insecure(address[0], error) from None
     secured.settimeout(None)
     return secured
 
 
-def _secured(connected: socket.socket, host: str, tls: ssl.SSLContext) -> SecureSocket:
-    try:
-        return secure(connected, tls, host, handshake=True)
-    except OSError as error:
-        connected.close()
-        raise _insecure(host, error) from None
-
-
 def _insecure(host: str, error: OSError) -> ConnectionError:
-    """Why a handshake failed; what a new attempt might change is no refusal."""
+    """Return why a handshake failed; what a new attempt might change is not a refusal."""
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
         return SenderRefusedError(text, certificate=True)
+    if isinstance(error, TimeoutError):
+        text = f"{host} does not reply to a TLS handshake; the receiver probably expects no TLS"
+        return ConnectionResetError(text)
+    reason = getattr(error, "reason", None) or ""
+    if any(word in reason for word in _NOT_TLS):
+        return SenderRefusedError(
+            f"{host} does not reply in TLS: the receiver probably expects no TLS; leave out "
+            "`tls` (--tls-ca), or use its TLS port"
+        )
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        text = f"{host} does not accept a TLS connection here: {error.reason}"
+        text = f"{host} does not accept a TLS connection here: {reason}"
         return SenderRefusedError(text, certificate=True)
-    return ConnectionResetError(f"{host} broke off the handshake")
+    return ConnectionResetError(f"{host} broke off the handshake; perhaps it expects no TLS")
+
+
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER", "TOO_LONG")
 
 
 def end(connected: Connected, timeout: float | None = SILENT_SECONDS) -> None:
-    """Say that nothing more comes. Raises `ConnectionError`, `TimeoutError`."""
+    """Announce that nothing more comes. Raises `ConnectionError`, `TimeoutError`."""
     try:
         if isinstance(connected, SecureSocket):
             connected.end()
         else:
             connected.shutdown(socket.SHUT_WR)
-    except BlockingIOError:  # TLS has a last word, and there is no room for it yet
+    except BlockingIOError:  # TLS has a last record to send, and the buffer is full
         if not select.select([], [connected], [], timeout)[1]:
-            raise TimeoutError(f"has taken nothing for {timeout} s") from None
+            raise TimeoutError(f"has read nothing for {timeout} s") from None
         end(connected, timeout)
     except OSError as error:  # "not connected": the receiver has reset it already
         raise ConnectionResetError(error.errno, error.strerror) from error
 
 
 def receive(connected: Connected) -> bytes:
-    """What the receiver says; nothing when it has ended. Raises `ConnectionError`."""
+    """Return the next part of the reply, or nothing at its end. Raises `ConnectionError`."""
     try:
-        return connected.recv(ANSWER_BYTES)
+        return connected.recv(REPLY_BYTES)
     except ssl.SSLError as error:
-        why = (error.reason or str(error)).replace("_", " ").lower()
-        text = f"the receiver does not accept this sender's certificate: {why}"
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        text = f"the receiver does not accept this sender's certificate: {reason}"
         raise SenderRefusedError(text, certificate=True) from None
 
 
-def raise_if_refused(said: bytes) -> None:
-    """Raise `SenderRefusedError` if the receiver says that it lets nobody like this one in.
-
-    The same if it says something that `network_lines` would not.
-    """
-    text = said.decode(errors="replace")
+def raise_if_refused(reply: bytes) -> None:
+    """Raise `SenderRefusedError` for a refusal, and for a reply that is not `network_lines`'s."""
+    text = reply.decode(errors="replace")
     if text.startswith(REFUSED) and text.endswith("\n"):
         raise SenderRefusedError(text.removeprefix(REFUSED).strip())
-    begins_well = SAYS.startswith(text[: len(SAYS)])
-    if not begins_well or len(said) > ANSWER_BYTES:
+    if reply.startswith(_TLS_ALERT):
+        raise SenderRefusedError("the receiver expects TLS; use `tls` (--tls-ca)")
+    if not SAYS.startswith(text[: len(SAYS)]) or len(reply) > REPLY_BYTES:
         raise SenderRefusedError(f"no `network_lines` listens there: it says {text[:QUOTED]!r}")
 
 
+# ---- Groups of lines -----------------------------------------------------------------------------
+
+
 def _paced(lines: Iterable[str | bytes], rate: float | None) -> Iterator[list[str | bytes]]:
-    """Groups of lines, each when its time has come; late ones follow at once."""
+    """Yield groups of lines, each at its time; late ones follow at once."""
     size = LINES_AT_ONCE if rate is None else max(1, int(rate / SENDS_PER_SECOND))
     remaining, sent, start = iter(lines), 0, time.monotonic()
     while group := list(islice(remaining, size)):
@@ -324,23 +359,8 @@ def _joined(group: list[str | bytes]) -> bytes:
 
 
 def _ended(line: str | bytes) -> bytes:
-    """The line's bytes with the newline at their end, whether it was there or not."""
+    """Return the line's bytes with a newline at their end."""
     data = line.encode() if isinstance(line, str) else line
     if not isinstance(data, bytes | bytearray):
         raise TypeError(f"a line must be str or bytes, got {data!r:.{QUOTED}}")
     return data if data.endswith(b"\n") else data + b"\n"
-
-
-def _broken_text(address: tuple[str, int], sent: int) -> str:
-    return f"the connection to {address[0]}:{address[1]} broke after about {sent} lines; {_UNKNOWN}"
-
-
-_UNKNOWN = "what the receiver had not written to its log by then is lost"
-
-
-def _dropped_text(address: tuple[str, int], dropped: Counter[str], sent: int) -> str:
-    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
-    return (
-        f"{address[0]}:{address[1]} dropped {dropped.total()} of {sent} lines ({counts}); the "
-        "others are in its log. How long a line may be, the query's option `maxLineBytes` says"
-    )

@@ -1,0 +1,269 @@
+"""Files that grow, sent as they come: through rotation, restarts and a receiver that is away."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connector_tests.query_process import wait_until
+from tests.certificates import Certificates
+from tests.unit.network_lines.running import HOST, SECONDS, Running
+from tests.unit.network_lines.test_forward import exchange, free, write
+from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+from tutorial_pkg.connectors.network_lines import follow as follow_module
+from tutorial_pkg.connectors.network_lines.follow import follow
+from tutorial_pkg.connectors.network_lines.forward import send_named
+from tutorial_pkg.connectors.network_lines.listener import PortLimits
+from tutorial_pkg.connectors.network_lines.tls import client_tls
+
+
+class Following:
+    """`follow` on a thread, until `stop`, which raises what ended it."""
+
+    def __init__(self, path: Path, port: int, tls: Callable[[], Any] = lambda: None) -> None:
+        self._stopping = threading.Event()
+        self._thread = ThreadPoolExecutor(1)
+        arguments = path, HOST, port, "host-7", tls, self._stopping
+        self._ended = self._thread.submit(follow, *arguments)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._ended.result(SECONDS)
+        self._thread.shutdown()
+
+
+@pytest.fixture
+def followed() -> Iterator[Callable[..., Following]]:
+    started: list[Following] = []
+
+    def start(*arguments: Any) -> Following:
+        started.append(Following(*arguments))
+        return started[-1]
+
+    yield start
+    for following in started:
+        following.stop()
+
+
+def wait_for(running: Running, expected: list[bytes]) -> None:
+    wait_until(lambda: len(running.lines()) >= len(expected), SECONDS, "all lines")
+    assert sorted(running.lines()) == sorted(expected)
+
+
+def receiver(folder: Path, port: int) -> Running:
+    return Running(folder, port, PortLimits(1 << 20, 256, 300))
+
+
+def test_a_folder_is_followed_through_rotation(start, tmp_path, followed) -> None:
+    running, folder = start(), tmp_path / "logs"
+    folder.mkdir()
+    expected = write(folder / "app.log", range(1_000))
+    (folder / "app.log.9.gz").write_bytes(gzip.compress(b"from before\n"))
+    followed(folder, running.port)
+    wait_for(running, expected)
+    for turn in range(1, 4):
+        (folder / "app.log").rename(folder / f"app.log.{turn}")
+        expected += write(folder / "app.log", range(turn * 1_000, turn * 1_000 + 500))
+        wait_for(running, expected)
+
+
+def test_following_resumes_where_it_stopped(start, tmp_path, followed) -> None:
+    running, file = start(), tmp_path / "app.log"
+    expected = write(file, range(1_000))
+    for turn in range(1, 4):
+        following = followed(file, running.port)
+        wait_for(running, expected)
+        following.stop()
+        running.restart()
+        expected += write(file, range(turn * 1_000, turn * 1_000 + 999))
+    followed(file, running.port)
+    wait_for(running, expected)
+
+
+@pytest.mark.parametrize("name", ["nothing/app.log", "nothing/*.log"])
+def test_a_missing_folder_is_waited_for(start, tmp_path, followed, caplog, name) -> None:
+    running = start()
+    followed(tmp_path / name, running.port)
+    wait_until(lambda: "does not exist yet" in caplog.text, SECONDS, "the warning")
+    (tmp_path / "nothing").mkdir()
+    wait_for(running, write(tmp_path / "nothing" / "app.log", range(3)))
+
+
+def test_a_line_over_the_limit_is_skipped(start, tmp_path, followed, caplog) -> None:
+    running, file = start(line_bytes=1_000), tmp_path / "app.log"
+    file.write_bytes(b"a" * 1_000 + b"\n" + b"b" * 1_001 + b"\n" + b"c" * (2 << 20) + b"\nd\n")
+    followed(file, running.port)
+    wait_for(running, [b"a" * 1_000, b"d"])
+    assert f"{file}: skipped 1 lines between byte 0 and " in caplog.text
+    assert f"{file}: skipped a line of {(2 << 20) + 1} bytes at byte 2003" in caplog.text
+
+
+def test_a_block_carries_only_what_changed(start, tmp_path, followed) -> None:
+    running, folder = start(), tmp_path / "logs"
+    folder.mkdir()
+    expected = [line for n in range(1_000) for line in write(folder / f"{n}.log", range(n, n + 1))]
+    followed(folder, running.port)
+    wait_for(running, expected)
+    size = running.log.end
+    for number in range(10):
+        expected += write(folder / "7.log", range(number, number + 1))
+        wait_for(running, expected)
+    assert running.log.end - size < 10 * 2_000
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_position_of_version_1_is_rewritten(start, tmp_path, followed, fold) -> None:
+    running, folder = start(), tmp_path / "logs"
+    folder.mkdir()
+    count = 150 if fold else 3
+    for number in range(count):
+        write(folder / f"{number}.log", range(2))
+    reader = FileLinesDataSource({"path": str(folder)}).streamReader(None)
+    old = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert ("folded" in old) == fold
+    with exchange(running) as sender:
+        sender.send(b"", old)
+        sender.finish()
+    free(running)
+    following = followed(folder, running.port)
+    wait_for(running, write(folder / "1.log", range(2, 5)))
+    following.stop()
+    free(running)
+    with exchange(running) as sender:
+        position = sender.welcome["position"]
+    assert len(position) == count + 1
+    assert position["seen"] == count
+
+
+# ---- A receiver that is away ---------------------------------------------------------------------
+
+
+def test_a_receiver_that_is_away_is_reported_once(tmp_path, free_ports, followed, caplog) -> None:
+    port, file = free_ports(1), tmp_path / "app.log"
+    expected = write(file, range(100))
+    followed(file, port)
+    for turn in range(1, 3):
+        wait_until(lambda n=turn: caplog.text.count("is away") == n, SECONDS, "the warning")
+        running = receiver(tmp_path / "log", port)
+        wait_for(running, expected)
+        running.close()
+        expected += write(file, range(turn * 100, turn * 100 + 100))
+    wait_until(lambda: caplog.text.count("is away") == 3, SECONDS, "the warning")
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_rotations_while_it_is_away_lose_nothing(
+    tmp_path, free_ports, followed, monkeypatch, deleted
+) -> None:
+    """One file comes and goes under the name, and may even be deleted."""
+    looks: list[None] = []
+    really_watch = follow_module.GrowingFiles.watch
+    monkeypatch.setattr(
+        follow_module.GrowingFiles, "watch", lambda self: (really_watch(self), looks.append(None))
+    )
+    port, file = free_ports(1), tmp_path / "app.log"
+    expected = write(file, range(100))
+    running = receiver(tmp_path / "log", port)
+    followed(file, port)
+    wait_for(running, expected)
+    running.close()
+    for turn in (2, 1):
+        seen = len(looks) + 2
+        file.rename(tmp_path / f"app.log.{turn}")
+        expected += write(file, range(turn * 1_000, turn * 1_000 + 100))
+        wait_until(lambda n=seen: len(looks) >= n, SECONDS, "a look")
+    if deleted:
+        (tmp_path / "app.log.1").unlink()
+    running = receiver(tmp_path / "log", port)
+    wait_for(running, expected)
+    running.close()
+
+
+def test_a_network_that_is_away_is_waited_for(
+    start, tmp_path, followed, caplog, monkeypatch
+) -> None:
+    running, file = start(), tmp_path / "app.log"
+    expected = write(file, range(100))
+    connect = socket.create_connection
+    away: list[OSError] = [OSError(113, "No route"), TimeoutError(), socket.gaierror(-3, "")]
+
+    def try_to_connect(*arguments: Any, **options: Any) -> socket.socket:
+        if away:
+            raise away.pop()
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(socket, "create_connection", try_to_connect)
+    followed(file, running.port)
+    wait_for(running, expected)
+    assert caplog.text.count("is away") == 1
+
+
+@pytest.mark.parametrize(
+    ("whose", "names", "broken", "reason"),
+    [
+        ("server", [HOST], False, "shows a certificate that is not to be trusted: certificate has"),
+        ("host-7", ["host-7"], False, "does not accept this sender's certificate"),
+        ("host-7", ["host-7"], True, "host-7.pem cannot be used"),
+    ],
+    ids=["the receiver's has expired", "the sender's has expired", "the sender's is half written"],
+)
+def test_following_waits_for_a_renewed_certificate(
+    start, tmp_path, followed, caplog, whose, names, broken, reason
+) -> None:
+    mine, file = Certificates(tmp_path), tmp_path / "app.log"
+    client = mine.issue("host-7", "host-7")
+    running, expected = start(tls=mine.files()), write(file, range(100))
+    followed(file, running.port, lambda: client_tls(mine.ca, client))
+    wait_for(running, expected)
+    renewed = mine.issue(whose, *names, until=datetime.now(UTC) - timedelta(days=1))
+    if broken:
+        renewed.write_bytes(renewed.read_bytes()[:100])
+    running.restart()
+    wait_until(lambda: reason in caplog.text, SECONDS, "the reason")
+    expected += write(file, range(100, 200))
+    mine.issue(whose, *names)
+    wait_for(running, expected)
+    assert caplog.text.count(reason) == 1
+
+
+def test_a_name_is_for_one_kind_of_sending(start, tmp_path) -> None:
+    running, file = start(), tmp_path / "file"
+    write(file, range(3))
+    send_named(file, HOST, running.port, "host-7", instance="me")
+    free(running)
+    with pytest.raises(ValueError, match="this name was used for another kind of sending"):
+        follow(file, HOST, running.port, "host-7", instance="me")
+
+
+def test_following_a_large_file_needs_little_memory(start, tmp_path) -> None:
+    running, file, line = start(), tmp_path / "app.log", b"x" * 999 + b"\n"
+    file.write_bytes(line)
+    arguments = ["send", "--follow", file, "--name", "host-7", "--port", running.port]
+    command = [sys.executable, "-m", "tutorial_pkg", *map(str, arguments)]
+    with subprocess.Popen(command) as sender:
+        try:
+            running.wait_for_lines(1)
+            before = peak_memory(sender.pid)
+            with file.open("ab") as growing:
+                for _ in range(128):
+                    growing.write(line * 1_000)
+            wait_until(lambda: running.status.lines == 128_001, SECONDS, "all lines")
+            assert peak_memory(sender.pid) - before < 32 << 20
+        finally:
+            sender.kill()
+
+
+def peak_memory(process: int) -> int:
+    """Return the bytes that a process has used at most."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) << 10
