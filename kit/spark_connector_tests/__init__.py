@@ -1,7 +1,7 @@
-"""Does a streaming source or sink keep its promises? Find out for anybody's, from outside.
+"""Find out which promises a streaming source or sink for Spark keeps: yours, or anybody's.
 
-Describe in one object what to examine: how to give a source rows with the numbers 0, 1, 2 …, or how
-to see what is in a sink. Then
+Describe the connector in one object: how to feed a source rows with the numbers 0, 1, 2 …, or how
+to read back what is in a sink. Then
 
     from pyspark.sql import SparkSession
     from spark_connector_tests import StreamSource, examine_source
@@ -10,18 +10,17 @@ to see what is in a sink. Then
         def feed(numbers):
             draft = folder / f".{numbers[0]}"
             draft.write_text("".join(f"{number}\\n" for number in numbers))
-            draft.rename(folder / f"{numbers[0]}.txt")  # a file appears whole
+            draft.rename(folder / f"{numbers[0]}.txt")  # a file appears complete
 
         return StreamSource("text", {"path": folder}, feed=feed)
 
     print(examine_source(my_source, SparkSession.builder.getOrCreate()))
 
-tries each promise on a real query, some of them in drivers that are killed, and prints what it
-found, with broken promises first: ✗ broken, with what was seen, what to do, and what else ended
-with the same error, or hung; ! advice that is not followed; ✓ kept; – not claimed, with the reason.
-One mistake may break several promises, each in its own way, and then each is reported: fix one,
-usually the first, and examine again. In a notebook the report is a table. A sink, here Spark's own
-parquet:
+tries each promise on a real query, sometimes in a driver that is killed, and prints a report: ✗
+broken promises with what the kit saw and what to do, ! advice that is not followed, ✓ kept
+promises, and – promises that are not claimed or can't be tried. One mistake often breaks several
+promises. Fix the first one, and examine again. In a notebook the report is a table. Here is a sink,
+Spark's own parquet:
 
     from pyspark.sql import SparkSession
     from spark_connector_tests import StreamSink, examine_sink
@@ -40,15 +39,10 @@ parquet:
 
     print(examine_sink(parquet, spark))
 
-`help(StreamSource)` and `help(StreamSink)` say what else you can describe, and the more you
-describe, the more is tried: options for a limit or another parallelism, the values of a row,
-columns of other types, splits, a `Server` that can be stopped and started. You can also say what is
-not claimed. `examine_source(…, only=["restart"])` tries one promise; `for promise in
-SOURCE_PROMISES: print(promise.name, promise.how)` shows all of them.
-
-From a shell: `python -m spark_connector_tests my_module:my_source`; it prints each verdict as soon
-as it is known, and takes a minute or two. Under pytest, with a fixture `spark` that gives a
-session, each promise is a test:
+The more you describe, the more is tried: see `help(StreamSource)` and `help(StreamSink)`. The
+promises are in `SOURCE_PROMISES` and `SINK_PROMISES`; `only=["restart"]` tries one of them. From a
+shell, run `python -m spark_connector_tests my_module:my_source`. Under pytest, with a fixture
+`spark` that provides a session, each promise is a test:
 
     from spark_connector_tests.classes import StreamSourceTests  # and StreamSinkTests
 
@@ -56,19 +50,42 @@ session, each promise is a test:
         def describe(self, folder):
             return my_source(folder)
 
-Most of it works from outside: with Spark's own formats and other people's, in Python or on the JVM.
-Some promises need a look inside, and are tried only on classes in Python: which rows a reader hands
-on, and what becomes of an error or a crash at any line of `read` or `commit`. The kit runs on one
-machine, because it kills drivers and looks at processes, and in a session in which no other query
-runs. What it does not examine: in which order the rows of a split come (only that the order is the
-same when a batch is read again), rows that are equal (each row of a trial has another number), and
-what becomes of an offset beyond what the source has, as after a server was restored. What it cannot
-know: what a power failure takes that `kill -9` does not, what a second attempt of a task does
-beside the first one (a local Spark has no speculation), what a driver that was given up for dead
-still does next to the new one, what happens under loads that it does not make (more than 20,000
-rows at once, or 4,300 in a task that writes, or twelve such tasks), and whether a promise that held
-in these trials holds in the next one.
+The kit runs on one machine, in a session without other queries. It works from outside, so it
+examines connectors in Python and on the JVM alike; only injected errors, crashes in a commit, and
+other time zones need a Python class. It doesn't examine the order of rows within a split, offsets
+beyond the end of the data, power failures, speculative tasks, leaks, speed, or loads above 10,000
+rows. A promise that was kept in these trials may be broken in the next one.
+
+The files, in reading order:
+
+    described.py         StreamSource, StreamSink, Server: what you describe
+    examination.py       examine_source, examine_sink: try promises one by one
+    promise.py           what a promise is, and the exceptions that trials raise
+    source_promises.py   the promises of a source
+    sink_promises.py     the promises of a sink
+    shared_promises.py   ways to try promises of both
+    trial.py             the query under trial: run, stop, fail and kill it
+    source_trial.py      feed a source, and compare the rows that arrive
+    sink_trial.py        write batches to a sink, and compare what is in it
+    queries.py           the queries of both trials, and the ledger that records rows
+    rows.py              compare rows: missing, duplicated, changed
+    faults.py            make a file or a connection fail inside a connector
+    driver.py            Spark drivers made to be killed
+    query_process.py     a query in its own process, and waiting for conditions
+    processes.py         the JVM of a session, and the workers of its tasks
+    errors.py            the line that matters in Spark's stack traces
+    report.py            verdicts and the report
+    command.py           the command; classes.py has the pytest classes
 """
+
+import sys
+from importlib.util import find_spec
+
+if _missing := " ".join(name for name in ("pyspark", "pyarrow", "psutil") if not find_spec(name)):
+    _message = f"spark_connector_tests needs more packages: pip install {_missing}"
+    if sys.argv[:1] == ["-m"]:  # for the command, one line
+        sys.exit(_message)
+    raise ModuleNotFoundError(_message)
 
 from spark_connector_tests.described import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.examination import examine_sink, examine_source
@@ -77,20 +94,6 @@ from spark_connector_tests.report import Report, Verdict
 from spark_connector_tests.sink_promises import SINK_PROMISES
 from spark_connector_tests.source_promises import SOURCE_PROMISES
 
-__all__ = [
-    "LIMIT",
-    "SINK_PROMISES",
-    "SOURCE_PROMISES",
-    "Broken",
-    "Mistake",
-    "Promise",
-    "Report",
-    "Server",
-    "StreamSink",
-    "StreamSource",
-    "Verdict",
-    "examine_sink",
-    "examine_source",
-]
-
+__all__ = ["LIMIT", "SINK_PROMISES", "SOURCE_PROMISES", "Broken", "Mistake", "Promise", "Report"]
+__all__ += ["Server", "StreamSink", "StreamSource", "Verdict", "examine_sink", "examine_source"]
 __version__ = "0.2.0"

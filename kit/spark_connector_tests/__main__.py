@@ -1,4 +1,4 @@
-"""`python -m` this package `module:function`: an examination in a plain Spark session."""
+"""`python -m spark_connector_tests module:function`."""
 
 import sys
 

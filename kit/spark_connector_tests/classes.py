@@ -1,17 +1,19 @@
-"""The promises as pytest classes to inherit: one test for each promise."""
+"""StreamSourceTests and StreamSinkTests: pytest classes to inherit, one test for each promise."""
 
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pytest
+try:
+    import pytest
+except ModuleNotFoundError:
+    message = "the classes need pytest: pip install 'spark-connector-tests[pytest]'"
+    raise ModuleNotFoundError(message) from None
 from pyspark.sql import SparkSession
 
-from spark_connector_tests.described import StreamSink, StreamSource
 from spark_connector_tests.examination import Examination, sink_examination, source_examination
 from spark_connector_tests.promise import Promise
 from spark_connector_tests.report import ADVICE, BROKEN, NOT_CLAIMED
@@ -20,10 +22,14 @@ from spark_connector_tests.source_promises import SOURCE_PROMISES
 
 
 class _Tests:
-    """One examination for the class, and a test for each promise."""
+    """Inherit, and write `describe`; a fixture `spark` must provide the session."""
 
     promises: ClassVar[Sequence[Promise[Any]]]
     examined: ClassVar[Callable[..., Examination[Any]]]
+
+    def describe(self, folder: Path) -> Any:
+        """Describe what is under test; `folder` is empty, and for this description alone."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `describe`")
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -32,9 +38,6 @@ class _Tests:
             examination.begin(cls.promises)
             yield examination
 
-    @abstractmethod
-    def describe(self, folder: Path) -> Any: ...
-
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("promise", self.promises, ids=lambda promise: promise.name)
 
@@ -42,30 +45,22 @@ class _Tests:
         verdict = examination.verdict(promise)
         if verdict.mark == NOT_CLAIMED:
             pytest.skip(f"not claimed: {verdict.seen}")
-        told = f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}"
+        text = f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}"
         if verdict.mark == BROKEN:
-            pytest.fail(told, pytrace=False)
+            pytest.fail(text, pytrace=False)
         if verdict.mark == ADVICE:
-            warnings.warn(told, stacklevel=1)
+            warnings.warn(text, stacklevel=1)
 
 
 class StreamSourceTests(_Tests):
-    """Inherit, and write `describe`; a fixture `spark` must give the session."""
+    """Inherit, and have `describe(folder)` return a `StreamSource`; needs a fixture `spark`."""
 
     promises = SOURCE_PROMISES
     examined = staticmethod(source_examination)
 
-    def describe(self, folder: Path) -> StreamSource:
-        """The source under test; `folder` is its own."""
-        raise NotImplementedError(f"{type(self).__name__} must describe what is under test")
-
 
 class StreamSinkTests(_Tests):
-    """Inherit, and write `describe`; a fixture `spark` must give the session."""
+    """Inherit, and have `describe(folder)` return a `StreamSink`; needs a fixture `spark`."""
 
     promises = SINK_PROMISES
     examined = staticmethod(sink_examination)
-
-    def describe(self, folder: Path) -> StreamSink:
-        """The sink under test; `folder` is its own."""
-        raise NotImplementedError(f"{type(self).__name__} must describe what is under test")

@@ -1,128 +1,114 @@
-"""`examine module:function`: an examination from a shell."""
+"""`python -m spark_connector_tests module:function`: an examination from a shell."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_connector_tests.described import (
-    DescribeSink,
-    DescribeSource,
-    StreamSink,
-    StreamSource,
-)
-from spark_connector_tests.examination import NewSession, examine_sink, examine_source
+from spark_connector_tests.described import StreamSink, StreamSource
+from spark_connector_tests.driver import NewSession
+from spark_connector_tests.examination import sink_examination, source_examination
 from spark_connector_tests.promise import Mistake
-from spark_connector_tests.report import Report, Verdict
 
-Describe = Callable[[Path], StreamSource | StreamSink]
-
-
-def main(
-    arguments: Sequence[str] | None = None,
-    begin: NewSession = SparkSession.builder.getOrCreate,
-    end: Callable[[SparkSession], object] = SparkSession.stop,
-) -> int:
-    """Examine what the command line names; the exit code is that of `report_on`.
-
-    `begin` makes a session unless `--session` names a function that does.
-    """
-    given = _parser().parse_args(arguments)
-    try:
-        describe = describe_named(given.what)
-        named = describe_named(given.session) if given.session else None
-    except Mistake as error:
-        print(f"examine: {error}", file=sys.stderr)
-        return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leaves nothing behind, either
-    spark = named() if named else begin()
-    try:
-        return report_on(describe, spark, given.without, given.only, named)
-    finally:
-        (SparkSession.stop if named else end)(spark)
+PROGRAM = "python -m spark_connector_tests"
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Examine what the command line names, and return the exit code of `report_on`."""
     parser = argparse.ArgumentParser(
-        prog="examine", description="Does a streaming source or sink keep its promises?"
+        prog=PROGRAM, description="Find out which promises a streaming source or sink keeps."
     )
-    parser.add_argument("what", metavar="module:function", help="describes a source or sink")
-    parser.add_argument("--without", nargs="*", default=(), metavar="PROMISE", help="do not try")
-    parser.add_argument("--only", nargs="*", default=(), metavar="PROMISE", help="try no others")
-    parser.add_argument(
-        "--session",
-        metavar="module:function",
-        help="returns a new Spark session, here and in the "
-        "drivers that are killed, if a plain one will not do",
-    )
-    return parser
+    add = parser.add_argument
+    add("what", metavar="module:function", help="describes a source or sink")
+    names: dict[str, Any] = {"nargs": "*", "default": (), "metavar": "PROMISE"}
+    add("--without", **names, help="leave these promises out")
+    add("--only", **names, help="try only these promises")
+    session_help = "returns a new Spark session, here and in the drivers that are killed"
+    add("--session", metavar="module:function", help=session_help)
+    options = parser.parse_args(arguments)
+    try:
+        describe = function_named(options.what)
+        session = function_named(options.session) if options.session else None
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+        spark = session() if session else plain_session()
+    except Mistake as error:
+        return _refused(error)
+    try:
+        return report_on(describe, spark, options.without, options.only, session)
+    finally:
+        spark.stop()
 
 
-def describe_named(what: str) -> Any:
-    """The function that `module:function` names.
+def plain_session() -> SparkSession:
+    """Start a plain session on this machine; workers run this Python. `Mistake` without Java."""
+    home = os.environ.get("JAVA_HOME")
+    if not shutil.which("java", path=str(Path(home) / "bin") if home else None):
+        where = f"in JAVA_HOME={home}" if home else "on PATH, and JAVA_HOME is not set"
+        raise Mistake(f"found no Java {where}: set JAVA_HOME to the folder of a Java 17 or 21")
+    # Workers of another Python would hang, or fail.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")  # the report has the errors
+    return spark
 
-    Raises `Mistake` that says which part of the name leads nowhere.
-    """
+
+def function_named(what: str) -> Any:
+    """Return the function that `module:function` names; `Mistake` if there is none."""
     module, _, name = what.partition(":")
     if not name:
-        raise Mistake(f"name a module and a function in it, as my_module:my_source, not {what}")
+        raise Mistake(f"expected module:function, such as my_module:my_source, got {what}")
     try:
-        found = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise Mistake(f"cannot import {module}: {error}") from error
     except AttributeError:
         raise Mistake(f"{module} has no {name}") from None
-    return found
 
 
 def report_on(
-    describe: Describe,
+    describe: Callable[[Path], StreamSource | StreamSink],
     spark: SparkSession,
     without: Collection[str] = (),
     only: Collection[str] = (),
     session: NewSession | None = None,
 ) -> int:
-    """Examine, and print each verdict as soon as there is one.
+    """Examine, and print each verdict as soon as it is known.
 
-    1 when a promise is broken, 2 for a mistake in the call, 130 when it is interrupted.
+    Returns 0 if no promise is broken, 1 if one is, 2 for a mistake in the call, 130 after Ctrl-C.
     """
+    anything: Any = describe
     try:
-        report = _examined(describe, spark, without, only, session)
+        with tempfile.TemporaryDirectory() as folder:  # is it a source or a sink?
+            described = describe(Path(folder))
+            if not isinstance(described, StreamSource | StreamSink):
+                kinds = "a StreamSource or a StreamSink"
+                raise Mistake(f"the function must return {kinds}, got {described!r}")
+            described.close()
+        new = source_examination if isinstance(described, StreamSource) else sink_examination
+        examination: Any = new(spark, anything, session)
+        report = examination.report(without, only, lambda verdict: print(verdict, flush=True))
     except KeyboardInterrupt:
-        print("examine: interrupted; the rest was not tried", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted; the other promises were not tried", file=sys.stderr)
         return 130
     except Mistake as error:
-        print(f"examine: {error}", file=sys.stderr)
-        return 2
+        return _refused(error)
     print(f"{report.summary()} ({report.seconds:.0f} s)")
+    if report.broken:
+        print(f"Fix `{report.first()}` first.")
     return 1 if report.broken else 0
 
 
-def _examined(
-    describe: Describe,
-    spark: SparkSession,
-    without: Collection[str],
-    only: Collection[str],
-    session: NewSession | None,
-) -> Report:
-    """Describe it once, in a temporary folder, to see whether it is a source or a sink."""
-    with tempfile.TemporaryDirectory() as folder:
-        described = describe(Path(folder))
-        if not isinstance(described, StreamSource | StreamSink):
-            raise Mistake(f"it must return a StreamSource or a StreamSink, not {described!r}")
-        described.close()
-    if isinstance(described, StreamSource):
-        return examine_source(cast(DescribeSource, describe), spark, without, only, _print, session)
-    return examine_sink(cast(DescribeSink, describe), spark, without, only, _print, session)
-
-
-def _print(verdict: Verdict) -> None:
-    print(verdict, flush=True)
+def _refused(error: Mistake) -> int:
+    print(f"{PROGRAM}: {error}", file=sys.stderr)
+    return 2

@@ -1,4 +1,4 @@
-"""What users say about the source or sink to examine: one small object."""
+"""StreamSource, StreamSink and Server: your description of what to examine."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 
-LIMIT = 10  # rows a batch, under the options that `StreamSource.limit` names
-_BUILDER = "tutorial_pkg.builder"
+LIMIT = 10  # rows in a batch, under the options of `StreamSource.limit`
+BUILDER = "tutorial_pkg.builder"  # the options of its `Format` choose among several classes
 
 
 def _nothing() -> None:
-    """Nothing was opened, so there is nothing to free."""
+    """There is nothing to close."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """The server that a connector talks to, as one that can be away, restarted and slow.
+    """The server that a connector talks to, if the kit may stop, start and pause it.
 
-    stop: ends it, as hard as in real life. start: starts it again, at the same address and
-    with what is on its disk, and returns when it answers. processes: the numbers of its processes,
-    which the kit pauses for some seconds to make the server slow; without it that is not tried.
+    stop: Ends it, as abruptly as in real life.
+    start: Starts it again, at the same address and with the data on its disk, and returns when it
+        responds.
+    processes: Returns its process ids. The kit pauses them to make the server slow. Without it,
+        that is not tried.
     """
 
     stop: Callable[[], object]
@@ -33,31 +35,20 @@ class Server:
 
 
 class _Described:
-    """What follows for both from their descriptions."""
+    """Properties of sources and sinks that follow from their descriptions."""
 
     format: str | type[DataSource]
     options: Mapping[str, object]
-    server: Server | None
 
     @property
     def python(self) -> bool:
-        """Whether its class is known, so that the kit can look inside."""
+        """Whether its Python class is described."""
         return isinstance(self.format, type)
 
-    @property
-    def built(self) -> bool:
-        """Whether a builder has made its class, of functions."""
-        bases = self.format.__mro__ if isinstance(self.format, type) else ()
-        return any(base.__module__.startswith(_BUILDER) for base in bases)
-
-    @property
-    def slow_server(self) -> bool:
-        """Whether its server can be paused."""
-        return self.server is not None and self.server.processes is not None
-
     def _chosen(self, role: str) -> Any:
-        """What the options choose of a builder's `Format`; of all else, the format itself."""
-        if self.built and hasattr(self.format, role):
+        """Return the class that options choose of a builder's `Format`, or else the format."""
+        bases = self.format.__mro__ if isinstance(self.format, type) else ()
+        if any(base.__module__.startswith(BUILDER) and hasattr(base, role) for base in bases):
             made: Any = self.format(CaseInsensitiveDict(as_options(self.options)))  # type: ignore
             return getattr(made, role)()
         return self.format
@@ -69,32 +60,35 @@ class _Described:
 
 @dataclass(frozen=True)
 class StreamSource(_Described):
-    """A streaming source, and how to give it rows that carry the numbers 0, 1, 2 …
+    """A streaming source, and how to feed it rows with the numbers 0, 1, 2 …
 
-    format: what `spark.readStream.format` takes, or, for a source in Python, its `DataSource`
-        class, which is registered, also in the drivers that are killed.
-    options: for the query. One that looks for rows now and then must look each second: what has
-        not come after two seconds of quiet counts as lost.
-    schema: for formats that need one, as Spark's files do.
-    number: an SQL expression over the source's columns that is a row's number. None for a source
-        whose rows carry none: then only promises that need no number are tried.
-    feed: a function that gives the source rows with these numbers, in this order, and returns when
-        they are safely there. A number may be smaller than those before. None for a source that
-        makes the rows 0, 1, 2 … by itself.
-    feed_when_stopped: whether it can be fed while no query runs, as a file can, and a port cannot.
-    feed_halves: a generator that gives the source the row with this number in two halves, with a
-        `yield` in between; for sources whose rows can be seen half written.
-    feed_split: a function that gives rows with these numbers to the split (a file, a partition of
-        a topic, a table) with this index; a missing one is created, even for no rows.
-    row: a function that returns what the row with this number must have: column names and values,
-        a struct's as a tuple; of a FLOAT as it is in 32 bits.
-    from_now: whether it begins with what comes after its first query's start, as Kafka's `latest`.
-    limit: options under which a batch has at most 10 rows; None if there are none.
-    other_parallelism: options under which more tasks read; None if there are none.
-    restarts: whether a query that was stopped can go on; if not, each promise gets a new one.
-    not_claimed: names of promises that this source does not make, each with the reason.
-    server: what the source talks to, if it can be stopped and started here.
-    close: closes what the functions have opened: a socket, a connection.
+    Only `format` is required. The more you describe, the more promises are tried.
+
+    format: A name for `spark.readStream.format`, or the `DataSource` class of a Python source. A
+        class is registered for you, also in the drivers that are killed.
+    options: Options of the query. A source that polls must poll every second: a row that is not
+        there after two quiet seconds counts as missing.
+    schema: A schema, for formats that need one, such as Spark's files.
+    number: An SQL expression over the source's columns that is a row's number. None if rows have
+        no number: then only promises that need no number are tried.
+    feed: A function that feeds rows with these numbers, in this order, and returns when they are
+        stored. A number may be smaller than earlier ones. None for a source that creates the rows
+        0, 1, 2 … itself.
+    feed_when_stopped: Whether it can be fed while no query runs: a file can, a port can't.
+    feed_halves: A generator that feeds the row with this number in two halves, with a `yield`
+        between them, for sources that can see half-written rows.
+    feed_split: A function that feeds rows with these numbers to the split with this index: a file,
+        a partition of a topic, a table. It creates a missing split, even for no rows.
+    row: A function that returns the expected row for a number: column names and values. A struct
+        is a tuple, and a FLOAT is rounded to 32 bits.
+    from_now: Whether a new query starts with the rows that arrive after its start, as with Kafka's
+        `latest`.
+    limit: Options under which a batch has at most 10 rows; None if there are none.
+    other_parallelism: Options under which more tasks read; None if there are none.
+    restarts: Whether a stopped query can resume. If not, each promise gets a new query.
+    not_claimed: Names of promises that this source doesn't make, each with the reason.
+    server: The source's server, if it can be stopped and started here.
+    close: Closes what the functions have opened, such as a connection.
     """
 
     format: str | type[DataSource]
@@ -115,23 +109,23 @@ class StreamSource(_Described):
     close: Callable[[], None] = _nothing
 
     @property
+    def waiting(self) -> bool:
+        """Whether rows can wait while no query runs."""
+        return bool(self.feed and self.feed_when_stopped)
+
+    @property
     def unread(self) -> bool:
         """Whether rows can wait for a query: while none runs, or from one that failed."""
         return self.restarts or self.waiting
 
     @property
     def seen(self) -> bool:
-        """Whether the kit can see which rows have come, and can make more come."""
+        """Whether the kit can feed rows and recognize them."""
         return bool(self.feed and self.number)
 
     @property
-    def waiting(self) -> bool:
-        """Whether rows can wait while no query runs."""
-        return bool(self.feed and self.feed_when_stopped)
-
-    @property
     def logged(self) -> bool:
-        """Whether its class says that its rows come by way of a log, which a query must fill."""
+        """Whether its class says that it reads a log, which a running query must fill first."""
         return bool(getattr(self._chosen("source"), "reads_log", False))
 
     @property
@@ -140,34 +134,33 @@ class StreamSource(_Described):
 
     @property
     def batch(self) -> bool:
-        """Whether `spark.read` knows it, too."""
+        """Whether it works with `spark.read`, too."""
         return self._overrides("source", "reader")
 
 
 @dataclass(frozen=True)
 class StreamSink(_Described):
-    """A streaming sink, and how to see what is in it.
+    """A streaming sink, and how to read back what is in it.
 
-    The sink gets the column `value STRING`, a row's number, in some rows followed by text, and
-    those of `types`.
+    The sink gets the column `value STRING`, in most rows a number, and the columns of `types`.
 
-    format: what `df.writeStream.format` takes, or, for a sink in Python, its `DataSource` class,
-        which is registered, also in the drivers that are killed.
-    read: a function that returns all values that a reader sees now, in any order; an empty list
-        before the first one. It is called while the query writes, too. With `types` it returns
-        rows: the value, then the others, as `collect()` would.
-    options: for the query.
-    columns: SQL expressions over the columns, for a sink that wants other ones; all if empty.
-    types: more columns, each with its type, as in `{"at": "TIMESTAMP"}`: of BOOLEAN, INT, LONG,
-        DOUBLE, DECIMAL(12,3), DECIMAL(38,18) (more digits than a float holds), STRING, BINARY,
-        DATE, TIMESTAMP. A DOUBLE is NaN or infinite now and then: a sink that refuses that
-        names `nulls` in `not_claimed`.
-    at_least_once: whether the sink allows a row to be there more than once after a batch was
-        repeated; then it is examined for missing rows, but not for repeated ones.
-    restarts: whether a query that was stopped can go on; if not, each promise gets a new one.
-    not_claimed: names of promises that this sink does not make, each with the reason.
-    server: what the sink talks to, if it can be stopped and started here.
-    close: closes what the functions have opened: a connection, a file.
+    format: A name for `df.writeStream.format`, or the `DataSource` class of a Python sink. A class
+        is registered for you, also in the drivers that are killed.
+    read: A function that returns all values that a reader sees now, in any order; an empty list
+        before the first batch. The kit also calls it while the query writes. With `types` it
+        returns rows: the value, then the other columns, as `collect()` would.
+    options: Options of the query.
+    columns: SQL expressions over the columns, for a sink that needs other columns.
+    types: More columns, each with its type, as in `{"at": "TIMESTAMP"}`: BOOLEAN, INT, LONG,
+        DOUBLE, DECIMAL(12,3), DECIMAL(38,18), STRING, BINARY, DATE or TIMESTAMP. Some DOUBLEs are
+        NaN or infinite; a sink that refuses those names `nulls` in `not_claimed`.
+    at_least_once: Whether a row may be duplicated after a batch was repeated. Then the kit looks
+        for missing rows, but not for duplicates.
+    restarts: Whether a stopped query can resume. If not, each promise gets a new query.
+    not_claimed: Names of promises that this sink doesn't make, each with the reason. Also names of
+        values that it doesn't keep: `awkward_text`, `nulls`, `empty_text`, `equal_rows`.
+    server: The sink's server, if it can be stopped and started here.
+    close: Closes what the functions have opened, such as a connection.
     """
 
     format: str | type[DataSource]
@@ -183,7 +176,7 @@ class StreamSink(_Described):
 
     @property
     def seen(self) -> bool:
-        """Whether the kit can see which rows are there: `read` shows them."""
+        """Whether the kit can see which rows arrive: `read` shows them."""
         return True
 
     @property
@@ -192,23 +185,23 @@ class StreamSink(_Described):
 
     @property
     def batch(self) -> bool:
-        """Whether `df.write` knows it, too."""
+        """Whether it works with `df.write`, too."""
         return self._overrides("sink", "writer")
 
 
-# Each trial has a folder of its own, so what is examined is described anew for each.
+# Each trial has its own folder, so it calls one of these for a new description.
 DescribeSource = Callable[[Path], StreamSource]
 DescribeSink = Callable[[Path], StreamSink]
 
 
-def format_name(spark: SparkSession, of: str | type[DataSource]) -> str:
-    """The name to give to `format(…)`; a class is registered first."""
-    if isinstance(of, str):
-        return of
-    spark.dataSource.register(of)
-    return of.name()
+def format_name(spark: SparkSession, described: str | type[DataSource]) -> str:
+    """Return the name for `format(…)`; a class is registered first."""
+    if isinstance(described, str):
+        return described
+    spark.dataSource.register(described)
+    return described.name()
 
 
-def as_options(*given: Mapping[str, object] | None) -> dict[str, str]:
-    """Options as Spark wants them; later ones win."""
-    return {name: str(value) for options in given for name, value in (options or {}).items()}
+def as_options(*options: Mapping[str, object] | None) -> dict[str, str]:
+    """Return options as Spark needs them; later ones win."""
+    return {name: str(value) for some in options for name, value in (some or {}).items()}

@@ -1,4 +1,4 @@
-"""Spark drivers that are made to be killed: each waits for a query, and runs it until it dies."""
+"""Spark drivers made to be killed: each waits for a query, and runs it until it dies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_connector_tests.query_process import QueryProcess, end_with_parent, w
 
 _SECONDS = 120  # for Spark to start, on a busy machine
 _SHOWN = 2000
-# It does not live long enough for the JVM's second compiler to pay.
+# A driver doesn't live long enough for the JVM's second compiler to pay off.
 _JAVA = "-XX:TieredStopAtLevel=1"
 # Settings that belong to the examining session alone.
 _OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
@@ -32,13 +32,13 @@ NewSession = Callable[[], SparkSession]
 
 
 class Startable(Protocol):
-    """What a driver runs."""
+    """A query that a driver can start."""
 
     def start(self, spark: SparkSession) -> StreamingQuery: ...
 
 
 class Driver(QueryProcess):
-    """Starts a Spark like the examining one now, its query at `go`: no wait in between."""
+    """A driver with a Spark like the examining one, which starts now; `go` starts the query."""
 
     def __init__(
         self, folder: Path, conf: Iterable[tuple[str, str]], session: NewSession | None = None
@@ -47,35 +47,34 @@ class Driver(QueryProcess):
         self._ready, self._query, self._error = (folder / n for n in ("ready", "query", "error"))
         settings = [(key, value) for key, value in conf if not key.startswith(_OWN)]
         (folder / "conf").write_bytes(cloudpickle.dumps((settings, session)))
-        java = f'{_JAVA} "-Djava.io.tmpdir={folder}"'  # what a killed one leaves goes with it
+        java = f'{_JAVA} "-Djava.io.tmpdir={folder}"'  # a killed JVM's files go with the folder
         env = {"PYTHONPATH": os.pathsep.join(sys.path), "JDK_JAVA_OPTIONS": java}
         env["TMPDIR"] = str(folder)
         super().__init__(Path(__file__), folder, output=folder / "output", env=env)
 
     def go(self, query: Startable) -> None:
-        """Have it run `query`, which travels pickled."""
+        """Have the driver run `query`, which is sent pickled."""
         wait_until(lambda: self._ready.exists() or not self.running, _SECONDS, "a driver's start")
         draft = self._query.with_suffix(".draft")
         draft.write_bytes(cloudpickle.dumps(query))
         draft.rename(self._query)
 
     def check(self) -> None:
-        """Raise `Broken` when its query has ended by itself."""
+        """Raise `Broken` if the query has ended."""
         if not self.running:
             error = self._error if self._error.exists() else self.output
             text = error.read_text(errors="replace")
-            told = f"the query in a driver of its own ended by itself: {text[-_SHOWN:]}"
-            raise failure(told, text)
+            raise failure(f"the query in its own driver ended: {text[-_SHOWN:]}", text)
 
 
 def settings_of(spark: SparkSession) -> list[tuple[str, str]]:
-    """Those of the JVM, too; of Spark Connect's server, without what makes it one."""
+    """Return a session's settings, without those that make it a server of Spark Connect."""
     settings = context_of(spark).getConf().getAll()
     return [(key, value) for key, value in settings if not value.endswith(_CONNECT_PLUGIN)]
 
 
 class Drivers:
-    """Drivers made to be killed; the next one's Spark starts while other things happen."""
+    """A supply of drivers: the next one's Spark starts while other trials run."""
 
     def __init__(
         self, spark: SparkSession, folder: Path, session: NewSession | None = None
@@ -85,30 +84,30 @@ class Drivers:
         self._spare: Driver | None = None
 
     def prepare(self) -> None:
-        """Let a driver start now that will be taken later."""
+        """Start a driver now that is taken later."""
         if self._spare is None:
             self._count += 1
             folder = self._folder / f"driver-{self._count}"
             self._spare = Driver(folder, settings_of(self._spark), self._session)
 
     def take(self) -> Driver:
-        """A driver whose Spark is starting, or up."""
+        """Return a driver; its Spark is starting, or up."""
         self.prepare()
         driver, self._spare = self._spare, None
         assert driver is not None
         return driver
 
     def close(self) -> None:
-        """End the one that nobody took."""
+        """End the driver that was not taken."""
         if self._spare is not None:
             self._spare.close()
             self._spare = None
 
 
 def main(folder: Path) -> None:
-    """What runs in the process."""
+    """Start Spark in the driver's process, wait for the query, and run it."""
     end_with_parent()
-    for name in _CONNECT:  # it has a JVM of its own
+    for name in _CONNECT:  # this driver starts its own JVM
         os.environ.pop(name, None)
     settings, session = cloudpickle.loads((folder / "conf").read_bytes())
     spark = session() if session else _plain_session(settings, folder)

@@ -1,4 +1,4 @@
-"""examine_source() and examine_sink(): try every promise that is claimed, and report."""
+"""examine_source() and examine_sink(): try all claimed promises, and report."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
-from spark_connector_tests.described import DescribeSink, DescribeSource, StreamSink, StreamSource
+from spark_connector_tests.described import DescribeSink, DescribeSource, StreamSink
 from spark_connector_tests.driver import Drivers, NewSession
-from spark_connector_tests.errors import NOT_THEIRS
+from spark_connector_tests.errors import FROM_OUTSIDE
 from spark_connector_tests.promise import (
     HANG,
     Broken,
     MachineTooSlow,
     Mistake,
-    NothingWorks,
     NotTried,
     Promise,
     check_names,
     plain,
 )
-from spark_connector_tests.report import ADVICE, BROKEN, KEPT, NOT_CLAIMED, Report, Verdict
-from spark_connector_tests.sink_promises import SINK_PROMISES
+from spark_connector_tests.report import ADVICE, BROKEN, KEPT, NOT_CLAIMED, Report, Verdict, ranked
+from spark_connector_tests.sink_promises import HARD_VALUES, SINK_PROMISES
 from spark_connector_tests.sink_trial import SinkTrial
 from spark_connector_tests.source_promises import SOURCE_PROMISES
 from spark_connector_tests.source_trial import SourceTrial
 from spark_connector_tests.trial import SECONDS
 
-KILL = "killed"  # the promise that needs drivers of its own
-# What hangs once is likely to hang again; it is no use waiting as long each time.
+# A connector that hangs once is likely to hang again: don't wait as long each time.
 IMPATIENT = 15  # seconds
 
 T = TypeVar("T", SourceTrial, SinkTrial)
+Told = Callable[[Verdict], object]
 
 
 class Examination(Generic[T]):
-    """Tries promises on one life of a source or sink; after a broken one a new life begins.
+    """Tries promises one after the other on one source or sink, which starts afresh after a ✗.
 
-    A context manager: at its end, even after an interruption, it leaves nothing behind.
+    Use it as a context manager: at its end, even after an interruption, it removes everything that
+    it has started.
     """
 
     def __init__(
@@ -56,76 +56,68 @@ class Examination(Generic[T]):
         self.promises: Sequence[Promise[T]] = promises
         self._folder = Path(tempfile.mkdtemp(prefix="examination-"))
         self.drivers = Drivers(spark, self._folder, session)
+        self.verdicts: list[Verdict] = []
         self._trial: T | None = None
         self._seconds = SECONDS
-        self._causes: dict[str, str] = {}  # each with the promise that it was first seen at
+        self._causes: dict[str, str] = {}  # each with the promise that met it first
         self._unusable = ""
 
-    def begin(self, wanted: Sequence[Promise[T]]) -> None:
-        """Check what is described, and meanwhile start what will be needed later."""
-        claimed = {promise.name for promise in wanted} - self.described().not_claimed.keys()
-        if KILL in claimed:
+    def begin(self, chosen: Sequence[Promise[T]]) -> None:
+        """Check the names in `not_claimed`, and start a driver if one is needed later."""
+        described = self._life().described
+        known = [promise.name for promise in self.promises]
+        known += HARD_VALUES if isinstance(described, StreamSink) else []
+        check_names(described.not_claimed, known, "`not_claimed`")
+        if "killed" in {promise.name for promise in chosen} - described.not_claimed.keys():
             self.drivers.prepare()
-
-    def described(self) -> StreamSource | StreamSink:
-        """What the user said about the source or sink.
-
-        Raises `Mistake` for a name in `not_claimed` that no promise has.
-        """
-        found = self._life().described
-        check_names(found.not_claimed, self.promises, "`not_claimed`")
-        return found
 
     def verdict(self, promise: Promise[T]) -> Verdict:
         """Try one promise."""
-        described = self.described()
-        reason = promise.why_not(described) or self._unusable
-        if reason:
-            return Verdict(promise.name, promise.sentence, NOT_CLAIMED, reason)
+        described = self._life().described
+        mark, seen, remedy, because, missing = KEPT, "", "", "", False
         try:
-            broken = self._broken(promise)
+            if reason := promise.why_not(described) or self._unusable:
+                raise NotTried(reason)
+            seen = self._tried(promise)
         except NotTried as why:
-            return Verdict(promise.name, promise.sentence, NOT_CLAIMED, str(why))
+            mark, seen = NOT_CLAIMED, str(why)
+        except Broken as broken:
+            self._end_life()
+            mark, seen = ADVICE if promise.advice else BROKEN, str(broken)
+            remedy = broken.remedy or promise.remedy
+            because, missing = self._because(broken, promise), broken.rows_missing
         if not described.restarts:
             self._end_life()
-        if broken is None:
-            return Verdict(promise.name, promise.sentence, KEPT)
-        because = self._because(broken, promise)
-        mark = ADVICE if promise.advice else BROKEN
-        remedy = broken.remedy or (described.built and promise.built) or promise.remedy
-        return Verdict(promise.name, promise.sentence, mark, str(broken), remedy, because)
+        self.verdicts.append(
+            Verdict(promise.name, promise.sentence, mark, seen, remedy, because, missing)
+        )
+        return ranked(self.verdicts)[-1]
 
     def _because(self, broken: Broken, promise: Promise[T]) -> str:
-        """The promise that was broken before, for the same cause; empty when this is the first."""
-        if isinstance(broken, NothingWorks):
+        """Return the earlier promise with the same cause; empty if this is the first."""
+        if broken.nothing_works:
             self._unusable = f"not tried: `{promise.name}` comes first"
         if broken.cause == HANG:
             self._seconds = IMPATIENT
         first = self._causes.setdefault(broken.cause or promise.name, promise.name)
         return "" if first == promise.name else first
 
-    def _broken(self, promise: Promise[T], again: int = 2) -> Broken | None:
-        """What breaks it; None when it is kept. On a machine too slow for Spark, try again."""
+    def _tried(self, promise: Promise[T], retries: int = 2) -> str:
+        """Try it, again if the machine was too slow for Spark; return the remark on a kept one."""
         try:
-            promise.try_it(self._life())
+            return promise.try_it(self._life()) or ""
         except MachineTooSlow:
             self._end_life()
-            if not again:
+            if not retries:
                 raise
-            return self._broken(promise, again - 1)
+            return self._tried(promise, retries - 1)
         except TimeoutError as late:
-            self._end_life()
-            return Broken(str(late), cause=HANG)
-        except Broken as broken:
-            self._end_life()
-            return broken
-        except (Mistake, NotTried, *NOT_THEIRS):
+            raise Broken(str(late), cause=HANG) from late
+        except (Broken, Mistake, NotTried, *FROM_OUTSIDE):
             raise
-        except BaseException as error:  # of any kind: the report on the others is worth it
-            self._end_life()
+        except BaseException as error:  # of any kind: the rest of the report is worth having
             text = f"the trial ended with {plain(error)}"
-            return Broken(text, "Look at what you described, and at what the query did.", text)
-        return None
+            raise Broken(text, "Check your description, and the query.", text) from error
 
     def _life(self) -> T:
         if self._trial is None:
@@ -138,6 +130,23 @@ class Examination(Generic[T]):
             self._trial.close()
             self._trial = None
 
+    def report(self, without: Collection[str], only: Collection[str], told: Told | None) -> Report:
+        """Try the chosen promises, and remove everything."""
+        began = time.monotonic()
+        with self:
+            chosen = choose(self.promises, without, only)
+            self.begin(chosen)
+            described = self._life().described
+            for promise in chosen:
+                verdict = self.verdict(promise)
+                if told:
+                    told(verdict)
+        kind = described.format
+        name = kind if isinstance(kind, str) else kind.name()
+        if isinstance(described, StreamSink) and described.at_least_once:
+            name += " (at least once)"
+        return Report(name, ranked(self.verdicts), time.monotonic() - began)
+
     def __enter__(self) -> Examination[T]:
         return self
 
@@ -149,29 +158,29 @@ class Examination(Generic[T]):
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-Told = Callable[[Verdict], object]
-
-
-def silent(_: Verdict) -> None:
-    """Without a `told`, all verdicts are in the report."""
-
-
 def source_examination(
-    spark: SparkSession, describe: DescribeSource, session: NewSession | None = None
+    spark: SparkSession | None, describe: DescribeSource, session: NewSession | None = None
 ) -> Examination[SourceTrial]:
-    """An examination of the source that `describe(folder)` returns."""
-    return Examination(
-        spark, lambda drivers: SourceTrial(spark, describe, drivers), SOURCE_PROMISES, session
-    )
+    """Return an examination of the source that `describe(folder)` returns."""
+    active = _active(spark)
+    begin = lambda drivers: SourceTrial(active, describe, drivers)  # noqa: E731
+    return Examination(active, begin, SOURCE_PROMISES, session)
 
 
 def sink_examination(
-    spark: SparkSession, describe: DescribeSink, session: NewSession | None = None
+    spark: SparkSession | None, describe: DescribeSink, session: NewSession | None = None
 ) -> Examination[SinkTrial]:
-    """An examination of the sink that `describe(folder)` returns."""
-    return Examination(
-        spark, lambda drivers: SinkTrial(spark, describe, drivers), SINK_PROMISES, session
-    )
+    """Return an examination of the sink that `describe(folder)` returns."""
+    active = _active(spark)
+    begin = lambda drivers: SinkTrial(active, describe, drivers)  # noqa: E731
+    return Examination(active, begin, SINK_PROMISES, session)
+
+
+def _active(spark: SparkSession | None) -> SparkSession:
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise Mistake("no Spark session is active: start one, or pass `spark=`")
+    return session
 
 
 def examine_source(
@@ -179,21 +188,25 @@ def examine_source(
     spark: SparkSession | None = None,
     without: Collection[str] = (),
     only: Collection[str] = (),
-    told: Told = silent,
+    told: Told | None = None,
     session: NewSession | None = None,
 ) -> Report:
-    """Try the promises of a streaming source: all, those in `only`, or all but those in `without`.
+    """Try the promises of a streaming source, and report which are kept.
 
-    `describe(folder)` returns a `StreamSource`; it is called anew for each trial, with a folder
-    of its own. `spark` is the active session when it is not given. `told` gets each verdict as soon
-    as it is known (`told=print`): all of them take a minute or more. `session` makes a new session
-    in the drivers that are killed, if a plain one with the settings of `spark` will not do; it
-    travels pickled, so name a function of a module. `SOURCE_PROMISES` has the promises, each with
-    its name and sentence, `how` it is tried, and the `remedy`.
+    All promises together take a minute or more. `SOURCE_PROMISES` lists them, each with its name,
+    its sentence, `how` it is tried, and the `remedy`. Raises `Mistake`, a `ValueError`, for an
+    unknown name or without a session.
 
-    Raises `ValueError` (`Mistake`) without a session, and for a name that no promise has.
+    Args:
+        describe: `describe(folder)` returns a `StreamSource`; each trial has a new folder.
+        spark: The session; by default the active one.
+        without: Names of promises to leave out.
+        only: Names of the only promises to try.
+        told: A function that gets each verdict as soon as it is known, such as `print`.
+        session: A function of a module that returns a new session in the drivers that are killed,
+            if a plain session with the settings of `spark` is not enough.
     """
-    return _examine(source_examination(_session(spark), describe, session), without, only, told)
+    return source_examination(spark, describe, session).report(without, only, told)
 
 
 def examine_sink(
@@ -201,53 +214,25 @@ def examine_sink(
     spark: SparkSession | None = None,
     without: Collection[str] = (),
     only: Collection[str] = (),
-    told: Told = silent,
+    told: Told | None = None,
     session: NewSession | None = None,
 ) -> Report:
-    """Try the promises of a streaming sink: all, those in `only`, or all but those in `without`.
+    """Try the promises of a streaming sink, and report which are kept.
 
-    `describe(folder)` returns a `StreamSink`; the rest is as with `examine_source`, and the
-    promises are in `SINK_PROMISES`.
+    `describe(folder)` returns a `StreamSink`. The rest works as with `examine_source`; the promises
+    are in `SINK_PROMISES`.
     """
-    return _examine(sink_examination(_session(spark), describe, session), without, only, told)
+    return sink_examination(spark, describe, session).report(without, only, told)
 
 
-def _session(spark: SparkSession | None) -> SparkSession:
-    session = spark or SparkSession.getActiveSession()
-    if session is None:
-        raise Mistake("no Spark session is active: start one, or give `spark=`")
-    return session
-
-
-def _examine(
-    examination: Examination[T], without: Collection[str], only: Collection[str], told: Told
-) -> Report:
-    began = time.monotonic()
-    with examination:
-        wanted = chosen(examination.promises, without, only)
-        examination.begin(wanted)
-        name = _name(examination.described())
-        verdicts = []
-        for promise in wanted:
-            verdicts.append(examination.verdict(promise))
-            told(verdicts[-1])
-    return Report(name, verdicts, time.monotonic() - began)
-
-
-def chosen(
+def choose(
     promises: Sequence[Promise[T]], without: Collection[str], only: Collection[str]
 ) -> list[Promise[T]]:
-    """Those in `only`, or all except those in `without`; `Mistake` for an unknown name."""
+    """Return the promises in `only`, or all but those in `without`; `Mistake` for unknown names."""
+    known = [promise.name for promise in promises]
     for names, where in ((without, "`without`"), (only, "`only`")):
         if isinstance(names, str):
-            raise Mistake(f"{where} takes a list of names, not {names!r}")
-        check_names(names, promises, where)
-    wanted = only or [promise.name for promise in promises]
-    return [promise for promise in promises if promise.name in set(wanted) - set(without)]
-
-
-def _name(described: StreamSource | StreamSink) -> str:
-    of = described.format
-    name = of if isinstance(of, str) else of.name()
-    repeats = isinstance(described, StreamSink) and described.at_least_once
-    return f"{name} (at least once)" if repeats else name
+            raise Mistake(f"{where} must be a list of names, got {names!r}")
+        check_names(names, known, where)
+    chosen = set(only or known) - set(without)
+    return [promise for promise in promises if promise.name in chosen]

@@ -1,4 +1,4 @@
-"""The queries that try a source or a sink: plain data, so that another process can run them too."""
+"""The queries under trial: plain data, so that a driver in another process can run them, too."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark_connector_tests.described import as_options, format_name
-from spark_connector_tests.processes import SparkProcesses
+from spark_connector_tests.processes import end_task_workers
 from spark_connector_tests.promise import Mistake
 
 REREADS = 3
-PART = "_part"  # the column that says which task writes a row
+PART = "_part"  # the column that chooses the task that writes a row
 WRITERS = 3  # tasks; in each batch one of them has nothing to write
 NOW = "now"  # the file that makes a task fail
-WORKER_LOST = "Python worker exited unexpectedly"  # as Spark says it
+WORKER_LOST = "Python worker exited unexpectedly"  # Spark's words
 
 
-class ToldToFail(Exception):
-    """The kit makes a batch or a task fail, to see what becomes of its rows."""
+class InjectedFailure(Exception):
+    """The kit makes a batch or a task fail, to see what happens to its rows."""
 
 
-# A row's number, and a number that stands for all its values.
+# A row's number, and a hash of all its values.
 Seen = tuple[int, int]
-PRINT = "xxhash64(CAST(struct(*) AS STRING))"  # of a map there is no hash, but its text has one
+HASH = "xxhash64(CAST(struct(*) AS STRING))"  # a map can't be hashed, but its text can
 
 
 class Ledger:
-    """An idempotent sink: a file for each attempt at each batch, with what was seen of its rows."""
+    """An idempotent sink: for each attempt at each batch, a file with the rows that arrived."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,21 +50,21 @@ class Ledger:
         draft.rename(self._folder / name)
 
     def attempts(self) -> dict[int, list[list[Seen]]]:
-        """For each batch the rows of its attempts, in the order of time."""
+        """Return for each batch the rows of its attempts, oldest first."""
         for file in self._folder.glob("[0-9]*"):
             if file.name not in self._known:
-                self._known[file.name] = [(n, p) for n, p in json.loads(file.read_text())]
-        found: dict[int, list[list[Seen]]] = {}
+                self._known[file.name] = [(n, h) for n, h in json.loads(file.read_text())]
+        attempts: dict[int, list[list[Seen]]] = {}
         for name in sorted(self._known):
-            found.setdefault(int(name[:6]), []).append(self._known[name])
-        return found
+            attempts.setdefault(int(name[:6]), []).append(self._known[name])
+        return attempts
 
     def seen(self) -> list[Seen]:
-        """The rows of a table in which a batch's last attempt replaces earlier ones."""
+        """Return the rows of each batch's last attempt."""
         return [row for tries in self.attempts().values() for row in tries[-1]]
 
     def rows(self) -> list[int]:
-        """Their numbers."""
+        """Return the numbers of these rows."""
         return [number for number, _ in self.seen()]
 
 
@@ -72,9 +72,11 @@ class Ledger:
 class SourceQuery:
     """Reads the source under trial into a ledger.
 
-    What is done with a batch, beside noting its rows: the next one with rows fails, after they were
-    noted, when the file `fails` is there; its beginning is read first (`begins`); it is read again
-    (`rereads`: both times are in `reread`); its rows are `kept`, as they are.
+    Attributes:
+        begins: Read the first row of each batch first, and then the whole batch.
+        rereads: Read each batch twice, in different processes; `reread` has both results.
+        keeps: Add the rows to `kept`, unchanged.
+        fails: While this file exists, the next batch with rows fails after it was recorded.
     """
 
     format: str | type[DataSource]
@@ -100,21 +102,21 @@ class SourceQuery:
         source = source.schema(self.schema) if self.schema else source
         rows = source.options(**as_options(self.options, more)).load()
         return _start(
-            self._numbered(rows).writeStream.foreachBatch(self._note), self.checkpoint, drain
+            self._numbered(rows).writeStream.foreachBatch(self._record), self.checkpoint, drain
         )
 
     def batch(self, spark: SparkSession) -> list[Seen]:
-        """The rows that `spark.read` gives now."""
+        """Return the rows of `spark.read`."""
         source = spark.read.format(format_name(spark, self.format)).options(**self.options)
         source = source.schema(self.schema) if self.schema else source
         return _collected(self._numbered(source.load()))
 
     def _numbered(self, rows: DataFrame) -> DataFrame:
-        number = f"CAST({self.number} AS BIGINT)" if self.number else PRINT
+        number = f"CAST({self.number} AS BIGINT)" if self.number else HASH
         _selected(rows, "number", f"{number} AS number")
-        return rows.selectExpr(f"{number} AS number", f"{PRINT} AS print", "struct(*) AS row")
+        return rows.selectExpr(f"{number} AS number", f"{HASH} AS hash", "struct(*) AS row")
 
-    def _note(self, batch: DataFrame, number: int) -> None:
+    def _record(self, batch: DataFrame, number: int) -> None:
         if self.begins:
             batch.limit(1).collect()
         seen = _collected(batch)
@@ -123,25 +125,22 @@ class SourceQuery:
         if self.keeps:
             self.kept += [(row.number, row.row) for row in batch.select("number", "row").collect()]
         Ledger(self.ledger).add(number, seen)
-        if (
-            seen and self.fails.exists()
-        ):  # an empty batch shows nothing, and a query begins with one
+        if seen and self.fails.exists():  # a query may start with an empty batch
             self.fails.unlink()
-            raise ToldToFail
+            raise InjectedFailure
 
 
 def _collected(batch: DataFrame) -> list[Seen]:
-    return [(row.number, row.print) for row in batch.select("number", "print").collect()]
+    return [(row.number, row.hash) for row in batch.select("number", "hash").collect()]
 
 
 def collected_elsewhere(batch: DataFrame) -> list[Seen]:
-    """In new processes; an error is raised at once, unless it is that a worker was lost.
+    """Collect a batch in new processes; repeat that only if Spark has lost a worker.
 
-    A cluster would try such a task again, a local Spark does not. A worker that is lost each time
-    is the source's doing.
+    A cluster would repeat such a task, a local Spark does not.
     """
     for _ in range(REREADS - 1):
-        SparkProcesses(batch.sparkSession).end_task_workers()
+        end_task_workers(batch.sparkSession)
         try:
             return _collected(batch)
         except Exception as error:
@@ -152,11 +151,10 @@ def collected_elsewhere(batch: DataFrame) -> list[Seen]:
 
 @dataclass
 class SinkQuery:
-    """Writes the files of a folder, each of which is one batch, to the sink under trial.
+    """Writes the files of a folder to the sink under trial; each file is one batch.
 
-    A row's column `_part` says which task writes it. While the folder `fails` exists, the first
-    task waits when it has handed on its rows, and fails as soon as the file `now` is in there. In
-    the output mode `complete` each batch has the distinct rows of all batches so far.
+    A row's column `_part` chooses the task that writes it. While the folder `fails` exists, the
+    first task waits after its last row, and fails as soon as the folder contains the file `now`.
     """
 
     format: str | type[DataSource]
@@ -166,27 +164,23 @@ class SinkQuery:
     checkpoint: Path
     batches: Path
     fails: Path | None = None
-    mode: str = "append"
 
     def start(
         self, spark: SparkSession, writers: int = WRITERS, drain: bool = False
     ) -> StreamingQuery:
-        """Start it with this many tasks that write; with `drain` it ends when all is written."""
+        """Start it with this many writing tasks; with `drain` it ends when all is written."""
         files = spark.readStream.schema(self._schema()).option("maxFilesPerTrigger", 1)
         rows = files.json(str(self.batches)).repartition(writers, PART).drop(PART)
         if self.fails:
             rows = rows.mapInArrow(_failing(str(self.fails)), rows.schema)
-        if self.mode == "complete":
-            rows = rows.groupBy(*rows.columns).count().drop("count")
-        writer = self._selected(rows).writeStream.outputMode(self.mode)
-        writer = writer.format(format_name(spark, self.format)).options(**self.options)
-        return _start(writer, self.checkpoint, drain)
+        writer = self._selected(rows).writeStream.format(format_name(spark, self.format))
+        return _start(writer.options(**self.options), self.checkpoint, drain)
 
-    def batch(self, spark: SparkSession, file: Path, mode: str = "append") -> None:
-        """Write a file's rows, or a folder's, with `df.write`."""
-        rows = self._selected(spark.read.schema(self._schema()).json(str(file)).drop(PART))
+    def batch(self, spark: SparkSession) -> None:
+        """Write all rows with `df.write`."""
+        rows = self._selected(spark.read.schema(self._schema()).json(str(self.batches)).drop(PART))
         writer = rows.write.format(format_name(spark, self.format)).options(**self.options)
-        writer.mode(mode).save()
+        writer.mode("append").save()
 
     def _schema(self) -> str:
         columns = {"value": "STRING", **self.types, PART: "LONG"}
@@ -209,20 +203,20 @@ def _failing(while_exists: str) -> Callable[[Batches], Batches]:
             return
         while folder.exists():
             if (folder / NOW).exists():
-                raise ToldToFail
+                raise InjectedFailure
             time.sleep(0.02)
 
     return run
 
 
 def _selected(rows: DataFrame, field: str, *expressions: str) -> DataFrame:
-    """What a field of the description selects; `Mistake` if there are no such columns."""
+    """Select a field's expressions; raise `Mistake` if there are no such columns."""
     try:
         return rows.selectExpr(*expressions)
     except (AnalysisException, ParseException) as error:
         columns = ", ".join(f"`{name}`" for name in rows.columns)
-        told = f"{', '.join(expressions)}: {str(error).splitlines()[0]}"
-        raise Mistake(f"`{field}` must fit the columns {columns}; {told}") from error
+        reason = f"{', '.join(expressions)}: {str(error).splitlines()[0]}"
+        raise Mistake(f"`{field}` must fit the columns {columns}; {reason}") from error
 
 
 def _start(writer: DataStreamWriter, checkpoint: Path, drain: bool) -> StreamingQuery:
@@ -230,15 +224,8 @@ def _start(writer: DataStreamWriter, checkpoint: Path, drain: bool) -> Streaming
     return (writer.trigger(availableNow=True) if drain else writer).start()
 
 
-def offsets(checkpoint: Path) -> list[object]:
-    """The source's offset at the end of each batch in the checkpoint."""
-    files = [file for file in (checkpoint / "offsets").glob("*") if file.name.isdigit()]
-    numbered = sorted(files, key=lambda file: int(file.name))
-    return [json.loads(file.read_text().splitlines()[2]) for file in numbered]
-
-
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if the driver had died between the sink's commit and Spark's note of it."""
+    """Remove Spark's record of the last batch, as if the driver had died just before it."""
     commits = checkpoint / "commits"
     last = max(int(file.name) for file in commits.glob("*") if file.name.isdigit())
     for file in [*commits.glob(f"{last}*"), *commits.glob(f".{last}.*")]:
@@ -246,7 +233,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 
 
 def keys_of_parts(spark: SparkSession, parts: int) -> list[int]:
-    """For each of that many tasks, a value of the column `_part` that leads to it."""
+    """Return for each of that many tasks a value of the column `_part` that chooses it."""
     place = f"CAST(pmod(hash(id), {parts}) AS INT) AS place"
-    found = {row.place: row.id for row in spark.range(32 * parts).selectExpr("id", place).collect()}
-    return [found[place] for place in range(parts)]
+    keys = {row.place: row.id for row in spark.range(32 * parts).selectExpr("id", place).collect()}
+    return [keys[place] for place in range(parts)]

@@ -1,8 +1,4 @@
-"""Start, kill and restart a query that runs in a process of its own.
-
-A fault drill needs a driver that can die without taking with it whoever watches: a notebook, a
-test, an examination.
-"""
+"""Start, kill and restart a query that runs in its own process, and wait for conditions."""
 
 from __future__ import annotations
 
@@ -11,22 +7,37 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import psutil
 
-from spark_connector_tests.waiting import wait_for
-from spark_connector_tests.waiting import wait_until as wait_until
+Answer = TypeVar("Answer")
+
+
+def wait_for(condition: Callable[[], Answer], seconds: float, every: float = 0.05) -> Answer:
+    """Call `condition()` until it is true, or `seconds` have passed; return its last result."""
+    end = time.monotonic() + seconds
+    while not (answer := condition()) and time.monotonic() < end:
+        time.sleep(every)
+    return answer
+
+
+def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+    """Return `condition()` once it is true, or raise `TimeoutError`: `what` did not happen."""
+    if answer := wait_for(condition, seconds):
+        return answer
+    raise TimeoutError(f"{what} did not happen within {seconds:g} s")
 
 
 def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Wait until all have ended; returns those that have not within `seconds`.
+    """Wait until all processes have ended; return those that still run after `seconds`.
 
-    A zombie has ended. `psutil.wait_procs` would wait for process 1 to collect it, which takes
-    process 1 as long as it likes; in a container without an init, for ever.
+    A zombie has ended. `psutil.wait_procs` would wait for process 1 to collect it. In a container
+    without an init that never happens.
     """
     watched = list(processes)
     wait_for(lambda: not any(map(_runs, watched)), seconds, every=0.01)
@@ -36,9 +47,8 @@ def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[ps
 class QueryProcess:
     """A Python script that runs a Spark query, in a process that can be killed like a machine.
 
-    `output` collects what the script and its JVM print. Use it as a context manager, so that
-    nothing is left behind whatever happens; where a notebook cannot, because the process lives
-    from cell to cell, `close_all` and `end_with_parent` see to that.
+    `output` collects what the script and its JVM print. Use it as a context manager, so that no
+    process survives an error; in notebooks, use `close_all` and `end_with_parent` for that.
     """
 
     _open: ClassVar[weakref.WeakSet[QueryProcess]] = weakref.WeakSet()
@@ -65,7 +75,7 @@ class QueryProcess:
 
     @classmethod
     def close_all(cls) -> None:
-        """Close those that an interrupted lesson has left running."""
+        """Close the processes that an interrupted lesson has left running."""
         for process in list(cls._open):
             process.close()
 
@@ -80,24 +90,24 @@ class QueryProcess:
     def kill(self) -> None:
         """`kill -9` the driver: its JVM and its Python, with no chance to clean up.
 
-        The Python workers are left to notice by themselves, as they would have to.
+        The Python workers have to notice that by themselves, as after a real crash.
         """
         for process in [p for p in self._family() if "java" in _name(p)]:
-            _kill(process)
+            kill_process(process)
         self._python.kill()
         self._python.wait()
 
     def wait(self, seconds: float) -> int:
-        """Wait for the script to end by itself; its exit code."""
+        """Wait for the script to end, and return its exit code."""
         return self._python.wait(timeout=seconds)
 
     def close(self) -> None:
-        """End everything that this process started and that still lives."""
+        """End everything that this process has started."""
         family = self._family()
         if self.running:
             self.kill()
         for process in family:
-            _kill(process)
+            kill_process(process)
         wait_for_end(family, 10)
         if self._python.stdin:
             self._python.stdin.close()
@@ -110,7 +120,7 @@ class QueryProcess:
         self.close()
 
     def _family(self) -> list[psutil.Process]:
-        """All descendants seen so far: after a parent's death only memory knows them."""
+        """Return all living descendants; remember them, since their parent may die."""
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self._python.pid).children(recursive=True):
                 self._started.setdefault(process.pid, process)
@@ -118,15 +128,21 @@ class QueryProcess:
 
 
 def end_with_parent() -> None:
-    """For a script of a `QueryProcess`: end it, and all it started, when the notebook has ended."""
+    """In a `QueryProcess`'s script: end it, and all it has started, when the notebook has ended."""
     threading.Thread(target=_wait_for_end_of_input, daemon=True).start()
 
 
 def _wait_for_end_of_input() -> None:
     sys.stdin.read()
     for process in psutil.Process().children(recursive=True):
-        _kill(process)
+        kill_process(process)
     os._exit(1)
+
+
+def kill_process(process: psutil.Process) -> None:
+    """Kill it with `kill -9`, unless it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -140,8 +156,3 @@ def _name(process: psutil.Process) -> str:
         return str(process.name())
     except psutil.NoSuchProcess:
         return ""
-
-
-def _kill(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()

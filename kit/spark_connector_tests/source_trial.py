@@ -1,4 +1,4 @@
-"""The life of one source under trial: it is fed numbered rows, and a ledger notes what came."""
+"""A source under trial: the kit feeds it numbered rows, and a ledger records which arrive."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.described import DescribeSource, as_options
 from spark_connector_tests.driver import Drivers
-from spark_connector_tests.promise import check_once
 from spark_connector_tests.queries import Ledger, SourceQuery
+from spark_connector_tests.rows import check_once
 from spark_connector_tests.trial import Trial
 
-# Rows. Odd numbers: losing the remainder of a division, or a last page, then shows.
+# Numbers of rows. They are odd, so that a lost remainder of a division or a lost last page shows.
 PORTION = 23
 MANY = 1_013
 
 
 class SourceTrial(Trial):
-    """Whatever is fed must come once; each promise feeds some rows more and looks again."""
+    """Each promise feeds some more rows, and compares all that have arrived."""
 
     plan: SourceQuery
 
@@ -44,14 +44,14 @@ class SourceTrial(Trial):
         return self.source.waiting
 
     def run(self, more: Mapping[str, object] | None = None) -> None:
-        """See that the query runs, with `more` options and no others from an earlier promise."""
+        """Start the query unless it runs with exactly these `more` options."""
         if self._more != (more or {}):
             self.stop()
         self._more = more or {}
         self.running(lambda: self.plan.start(self.spark, self._more))
 
     def restart(self) -> None:
-        """Stop the query if it runs, start it, and wait until it looks for new rows."""
+        """Stop the query, start it, and wait until it has looked for new rows."""
         self.stop()
         self.run()
         self.read_on()
@@ -62,7 +62,7 @@ class SourceTrial(Trial):
         when: str = "while the query ran",
         more: Mapping[str, object] | None = None,
     ) -> None:
-        """See that the query runs, feed some rows, and compare what comes."""
+        """Run the query, feed some rows, and compare."""
         self.run(more)
         self.feed(count)
         self.arrive(when)
@@ -72,19 +72,19 @@ class SourceTrial(Trial):
             self.works()
 
     def begun(self) -> None:
-        """See that a source that begins with what comes from now on has begun."""
+        """Make sure that a source has begun if it starts with the rows that arrive from then on."""
         if self.source.from_now:
             self.ensure_worked()
 
     def feed(self, count: int = PORTION) -> None:
-        """Give the source its next rows, or wait for one that makes its rows itself."""
+        """Feed the next rows, or expect them from a source that creates its rows."""
         if self.source.feed:
             self.give(range(self.fed, self.fed + count))
         else:
             self.fed = len(self.ledger.rows()) + count
 
     def give(self, numbers: Sequence[int], split: int | None = None) -> None:
-        """Give it rows with these numbers, in a split of its own if one is named."""
+        """Feed rows with these numbers, to this split if one is named."""
         self._wait_for_beginning()
         feed_split = self.source.feed_split
         with self.blamed("feed"):
@@ -95,14 +95,14 @@ class SourceTrial(Trial):
         self.fed += len(numbers)
 
     def _wait_for_beginning(self) -> None:
-        """A source may begin with what comes from now on; rows come between two batches then."""
+        """Wait for the first batch, as a source may start with the rows that arrive after it."""
         looks = self.source.python or self.source.from_now
         if looks and not self.fed and self.query:
             first = self.plan.checkpoint / "commits" / "0"
             self.wait(first.exists, self.seconds)
 
     def feed_unread(self, count: int = PORTION) -> None:
-        """Leave rows that no batch has finished, and no running query."""
+        """Leave rows that no batch has finished, and stop the query."""
         self.begun()
         if self.waiting and not self.source.logged:
             self.stop()
@@ -111,7 +111,7 @@ class SourceTrial(Trial):
             self.feed_failing(count)
 
     def feed_failing(self, count: int = PORTION) -> None:
-        """Feed rows, and fail the batch that they come in."""
+        """Feed rows, and let their batch fail."""
         self.run()
         self.plan.fails.touch()
         self.feed(count)
@@ -132,28 +132,31 @@ class SourceTrial(Trial):
         self.compare(when)
 
     def read_on(self) -> None:
-        """Let the query read everything; from an endless source, as much as is awaited."""
+        """Let the query read everything; from an endless source, the expected rows."""
         if self.source.feed:
             self.read_all(self.done)
         else:
             self.wait(self.done, self.seconds)
 
     def compare(self, when: str, first: int = 0) -> None:
-        """Raise `Broken` unless each row from the `first` on came once, if rows have a number."""
+        """Raise `Broken` unless each row from `first` on has arrived once; needs numbered rows."""
         if self.source.number is None:
             return
         rows = [number for number in self.ledger.rows() if not number < first]
         end = self.fed if self.source.feed else max(rows, default=-1) + 1
         check_once(range(first, end), rows, when)
 
-    @contextmanager
-    def another(self, name: str) -> Iterator[SourceQuery]:
-        """In this block the query under trial is a new one, with a checkpoint of its own."""
-        own = self.plan, self.ledger
+    def new_plan(self, name: str) -> SourceQuery:
+        """Return another query on the same source, with its own checkpoint and ledger."""
         checkpoint, ledger = self.folder / f"checkpoint-{name}", self.folder / f"ledger-{name}"
-        self.plan = replace(self.plan, checkpoint=checkpoint, ledger=ledger)
-        self.ledger = Ledger(ledger)
+        return replace(self.plan, checkpoint=checkpoint, ledger=ledger)
+
+    @contextmanager
+    def another(self, plan: SourceQuery) -> Iterator[None]:
+        """Put another query under trial in the block."""
+        own = self.plan, self.ledger
+        self.plan, self.ledger = plan, Ledger(plan.ledger)
         try:
-            yield self.plan
+            yield
         finally:
             self.plan, self.ledger = own

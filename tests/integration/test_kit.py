@@ -1,36 +1,30 @@
-"""The finished connectors keep what they claim; the examination from a shell; what it leaves."""
+"""Our connectors keep what they claim; the command; the end of an examination."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from pyspark.sql.types import StructType
 
-from spark_connector_tests import (
-    Broken,
-    StreamSink,
-    StreamSource,
-    examine_sink,
-    examine_source,
-)
+from spark_connector_tests import StreamSink, StreamSource, examine_sink, examine_source
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
-from spark_connector_tests.command import describe_named, report_on
-from spark_connector_tests.inside import check_rows
-from spark_connector_tests.queries import Ledger, Seen, SourceQuery
+from spark_connector_tests.command import function_named, report_on
+from spark_connector_tests.queries import Ledger, Seen
 from tests.integration import kit_sink_mutants, kit_source_mutants, kit_subjects
-from tests.integration.test_kit_mutants import fed_by_files, read_from_files
+from tests.integration.test_kit_mutants import fed_by_files, read_from_files, source_of
 
 
 @pytest.mark.soak
 class TestSource(StreamSourceTests):
-    """A right source is called right in everything; notebook 12 asks for the main promises."""
+    """A source without a mistake keeps all promises."""
 
     def describe(self, folder: Path) -> StreamSource:
         return fed_by_files(kit_source_mutants.Numbers)(folder)
@@ -42,183 +36,91 @@ class TestSink(StreamSinkTests):
         return read_from_files(kit_sink_mutants.Files)(folder)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "name",
-    [
-        "file_lines",
-        "network_lines",
-        "network_lines_tls",
-        "received_lines",
-        "built_stream",
-        "built_replayable",
-    ],
-)
-def test_a_source_of_ours_keeps_what_it_claims(spark: SparkSession, name: str) -> None:
-    report = examine_source(getattr(kit_subjects, name), spark)
-    assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, str(report)
+SOURCES = "file_lines network_lines network_lines_tls received_lines built_stream built_replayable"
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["built_sink", "cpu_log_sink"])
-def test_a_sink_of_ours_keeps_what_it_claims(spark: SparkSession, name: str) -> None:
-    report = examine_sink(getattr(kit_subjects, name), spark)
+@pytest.mark.parametrize("name", [*SOURCES.split(), "built_sink", "cpu_log_sink"])
+def test_connector_of_ours_keeps_its_promises(spark: SparkSession, name: str) -> None:
+    examine = examine_sink if name.endswith("sink") else examine_source
+    report = examine(getattr(kit_subjects, name), spark)
     assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, str(report)
-
-
-# ---- fed through a port ----------------------------------------------------------------------
 
 
 def test_the_batch_that_fails_has_rows(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A port is open only while a query runs, which has an empty batch before anything comes."""
-    noted: list[Sequence[Seen]] = []
+    """A port is open only while a query runs, which has an empty batch before anything arrives."""
+    recorded: list[Sequence[Seen]] = []
     add = Ledger.add
 
-    def noting(ledger: Ledger, batch: int, rows: Sequence[Seen]) -> None:
-        noted.append(rows)
+    def recording(ledger: Ledger, batch: int, rows: Sequence[Seen]) -> None:
+        recorded.append(rows)
         add(ledger, batch, rows)
 
-    monkeypatch.setattr(Ledger, "add", noting)
+    monkeypatch.setattr(Ledger, "add", recording)
     report = examine_source(kit_subjects.network_lines, spark, only=["repeated_batch"])
     assert report.broken == [], report
-    with_rows = [sorted(rows) for rows in noted if rows]
-    assert with_rows[0] == with_rows[1]
+    first, *others = [sorted(rows) for rows in recorded if rows]
+    assert first not in others  # the second batch is repeated
+    assert others[0] == others[1]
 
 
-# ---- a look inside ---------------------------------------------------------------------------
-
-
-class SimpleReader(SimpleDataSourceStreamReader):
-    """The numbers 0, 1, 2 … times `step`, three in each batch."""
-
-    def __init__(self, step: float) -> None:
-        self.step = step
-
-    def initialOffset(self) -> dict[str, int]:
-        return {"n": 0}
-
-    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[float]], dict[str, int]]:
-        end = {"n": start["n"] + 3}
-        return self.readBetweenOffsets(start, end), end
-
-    def readBetweenOffsets(self, start: dict, end: dict) -> Iterator[tuple[float]]:
-        return ((self.step * number,) for number in range(start["n"], end["n"]))
-
-
-class SimpleSource(DataSource):
-    def schema(self) -> str:
-        return "value LONG"
-
-    def simpleStreamReader(self, schema: StructType) -> SimpleReader:
-        return SimpleReader(0.5 if "halves" in self.options else 1)
-
-
-def test_a_look_into_a_simple_reader(spark: SparkSession, tmp_path: Path) -> None:
-    def look(options: dict[str, str]) -> None:
-        query = SourceQuery(SimpleSource, options, None, "value", tmp_path, tmp_path)
-        check_rows(spark, query, {"n": 0}, {"n": 3})
-
-    look({})
-    with pytest.raises(Broken, match=r"^a row does not fit the schema: .*field value: .*0\.0"):
-        look({"halves": "yes"})
-
-
-# ---- from a shell ----------------------------------------------------------------------------
-
-ONE = ["unknown_option"]
-
-
-def test_the_command_prints_the_report(spark: SparkSession, capsys) -> None:
-    describe = describe_named("tests.integration.kit_subjects:file_lines")
-    assert report_on(describe, spark, only=ONE) == 0
+def test_command_prints_verdicts_and_a_summary(spark: SparkSession, capsys) -> None:
+    describe = function_named("tests.integration.kit_subjects:file_lines")
+    assert report_on(describe, spark, only=["unknown_option"]) == 0
     first, last = capsys.readouterr().out.splitlines()
-    assert first == "  ✓ unknown_option: An unknown option is refused, with its name."
+    assert first.startswith("  ✓ unknown_option: ")
     assert last.startswith("file_lines: 1 kept, 0 broken, 0 not claimed (")
 
 
-def test_a_broken_promise_makes_the_command_fail(spark: SparkSession, capsys) -> None:
-    describe = fed_by_files(kit_source_mutants.remainder)
-    assert report_on(describe, spark, only=["every_row_once"]) == 1
-    assert "23 rows 3 (" in capsys.readouterr().out
+def test_command_fails_for_broken_promises_only(spark: SparkSession, capsys) -> None:
+    broken = fed_by_files(source_of(kit_source_mutants.OnePage))
+    assert report_on(broken, spark, only=["every_row_once"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "Fix `every_row_once` first."
+    advised = StreamSource("rate", {"rowsPerSecond": 100})
+    assert report_on(lambda folder: advised, spark, only=["unknown_option"]) == 0
+    assert report_on(lambda folder: None, spark) == 2
 
 
-def test_advice_does_not(spark: SparkSession, capsys) -> None:
-    def rate(folder: Path) -> StreamSource:
-        return StreamSource("rate", {"rowsPerSecond": 100})
+def test_command_runs_in_a_plain_session(tmp_path: Path) -> None:
+    """With neither `PYSPARK_PYTHON` nor a session of ours."""
+    (tmp_path / "mine.py").write_text(
+        "from spark_connector_tests import StreamSource\n"
+        "def rate(folder):\n    return StreamSource('rate', {'rowsPerSecond': 500})\n"
+    )
+    hidden = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    run = [sys.executable, "-m", "spark_connector_tests", "mine:rate", "--only", "every_row_once"]
+    done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().startswith("  ✓ every_row_once")
 
-    assert report_on(rate, spark, only=ONE) == 0
-    assert "! unknown_option" in capsys.readouterr().out
 
-
-def test_what_read_raises_is_in_the_report(spark: SparkSession, capsys) -> None:
-    """A shared temporary name, for instance: half a file is no JSON, and no mistake in the call."""
-
-    def sink(folder: Path) -> StreamSink:
-        return StreamSink("text", lambda: json.loads('"half'), {"path": folder})
-
-    assert report_on(sink, spark, only=["every_row_once"]) == 1
+def test_error_of_read_is_in_the_report(spark: SparkSession, capsys) -> None:
+    sink = StreamSink("noop", lambda: json.loads('"half'))
+    assert report_on(lambda folder: sink, spark, only=["every_row_once"]) == 1
     assert "`read` raised JSONDecodeError" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("what", "text"),
+    ("described", "field"),
     [
-        ("json", "name a module and a function in it, as my_module:my_source, not json"),
-        ("no_such_module:x", "cannot import no_such_module: No module named 'no_such_module'"),
-        ("json:no_such_function", "json has no no_such_function"),
+        (StreamSource("rate", number="n"), "`number`"),
+        (StreamSink("noop", list, columns=["value", "upper(text)"]), "`columns`"),
+        (StreamSource("rate", not_claimed={"restarts": "a typing error"}), "`not_claimed`"),
     ],
 )
-def test_a_wrong_name_is_explained(what: str, text: str) -> None:
+def test_mistake_in_a_description_is_explained(spark: SparkSession, described, field: str) -> None:
+    examine = examine_source if isinstance(described, StreamSource) else examine_sink
     with pytest.raises(ValueError) as error:
-        describe_named(what)
-    assert str(error.value) == text
+        examine(lambda folder: described, spark, only=["every_row_once"])
+    assert str(error.value).startswith(field)
 
 
-def test_a_function_that_describes_nothing_is_refused(spark: SparkSession, capsys) -> None:
-    assert report_on(lambda folder: None, spark) == 2
-    assert "must return a StreamSource or a StreamSink, not None" in capsys.readouterr().err
-
-
-def test_a_name_that_no_promise_has_is_refused(spark: SparkSession) -> None:
-    def source(folder: Path) -> StreamSource:
-        return StreamSource("rate", not_claimed={"restarts": "a typing error"})
-
-    with pytest.raises(ValueError, match="`not_claimed`: no promise is called 'restarts'"):
-        examine_source(source, spark)
-
-
-@pytest.mark.parametrize(
-    ("describe", "examine", "text"),
-    [
-        (
-            lambda folder: StreamSource("rate", number="n"),
-            examine_source,
-            "`number` must fit the columns `timestamp`, `value`; CAST(n AS BIGINT) AS number: ",
-        ),
-        (
-            lambda folder: StreamSink("noop", list, columns=["value", "upper(text)"]),
-            examine_sink,
-            "`columns` must fit the columns `value`; value, upper(text): ",
-        ),
-    ],
-)
-def test_an_expression_that_fits_no_column_is_explained(
-    spark: SparkSession, describe, examine, text: str
-) -> None:
-    with pytest.raises(ValueError) as error:
-        examine(describe, spark, only=["every_row_once"])
-    assert str(error.value).startswith(text)
-
-
-# ---- interrupted -----------------------------------------------------------------------------
-
-
-def test_an_interrupted_examination_leaves_nothing(
+def test_interrupted_examination_cleans_up(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver that waits to be killed, the query and the folders go with it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = children()
 

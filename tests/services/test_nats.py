@@ -125,7 +125,6 @@ class TestQueue(OnServer, StreamSourceTests):
             feed_when_stopped=False,  # with availableNow it reads its log, not the queue
             not_claimed={
                 "limit": "in whole frames",
-                "limited_available_now": "in whole frames",
                 "other_parallelism": "always 1",
                 "batch_read": "a queue is read by a stream only",
                 "two_queries": "a queue: a message is for one of those that read it",

@@ -107,10 +107,7 @@ class TestAppend(OnServer, StreamSinkTests):
 @pytest.mark.soak
 class TestUpsert(TestAppend):
     mode: ClassVar = {"mode": "upsert", "key": "value"}
-    not_claimed: ClassVar = {
-        **KEYED,
-        "complete_mode": "rows replace those with the same key, and others stay",
-    }
+    not_claimed: ClassVar = KEYED
 
 
 @pytest.mark.soak
