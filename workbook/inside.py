@@ -33,7 +33,9 @@ def newest_frame(log: Path, sender: str) -> tuple[bytes, str]:
     """Return the last line in a port's log, and the position of `sender` in the same frame."""
     *_, (_, payload) = newest_frames(log, _size(log))
     lines, note = split(payload)
-    return bytes(lines).splitlines()[-1], note["senders"][sender]["position"]
+    entries = note["positions"][sender]["entries"]
+    position = ",".join(f'"{key}":{text}' for key, text in entries.items())
+    return bytes(lines).splitlines()[-1], f"{{{position}}}"
 
 
 def _size(log: Path) -> int:

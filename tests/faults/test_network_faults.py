@@ -7,18 +7,13 @@ import random
 import re
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
 
-from spark_connector_tests.query_process import wait_until
 from tests.faults.log_account import Sender
 from tests.network_queries import (
     HOST,
@@ -51,7 +46,7 @@ time.sleep(60)
 
 
 @few_or_many("kills", 5, 50)
-def test_killed_listeners_keep_what_they_confirmed(tmp_path, free_ports, kills: int) -> None:
+def test_killed_listeners_keep_confirmed_lines(tmp_path, free_ports, kills: int) -> None:
     """The process that writes the log, without Spark; notebook 07 kills whole drivers."""
     port = free_ports(1)
     senders = [Sender(f"sender {number}", port, reconnect=True) for number in range(3)]
@@ -89,7 +84,7 @@ def _status(directory: Path, port: int) -> PortStatus:
     return network_status(directory / "log").ports[port]
 
 
-def test_cut_below_the_checkpoint_refuses_to_start(spark, tmp_path, free_ports) -> None:
+def test_log_cut_below_the_checkpoint(spark, tmp_path, free_ports) -> None:
     """With either trigger, for with `availableNow` the ports are never opened."""
     port = free_ports(1)
     query = start_query(spark, tmp_path, port)
@@ -110,54 +105,3 @@ def test_cut_below_the_checkpoint_refuses_to_start(spark, tmp_path, free_ports) 
         query = to_parquet(lines, tmp_path).trigger(**trigger).start()
         with pytest.raises(StreamingQueryException, match=re.escape(text)):
             query.awaitTermination(120)
-
-
-def test_byte_that_flips_while_the_query_runs_is_an_error(spark, tmp_path, free_ports) -> None:
-    """The writer has seen the frame whole; the task that reads it must notice."""
-    port, go = free_ports(1), tmp_path / "go"
-    lines = network_lines(spark, tmp_path, port)
-    query = lines.writeStream.foreachBatch(_read_after(go, Counter())).start()
-    wait_until(lambda: network_status(tmp_path / "log").listening, 60, "listening")
-    send_lines(HOST, port, ["first"])
-    wait_until((tmp_path / "go.waiting").exists, 60, "the first batch")
-    with _segment(tmp_path, port).open("r+b") as segment:
-        segment.seek(-2, os.SEEK_END)
-        segment.write(b"X")
-    go.touch()
-    with pytest.raises(StreamingQueryException, match=r"position 0 .byte 0 of the file.: the payl"):
-        query.awaitTermination(120)
-
-
-def _read_after(go: Path, received: Counter[str]):
-    """For foreachBatch: the query stands still before it reads, until the file `go` exists."""
-
-    def read(batch: DataFrame, _: int) -> None:
-        go.with_name("go.waiting").touch()
-        wait_until(go.exists, 60, "the sign to go on")
-        received.update(row.value for row in batch.collect())
-
-    return read
-
-
-def test_full_backlog_blocks_the_sender_then_all_drains(spark, tmp_path, free_ports) -> None:
-    port, go, received = free_ports(1), tmp_path / "go", Counter()
-    lines = network_lines(spark, tmp_path, port, maxBacklogBytes=8 * MIB)
-    query = lines.writeStream.foreachBatch(_read_after(go, received)).start()
-    wait_until(lambda: network_status(tmp_path / "log").listening, 60, "listening")
-    process = psutil.Process(network_status(tmp_path / "log").process)
-    send_lines(HOST, port, ["first"])
-    before = process.memory_info().rss
-    line, count = "x" * 5_000, 20_000
-    sending = threading.Thread(target=send_lines, args=(HOST, port, [line] * count))
-    sending.start()
-    wait_until(lambda: _status(tmp_path, port).backlog_bytes >= 8 * MIB, 60, "a full backlog")
-    sending.join(1)
-    assert sending.is_alive()
-    assert _status(tmp_path, port).backlog_bytes < 16 * MIB
-    assert process.memory_info().rss - before < 32 * MIB
-    go.touch()
-    sending.join(120)
-    assert not sending.is_alive()
-    query.processAllAvailable()
-    query.stop()
-    assert received == {"first": 1, line: count}

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
 
 from spark_connector_tests.query_process import wait_until
 from tests.network_queries import (
@@ -39,7 +38,7 @@ def values(of: NetworkLinesReader, start: dict[str, int], end: dict[str, int]) -
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
-def test_offset_kept_and_reader_rebuilt_give_the_same_rows(tmp_path, free_ports) -> None:
+def test_rebuilt_reader_gives_the_same_rows(tmp_path, free_ports) -> None:
     port = free_ports(1)
     first = reader(tmp_path, port)
     start = first.initialOffset()
@@ -57,18 +56,6 @@ def test_offset_kept_and_reader_rebuilt_give_the_same_rows(tmp_path, free_ports)
     assert values(rebuilt, middle, end) == ["more"]
     assert rebuilt.latestOffset(middle, ReadAllAvailable()) == end
     rebuilt.stop()
-
-
-def test_one_busy_port_is_cut_into_work_for_all_cores(tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    busy = reader(tmp_path, port)
-    start = busy.initialOffset()
-    busy.latestOffset(start, ReadAllAvailable())
-    send_lines(HOST, port, map(LINE.format, range(100_000)))
-    end = busy.latestOffset(start, ReadAllAvailable())
-    assert len(busy.partitions(start, end)) >= 2
-    assert values(busy, start, end) == list(map(LINE.format, range(100_000)))
-    busy.stop()
 
 
 def test_exact_rows_of_awkward_bytes(tmp_path, free_ports) -> None:
@@ -117,22 +104,6 @@ def test_metadata_and_event_time(spark, tmp_path, free_ports) -> None:
         assert abs(row.received_at - before) < timedelta(minutes=1)
 
 
-def test_byte_limit(tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    limited = reader(tmp_path, port, maxBytesPerTrigger=1_000)
-    offset = limited.initialOffset()
-    limited.latestOffset(offset, limited.getDefaultReadLimit())
-    send_lines(HOST, port, ["x" * 99] * 50 + ["y" * 5_000])
-    found = []
-    while (following := limited.latestOffset(offset, limited.getDefaultReadLimit())) != offset:
-        found.append(values(limited, offset, following))
-        offset = following
-    limited.stop()
-    assert [line for batch in found for line in batch] == ["x" * 99] * 50 + ["y" * 5_000]
-    assert 5 < max(len(batch) for batch in found) <= 10
-    assert found[-1] == ["y" * 5_000]
-
-
 @since_4_2
 def test_available_now_opens_no_port(spark, tmp_path, free_ports) -> None:
     port = free_ports(1)
@@ -157,21 +128,6 @@ def test_status_and_lag(spark, tmp_path, free_ports) -> None:
     query.stop()
     wait_until(lambda: not network_status(log).listening, 60, "the listener's end")
     assert str(network_status(log)) == f"Port {port}: not listening; 2 lines, 5 bytes received"
-
-
-def test_processed_segments_are_deleted(spark, tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    count = 15_000  # of 5,000 bytes: more than a segment takes
-    query = network_lines(spark, tmp_path, port).writeStream.format("noop").start()
-    wait_until(lambda: network_status(tmp_path / "log").listening, 60, "listening")
-    send_lines(HOST, port, ["x" * 5_000] * count)
-    query.processAllAvailable()
-    assert sum(progress["numInputRows"] for progress in query.recentProgress) == count
-    send_lines(HOST, port, ["next batch, which commits the last"])
-    query.processAllAvailable()
-    query.stop()
-    [segment] = (tmp_path / "log" / str(port)).glob("*.segment")
-    assert int(segment.stem) > 0, "the first one is still there"
 
 
 @pytest.mark.parametrize(
@@ -212,10 +168,3 @@ def test_hosts(tmp_path, free_ports, host: str) -> None:
     there.latestOffset(there.initialOffset(), ReadAllAvailable())
     assert send_lines(host.strip("[]"), port, ["a"]) == 1
     there.stop()
-
-
-def test_option_errors_come_when_the_query_is_written(spark, tmp_path) -> None:
-    with pytest.raises(AnalysisException, match=r"option `port` must be 1..65535, got 'abc'"):
-        spark.readStream.format("network_lines").option("port", "abc").load(str(tmp_path))
-    with pytest.raises(AnalysisException, match=r"`path` is missing; give a local directory"):
-        spark.readStream.format("network_lines").load()

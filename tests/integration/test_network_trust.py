@@ -11,8 +11,7 @@ import pytest
 
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
-from tests.network_queries import HOST, offsets, rows, start_query, to_parquet
-from tests.receivers import ReceiverProcess
+from tests.network_queries import HOST, rows, start_query
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import network_status
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
@@ -32,7 +31,7 @@ def write(file: Path, first: int, count: int) -> list[str]:
 
 
 @pytest.mark.soak
-def test_tls_and_who_sent_what(spark, tmp_path, free_ports, certificates, capsys) -> None:
+def test_client_column_over_tls(spark, tmp_path, free_ports, certificates, capsys) -> None:
     port = free_ports(1)
     options = {
         "tlsCertificate": certificates.server,
@@ -67,26 +66,7 @@ def _wait_for_rows(spark, folder: Path, count: int) -> None:
     wait_until(lambda: first.exists() and len(rows(spark, folder)) == count, 60, f"{count} rows")
 
 
-def test_one_query_reads_several_receivers_and_discovers_one(spark, tmp_path, free_ports) -> None:
-    port = free_ports(3)
-    first = ReceiverProcess(tmp_path / "log" / "a", port)
-    second = ReceiverProcess(tmp_path / "log" / "b", port + 1)
-    late = ReceiverProcess(tmp_path / "log" / "c", port + 2)
-    with first, second:
-        lines = spark.readStream.format("network_lines").load(str(tmp_path / "log" / "*"))
-        query = to_parquet(lines, tmp_path).start()
-        send_lines(HOST, port, ["a"])
-        send_lines(HOST, port + 1, ["b"])
-        _wait_for_rows(spark, tmp_path, 2)
-        with late:
-            send_lines(HOST, port + 2, ["c"])
-            _wait_for_rows(spark, tmp_path, 3)
-        query.stop()
-    assert sorted(rows(spark, tmp_path)) == ["a", "b", "c"]
-    assert offsets(tmp_path)[-1].keys() == {f"a/{port}", f"b/{port + 1}", f"c/{port + 2}", "log"}
-
-
-def test_the_option_errors_of_tls(tmp_path, certificates) -> None:
+def test_tls_option_errors(tmp_path, certificates) -> None:
     from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 
     text = str(tmp_path / "text")

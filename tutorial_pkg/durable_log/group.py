@@ -231,7 +231,7 @@ class LogGroup(Logs):
 
 
 class Backlog:
-    """The bytes in each log that the query has not processed yet."""
+    """The bytes in each log that still wait for the query."""
 
     def __init__(self, logs: Mapping[int, SegmentWriter], max_bytes: int) -> None:
         self.logs = logs

@@ -69,12 +69,12 @@ def writer_process(directory: Path) -> int | None:
 
 
 def _locked_text(directory: Path, holder: Holder | None, user: str) -> str:
-    who = "a program that has not signed its file `lock`"
+    who = "an unknown program (its file `lock` is unsigned)"
     if holder:
         who = f"process {holder.process} (since {holder.since})"
     text = (
         f"the log {directory} is in use by {who}, a query or a receiver; stop that one first, or "
-        f"give this {user} a log of its own"
+        f"give this {user} a separate log"
     )
     if user == "query" and holder and holder.parent == os.getppid():
         text += (

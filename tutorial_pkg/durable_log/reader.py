@@ -31,7 +31,7 @@ Framed = tuple[Frame, memoryview]
 
 
 class Producer(Protocol):
-    """Appends to the logs on threads of its own, until `close`."""
+    """Appends to the logs on separate threads, until `close`."""
 
     def raise_failure(self) -> None:
         """Raise the error that ended a thread, if one did."""
@@ -51,7 +51,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Opens the logs at the first call about offsets, and then starts the producer.
 
     `options` has `path`, `maxBacklogBytes`, `maxRowsPerTrigger` and `maxBytesPerTrigger`. With the
-    trigger `availableNow` there is no producer: the query reads what is in the logs, and stops.
+    trigger `availableNow` no producer starts: the query reads what is in the logs, and stops.
     """
 
     def __init__(self, options: OptionValues, numbers: Sequence[int], noun: str) -> None:
@@ -173,7 +173,7 @@ def log_options(rows: str, log: str) -> tuple[Option, ...]:
             "maxBacklogBytes",
             integer(1, unit="bytes"),
             1024**3,
-            f"{rows} in the logs of all {log}s that the query has not processed; at this size the "
+            f"{rows} in the logs of all {log}s that wait for the query; at this size the "
             "source pauses until the query has caught up",
         ),
         Option("maxBytesPerTrigger", integer(1, unit="bytes"), None, f"size of a batch, {frames}"),

@@ -57,11 +57,11 @@ class LogDamagedError(Exception):
 
 
 class LogNotVisibleError(Exception):
-    """There is no log in the folder, as this host sees it; the text names both."""
+    """This host sees no log in the folder; the text names both."""
 
 
 class Frame(NamedTuple):
-    """What a frame's header says; `received_at` is in microseconds since 1970, in UTC."""
+    """A frame's header; `received_at` is in microseconds since 1970, in UTC."""
 
     position: int
     payload_bytes: int
@@ -79,7 +79,7 @@ class Frame(NamedTuple):
 
 
 def frames(directory: Path, start: int, end: int) -> Iterator[Frame]:
-    """The frames from position `start` to `end`, by their headers alone.
+    """Yield the frames from position `start` to `end`, from their headers alone.
 
     Raises `LogDamagedError`, and `LogNotVisibleError` where no segment is there at all.
     """
@@ -87,7 +87,7 @@ def frames(directory: Path, start: int, end: int) -> Iterator[Frame]:
 
 
 def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
-    """The frames from position `start` to `end`, each with its payload, whose CRC-32 is checked.
+    """Yield the frames from position `start` to `end` with their payloads, and check the CRC-32.
 
     Raises what `frames` does.
     """
@@ -98,7 +98,7 @@ def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, 
 
 
 def last_frame(directory: Path, start: int, end: int) -> tuple[Frame, memoryview] | None:
-    """The last frame from position `start` to `end`, with its payload; None if there is none.
+    """Return the last frame from position `start` to `end`, with its payload, or None.
 
     Of all segments only the headers of the newest that has one are looked at. Raises what
     `frames` does.
@@ -112,7 +112,7 @@ def last_frame(directory: Path, start: int, end: int) -> tuple[Frame, memoryview
 
 
 def newest_frames(directory: Path, end: int) -> Iterator[tuple[Frame, memoryview]]:
-    """The frames of the newest segment that has one before position `end`, with payloads.
+    """Yield the frames, with payloads, of the newest segment that begins before position `end`.
 
     Raises what `frames` does.
     """
@@ -133,7 +133,7 @@ def _scan(directory: Path, start: int, end: int) -> Iterator[tuple[_Segment, Fra
 
 
 class _Segment:
-    """A segment's bytes: mapped, so that only what is looked at is read from the disk."""
+    """A segment's bytes, mapped, so that only the bytes in use are read from the disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -143,7 +143,7 @@ class _Segment:
         self.end = self.base + len(self._data)
 
     def frame_at(self, position: int) -> Frame | None:
-        """The frame at `position`, or None if the segment ends within it."""
+        """Return the frame at `position`, or None if the segment ends within it."""
         place = position - self.base
         if self.end - position < HEADER_BYTES:
             return None
@@ -172,7 +172,7 @@ class _Segment:
 
 
 def _segments(directory: Path) -> list[Path]:
-    """Oldest first: the names have leading zeros."""
+    """Return the segments, oldest first: their names have leading zeros."""
     return sorted(path for path in directory.glob("*") if _SEGMENT_NAME.fullmatch(path.name))
 
 
@@ -181,7 +181,7 @@ def _base(segment: Path) -> int:
 
 
 def _segment_with(directory: Path, position: int) -> _Segment:
-    """The segment is opened before it is measured: only that makes a network share look anew."""
+    """Open the segment before measuring it: only that makes a network share look again."""
     segments = _segments(directory)
     if not segments:  # the writer keeps one in any case
         raise LogNotVisibleError(unseen_text(f"the log {directory}"))

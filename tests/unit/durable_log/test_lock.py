@@ -48,7 +48,7 @@ def test_second_writer_waits_for_the_first(tmp_path) -> None:
 def test_deleted_lock_file_lets_nobody_in(tmp_path) -> None:
     with held(tmp_path):
         (tmp_path / "lock").unlink()
-        with pytest.raises(LogLockedError, match="has not signed"):
+        with pytest.raises(LogLockedError, match="unsigned"):
             WriterLock(tmp_path, patience=0)
     WriterLock(tmp_path, patience=0).release()
 
@@ -59,7 +59,7 @@ def test_signature_of_another_version_or_damaged(tmp_path, text: str) -> None:
     with (tmp_path / "lock").open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert writer_process(tmp_path) == (12 if "since" in text else None)
-        expected = "process 12" if "since" in text else "has not signed"
+        expected = "process 12" if "since" in text else "unsigned"
         with pytest.raises(LogLockedError, match=expected):
             WriterLock(tmp_path, patience=0)
 

@@ -49,7 +49,7 @@ class Running:
         self.lock.release()
 
     def restart(self) -> None:
-        """As if its process were another one."""
+        """Start again, as a new process would."""
         self.close()
         self.open()
 

@@ -6,8 +6,6 @@ import os
 import re
 import resource
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -274,22 +272,6 @@ def test_port_in_use_is_named(tmp_path, free_ports) -> None:
         log.close()
 
 
-@pytest.mark.parametrize("kind", [OSError, SystemExit])  # the second is no `Exception`
-def test_log_failure_reaches_the_query(start, monkeypatch, kind) -> None:
-    running = start()
-    running.listener.raise_failure()
-
-    def no_room(*_: object) -> None:
-        raise kind("no room for a frame of 2 bytes")
-
-    monkeypatch.setattr(running.log, "append", no_room)
-    with pytest.raises(ConnectionError):
-        send_lines(HOST, running.port, ["not written, so not confirmed"])
-    wait_until(lambda: running.listener._ports[running.port].failure, SECONDS, "the failure")
-    with pytest.raises(kind, match="no room for a frame of 2 bytes"):
-        running.listener.raise_failure()
-
-
 def test_close_resets_open_connections(start) -> None:
     running = start()
     with running.connect() as client:
@@ -300,32 +282,6 @@ def test_close_resets_open_connections(start) -> None:
             client.recv(1)
     assert running.lines() == [b"whole"]
     assert running.status.dropped["unterminated"] == 1
-
-
-LISTENING = """
-import os, sys, time
-from pathlib import Path
-from tutorial_pkg.connectors.network_lines.listener import PortLimits, Listener
-from tutorial_pkg.durable_log.group import Backlog
-from tutorial_pkg.durable_log.segments import SegmentWriter
-directory, port = Path(sys.argv[1]), int(sys.argv[2])
-log = SegmentWriter(directory / "log")
-log.append = lambda *_: os.kill(os.getpid(), 9)
-limits = PortLimits(line_bytes=100, connections=1, idle_seconds=9)
-Listener(directory, "127.0.0.1", [port], Backlog({port: log}, 1), limits)
-print("listening", flush=True)
-time.sleep(60)
-"""
-
-
-def test_kill_before_the_write_confirms_nothing(tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    command = [sys.executable, "-c", LISTENING, str(tmp_path), str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"listening\n"
-        with pytest.raises(ConnectionError, match="broke after about 1 lines"):
-            send_lines(HOST, port, ["received, but never written"])
-    assert process.returncode == -9
 
 
 def test_status_is_published(start) -> None:

@@ -14,6 +14,7 @@ import pytest
 from spark_connector_tests.query_process import wait_until
 from tests.unit.network_lines.running import SECONDS, Running
 from tutorial_pkg.connectors.network_lines import positions as positions_module
+from tutorial_pkg.connectors.network_lines.connection import Block
 from tutorial_pkg.connectors.network_lines.payload import split, with_note
 from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.sender import send_lines
@@ -216,13 +217,10 @@ class Logs:
         self.open()
 
     def append(self, name: str, log: int = 0, **changes: Any) -> None:
-        def write(positions: Any) -> None:
-            self.logs[log].append(with_note(b"x\n", positions=positions), 1, 0)
-
         texts = {
             key: None if value is None else json.dumps(value) for key, value in changes.items()
         }
-        self.positions.append(self.logs[log], name, ANYBODY, None, texts, write)
+        self.positions.append(self.logs[log], name, ANYBODY, Block(b"x\n", 1, b"", texts))
 
     def position(self, name: str) -> dict[str, Any]:
         entries = self.positions.begin(name, ANYBODY, None)
@@ -256,7 +254,7 @@ def test_only_silence_counts_towards_forgetting(tmp_path) -> None:
     logs.append("quiet", at=1)
     logs.now += 60
     logs.append("other", at=1)
-    logs.restart()  # a clock a year ahead, or a long downtime, is no silence
+    logs.restart()  # neither another clock nor downtime counts
     assert logs.position("quiet") == {"at": 1}
     logs.now += 30
     assert logs.position("quiet") == {"at": 1}

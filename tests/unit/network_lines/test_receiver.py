@@ -1,12 +1,10 @@
-"""A receiver of its own and queries that read its log, without Spark."""
+"""A separate receiver and queries that read its log, without Spark."""
 
 from __future__ import annotations
 
 import configparser
 import json
 import os
-import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -24,14 +22,12 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_connector_tests.query_process import wait_until
-from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
-from tutorial_pkg.connectors.network_lines.forward import send_named
 from tutorial_pkg.connectors.network_lines.metrics import METRICS, ReceiverMetrics
 from tutorial_pkg.connectors.network_lines.receiver import receive
-from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
+from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.durable_log import handover, lock
 from tutorial_pkg.durable_log.lock import LogLockedError
@@ -124,19 +120,6 @@ def test_receiver_outlives_queries(tmp_path, free_ports, query) -> None:
         assert second.read_until(1) == ["after the receiver's restart"]
 
 
-def test_query_that_listened_reads_from_a_receiver(tmp_path, free_ports, query) -> None:
-    port = free_ports(1)
-    listening = query(tmp_path, port=str(port))
-    listening.read()
-    send_lines(HOST, port, ["through the query itself"])
-    assert listening.read_until(1) == ["through the query itself"]
-    listening.stop()
-    with receiving(tmp_path, port):
-        send_lines(HOST, port, ["through the receiver"])
-        reading = query(tmp_path, listening.offset)
-        assert reading.read_until(1) == ["through the receiver"]
-
-
 def test_committed_segments_are_deleted(tmp_path, free_ports, query) -> None:
     port = free_ports(1)
     line = "x" * 999
@@ -148,21 +131,6 @@ def test_committed_segments_are_deleted(tmp_path, free_ports, query) -> None:
         assert len(reading.read_until(150_000)) == 150_000
         reading.read()
         wait_until(lambda: len(segments()) == 1, SECONDS, "deleted segments")
-
-
-def test_backlog_limit_slows_senders(tmp_path, free_ports, query) -> None:
-    port, lines = free_ports(1), [f"{number:07}" for number in range(2_000_000)]
-    with receiving(tmp_path, port, maxBacklogBytes=100_000), ThreadPoolExecutor(1) as thread:
-        sending = thread.submit(send_lines, HOST, port, lines)
-        full = lambda: network_status(tmp_path).ports[port].backlog_bytes >= 100_000  # noqa: E731
-        wait_until(full, SECONDS, "a full backlog")
-        assert not sending.done()
-        reading = query(tmp_path)
-        found: list[str] = []
-        wait_until(
-            lambda: found.extend(reading.read()) or sending.done(), SECONDS, "all lines sent"
-        )
-        assert found + reading.read() == lines
 
 
 def test_log_has_one_writer_and_one_reader(tmp_path, free_ports, query, monkeypatch) -> None:
@@ -234,7 +202,7 @@ def test_missing_folder_is_an_error(tmp_path, free_ports, query, monkeypatch) ->
 
 
 def test_shortened_log_is_an_error(tmp_path, free_ports, query) -> None:
-    """As soon as it had grown past the old place, nobody could tell it from the right one."""
+    """New lines would fill the gap, and the query would skip them."""
     port = free_ports(1)
     with receiving(tmp_path, port):
         send_lines(HOST, port, ["one"] * 100)
@@ -246,22 +214,6 @@ def test_shortened_log_is_an_error(tmp_path, free_ports, query) -> None:
     expected = rf"the query has read port {port} up to position \d+, but the log .* ends at 0. It w"
     with pytest.raises(ValueError, match=expected), receiving(tmp_path, port):
         """It does not even begin to listen."""
-
-
-def test_receiver_inside_another_folder(tmp_path, free_ports, query) -> None:
-    port = free_ports(2)
-    inner = tmp_path / "a" / "b"
-    with receiving(tmp_path / "a", port), receiving(inner, port + 1):
-        reading = query(f"{tmp_path}/{{a,a/b}}")
-        for number in (port, port + 1):
-            send_lines(HOST, number, [str(number)])
-        assert sorted(reading.read_until(2)) == [str(port), str(port + 1)]
-        assert reading.read() == []
-        said = {
-            folder: json.loads((folder / handover.REPORTED).read_text())
-            for folder in (inner, inner.parent)
-        }
-    assert [[*each["processed"]] for each in said.values()] == [[str(port + 1)], [str(port)]]
 
 
 def test_available_now_reads_the_log(tmp_path, free_ports, query) -> None:
@@ -276,21 +228,6 @@ def test_available_now_reads_the_log(tmp_path, free_ports, query) -> None:
         assert reading.read() == ["a", "b"]
         send_lines(HOST, port, ["c"])
         assert reading.read() == []
-
-
-def test_named_sender_survives_restarts(tmp_path, free_ports, query) -> None:
-    port, file, log = free_ports(1), tmp_path / "file", tmp_path / "log"
-    offset = None
-    for turn in range(3):
-        with receiving(log, port):
-            reading = query(log, offset)
-            lines = [f"{turn} {number}" for number in range(1_013)]
-            with file.open("a") as opened:
-                opened.writelines(f"{line}\n" for line in lines)
-            assert send_named(file, HOST, port, "host-7") == 1_013
-            assert reading.read_until(1_013) == lines
-            reading.stop()
-            offset = reading.offset
 
 
 # ---- The command ---------------------------------------------------------------------------------
@@ -340,51 +277,6 @@ def test_systemd_gets_ready_and_stopping(tmp_path, free_ports) -> None:
             assert systemd.recv(100) == b"STOPPING=1"
             assert process.wait(SECONDS) == 0
     assert not network_status(tmp_path / "log").listening
-
-
-def test_readme_commands(tmp_path, free_ports, query) -> None:
-    certificates, port, metrics = Certificates(tmp_path), free_ports(1), free_ports(1)
-    certificates.issue("host-7", "host-7")
-    log, source = tmp_path / "var/network-log", tmp_path / "app"
-    source.mkdir()
-    (source / "app.log").write_text("".join(f"line {number}\n" for number in range(1_013)))
-    of_the_test = {
-        r"var/network-log": str(log),
-        r"/var/log/app": str(source),
-        r"(\S+)\.(pem|key)": rf"{tmp_path}/\1.pem",  # key and certificates are in one file
-        r"11000": str(port),
-        r"0\.0\.0\.0|receiver\.example": HOST,
-    }
-    receive, send = commands_of_the_readme(of_the_test)
-    with running(*receive, "--metrics", str(metrics)) as receiver, running(*send):
-        wait_until(lambda: _listens(log, port), SECONDS, "listening")
-        reading = query(log, includeMetadata="true")
-        assert reading.read_until(1_013) == [f"line {number}" for number in range(1_013)]
-        with pytest.raises(SenderRefusedError, match="not in allowedClients: host-9"):
-            send_lines(HOST, port, ["a stranger's"], tls=certificates.client("host-9"))
-        told = f'network_lines_refused_total{{port="{port}",reason="name"}} 1.0\n'
-        url = f"http://{HOST}:{metrics}/metrics"
-        wait_until(lambda: told in urllib.request.urlopen(url).read().decode(), SECONDS, told)
-        assert reading.read() == []
-        assert receiver.poll() is None
-
-
-def commands_of_the_readme(of_the_test: dict[str, str]) -> list[list[str]]:
-    """The words of the two commands under "TLS", with what a test has in the place of theirs."""
-    text = (PROJECT / "README.md").read_text().split("**TLS.**")[1].split("In a query")[0]
-    text = re.sub(r"\s*\\\n\s*", " ", text)
-    for words, mine in of_the_test.items():
-        text = re.sub(words, mine, text)
-    return [shlex.split(line)[3:] for line in text.splitlines() if "python -m" in line]
-
-
-@contextmanager
-def running(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-m", "tutorial_pkg", *words]) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_every_counter_is_a_metric() -> None:

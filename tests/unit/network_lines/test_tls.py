@@ -1,4 +1,4 @@
-"""TLS: who is let in, what the others are told, and what is left behind."""
+"""TLS: which clients are admitted, and which names they may use."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_killed_sender_is_told_from_a_finished_one(start, certificates: Certific
 
 
 def test_confirmation_cannot_be_forged(start, certificates: Certificates) -> None:
-    """Who is in between can end the TCP connection, but not say the receiver's last word."""
+    """An attacker on the network can end the TCP connection, but not send `close_notify`."""
     server = socket.create_server((HOST, 0))
     context = certificates.files(ask=False).context()
 

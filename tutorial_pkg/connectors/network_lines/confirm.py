@@ -14,9 +14,9 @@ Action = Callable[[], None]
 class Confirmations:
     """Actions, each for the time when what is in the log now is on disk.
 
-    The log is synced on a thread of its own, so that the port's thread can keep receiving. One sync
-    serves all actions that were added before it began. `wake` is called when a sync has ended: the
-    port's thread then performs what `due()` returns.
+    A separate thread syncs the log, so that the port's thread can keep receiving. One sync serves
+    all actions that were added before it began. `wake` is called when a sync has ended; the port's
+    thread then performs the actions that `due()` returns.
     """
 
     def __init__(self, log: SegmentWriter, wake: Callable[[], None]) -> None:
@@ -30,7 +30,7 @@ class Confirmations:
         self._sync_if_needed()
 
     def due(self) -> list[Action]:
-        """Return the actions whose time has come. Raises the `OSError` of a failed sync."""
+        """Return the actions that need not wait any longer. Raises the `OSError` of a failed sync."""
         return self._up_to(self._sync.result()) if self._sync.done() else []
 
     def finish(self) -> list[Action]:

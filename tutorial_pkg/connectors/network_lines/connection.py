@@ -1,8 +1,8 @@
 """One client's connection, and the two ways in which it ends.
 
 It is closed in good order when all its lines are on disk, and reset in any other case, such as the
-death of the process. A plain sender whose lines were dropped first gets a line of text that says
-how many and why: `nc` shows it, and `send_lines` raises it as an error.
+death of the process. If lines of a plain sender were dropped, it first gets a line of text with
+their number and the reason: `nc` shows it, and `send_lines` raises it as an error.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Dialogue(Protocol):
 
 
 class Connection:
-    """A client's socket and state, and the start of a line whose end has not arrived.
+    """A client's socket and state, and the start of its unfinished line.
 
     Attributes:
         names: what its certificate calls it; the first name is the one by which it is known.
@@ -121,7 +121,7 @@ class Connection:
     def say(self, text: bytes) -> None:
         """Send `text` as far as there is room, and keep the rest in `unsent`.
 
-        Raises `OSError` if the client is gone, or has not read its replies for too long.
+        Raises `OSError` if the client is gone, or if too many replies are unread.
         """
         if len(self.unsent) + len(text) > 2 * MOST_WELCOME_BYTES:
             raise ConnectionResetError("the client does not read its replies")

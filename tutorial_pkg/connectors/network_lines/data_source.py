@@ -64,7 +64,7 @@ OPTIONS = Options(
             "parallelism",
             integer(1, 64),
             1,
-            "how many ports: `port`, `port` + 1 and so on, each with a log and a thread of its own",
+            "how many ports: `port`, `port` + 1 and so on, each with a separate log and thread",
         ),
         Option(
             "maxLineBytes",
@@ -89,7 +89,7 @@ OPTIONS = Options(
             "idleTimeout",
             integer(1, unit="seconds"),
             300,
-            "a connection that has not ended a line for this long is closed",
+            "close a connection that completes no line for this long",
         ),
         Option(
             "protocol",
@@ -109,13 +109,13 @@ OPTIONS = Options(
             "tlsClientCa",
             pem_file,
             None,
-            "let in only clients whose certificate these authorities have issued",
+            "admit only clients with a certificate of these authorities",
         ),
         Option(
             "allowedClients",
             names,
             None,
-            "let in only those of them whose certificate has one of these names; all by default",
+            "admit only those of them with one of these names in their certificate; all by default",
         ),
         Option(
             "senderNames",
@@ -152,7 +152,7 @@ class NetworkLinesDataSource(DataSource):
 
     Parallelism: `parallelism` ports. Each port's new lines are also cut into slices, so one busy
         port keeps all cores at work. Tasks must see `path` under the same name.
-    Replay: any batch whose successor Spark has not committed.
+    Replay: any batch, until Spark commits the next one.
     Guarantee: with a checkpoint and an idempotent or transactional sink, exactly once from a sender
         with a name (`send --name`); from other senders exactly once from the log on; over RELP at
         least once. No line is confirmed to a sender before it is on disk.

@@ -1,4 +1,4 @@
-"""What a client speaks, by its first bytes: so that one at the wrong port learns it at once."""
+"""Recognize a client's protocol by its first bytes, and explain a wrong port to it at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STRANGERS = {  # the first bytes of clients at a port for plain lines, and what
         '(rsyslog: TCP_Framing="traditional")'
     ),
     rb"\{[^\n]*\}\0": (
-        "the client sends GELF, whose messages end with NUL; send one JSON object per line"
+        "the client sends GELF with NUL behind each message; send one JSON object per line"
     ),
 }
 _PATTERNS = [(re.compile(start), advice) for start, advice in _STRANGERS.items()]

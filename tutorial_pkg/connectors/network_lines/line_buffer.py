@@ -101,7 +101,7 @@ class LineBuffer:
         self.drop_tail(connection)
 
     def drop_tail(self, connection: Connection) -> None:
-        """Drop the start of a line whose end will never arrive."""
+        """Drop an unfinished line, after the last byte of its connection."""
         if connection.tail:
             self._drop(connection, "unterminated")
             connection.tail = bytearray()

@@ -3,7 +3,7 @@
 A port's thread waits for its sockets and reads what has arrived into one buffer: the whole lines of
 one connection, then those of the next (`line_buffer`). The buffer becomes a frame of the log as
 soon as nothing more is there to read, or when it is full or old. A client that waits for replies
-has a dialogue (`named`, `relp`), whose blocks are frames of their own.
+has a dialogue (`named`, `relp`); each of its blocks becomes a frame.
 
 A connection that has ended waits until its lines are on disk (`confirm`). Then it is closed in good
 order; in any other case it is reset. So a sender that waits for the close, as `send_lines` does,
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listener:
-    """Listens on ports, each with a log of its own, and publishes how they are doing.
+    """Listens on ports, each with its log, and publishes how they are doing.
 
     Raises `OSError` that names host and port if one is not free within `patience` seconds, or that
     names the system's limit that is too low; then no port stays open.
@@ -192,7 +192,7 @@ class PortListener(threading.Thread):
             key.data(events)
         if not ready or self._buffer.age() > FRAME_SECONDS:
             self._write_frames()
-        self._sweep()  # last: a client whose lines were waiting is not idle
+        self._sweep()  # last, after reading: a client with waiting lines is not idle
 
     def _pause(self) -> None:
         """Read no socket, so that TCP slows the senders down; that does not make them idle."""

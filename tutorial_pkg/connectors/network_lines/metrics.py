@@ -22,8 +22,8 @@ METRICS = {  # fields of a `PortStatus`: their kind and meaning
     "dropped": (CounterMetricFamily, "lines that were dropped, by reason"),
     "kept_unterminated": (CounterMetricFamily, "lines without a newline that were kept"),
     "truncated": (CounterMetricFamily, "messages over RELP that were cut"),
-    "unconfirmed": (CounterMetricFamily, "lines whose sender could not be told"),
-    "backlog_bytes": (GaugeMetricFamily, "bytes in the log that the query has not processed"),
+    "unconfirmed": (CounterMetricFamily, "lines in the log that could not be confirmed"),
+    "backlog_bytes": (GaugeMetricFamily, "bytes in the log that wait for the query"),
 }
 BY_REASON = {"refused", "dropped"}
 

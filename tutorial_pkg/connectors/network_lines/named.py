@@ -13,7 +13,6 @@ from typing import Any
 
 from tutorial_pkg.connectors.network_lines.connection import Block, Connection
 from tutorial_pkg.connectors.network_lines.line_buffer import PortLimits
-from tutorial_pkg.connectors.network_lines.payload import with_note
 from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.wire import (
     GREETING,
@@ -76,20 +75,11 @@ class NamedSender:
             yield block
 
     def append(self, block: Block) -> None:
-        """Write lines and changes as one frame, or now and then only a sign of life."""
-        changes = block.position
-        if changes is None and self._positions.is_getting_old(self._name):
-            changes = {}
-        if changes is None:
-            return
-
-        def write(positions: Mapping[str, Any]) -> None:
-            payload = with_note(block.lines, client=self._connection.client, positions=positions)
-            self._log.append(payload, block.rows, time.time_ns() // 1000)
-
-        replace = self._version == 1 and block.position is not None
-        parts = self._log, self._name, self._connection, self._instance, changes, write
-        self._positions.append(*parts, replace=replace)
+        """Write a block with a position, or now and then a sign of life."""
+        if block.position is not None or self._positions.is_getting_old(self._name):
+            replace = self._version == 1 and block.position is not None
+            parts = self._log, self._name, self._connection, block, self._instance, replace
+            self._positions.append(*parts)
 
     def end(self) -> None:
         """A killed sender may leave part of a block, which is not stored."""

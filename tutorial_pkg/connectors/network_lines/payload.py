@@ -1,4 +1,4 @@
-"""What a frame of the log holds: whole lines and, behind them, perhaps a *note* about them.
+"""The payload of a frame in the log: whole lines, and perhaps a *note* about them.
 
 Lines end with a newline. A note is JSON, followed by its length (four bytes, little-endian) and a
 NUL byte. So a payload's last byte tells whether there is a note, and the logs of versions without

@@ -1,7 +1,7 @@
 """How far each sender with a name has come.
 
 A position is a small JSON object that only its sender understands. A block's lines and the entries
-that it changes go into one frame of the log, so the two cannot differ, whatever dies. The first
+that it changes go into one frame of the log, so a crash leaves either both or neither. The first
 frame of each segment also repeats all positions. The newest segment is never deleted, so it is all
 that has to be read at the start.
 """
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutorial_pkg.connectors.network_lines.connection import Connection
-from tutorial_pkg.connectors.network_lines.payload import split
+from tutorial_pkg.connectors.network_lines.connection import Block, Connection
+from tutorial_pkg.connectors.network_lines.payload import split, with_note
 from tutorial_pkg.connectors.network_lines.wire import RefusedError
 from tutorial_pkg.durable_log.segments import SegmentWriter, newest_frames
 
@@ -30,7 +30,7 @@ Changes = Mapping[str, str | None]  # by key: JSON text, or None for a key that 
 
 @dataclass
 class Sender:
-    """What is known of a name.
+    """The position and the owner of a name.
 
     Attributes:
         entries: its position: JSON texts by key.
@@ -149,12 +149,15 @@ class Positions:
         log: SegmentWriter,
         name: str,
         connection: Connection,
-        instance: str | None,
-        changes: Changes,
-        write: Callable[[Mapping[str, Any]], None],
+        block: Block,
+        instance: str | None = None,
         replace: bool = False,
     ) -> None:
-        """Have `write(positions)` put lines into `log`, with the changes that go with them."""
+        """Write a block's lines and the entries that it changes into `log`, as one frame.
+
+        With `replace` the block has the whole position.
+        """
+        changes = block.position or {}
         with self._lock:
             known = self._senders.get(name)
             sender = known if known and not replace else Sender()
@@ -166,8 +169,10 @@ class Positions:
             sender.change(changes)
             self._senders[name] = sender
             self._bytes += sender.size - before
-            new = sender is not known
-            write(self._copies(log) or {name: sender.record(None if new else changes)})
+            whole = None if sender is not known else changes
+            positions = self._copies(log) or {name: sender.record(whole)}
+            payload = with_note(block.lines, client=connection.client, positions=positions)
+            log.append(payload, block.rows, time.time_ns() // 1000)
 
     def copies(self, log: SegmentWriter) -> Mapping[str, Any]:
         """Return what the next frame must repeat: all positions, if it begins a segment."""

@@ -34,7 +34,7 @@ _MOST_COMMAND_BYTES = 4096  # of any command but `syslog`
 
 @dataclass
 class _Frame:
-    """A frame whose data has arrived, or as much of it as is kept; `rest` bytes are still due."""
+    """A frame with the data that is kept; `rest` bytes more are still due."""
 
     number: int
     command: bytes

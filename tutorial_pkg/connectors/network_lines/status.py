@@ -16,11 +16,11 @@ class PortStatus:
     `dropped` counts lines by reason: `too_long` (more than maxLineBytes), `unterminated` (the
     connection ended, broke or was closed as idle in the middle of a line). `kept_unterminated`
     counts those that were kept (unterminated=keep), and `truncated` messages over RELP that were
-    cut. `unconfirmed` are lines in the log whose sender could not be told: over RELP it sends them
-    again.
+    cut. `unconfirmed` counts lines in the log that could not be confirmed: over RELP they are
+    sent again.
 
     `refused` counts clients by reason: `plain_text`, `certificate`, `name`, `handshake` and
-    `timeout` with TLS; `in_use` for a sender whose name is in use; `sender` for one that cannot
+    `timeout` with TLS; `in_use` for a name in use; `sender` for one that cannot
     have its name, or breaks the protocol; `relp` and `protocol` for one that speaks something else
     than the port. `last_refused` describes the last one.
     """

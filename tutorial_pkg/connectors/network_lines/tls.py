@@ -155,7 +155,7 @@ class ServerTls:
         self._stamp, self._context = files.stamp(), files.context()
 
     def wrap(self, client: socket) -> SecureSocket:
-        """Return a socket whose handshake is still to come."""
+        """Return a TLS socket, before its handshake."""
         try:
             stamp = self._files.stamp()
             if stamp != self._stamp:
