@@ -30,7 +30,7 @@ class Confirmations:
         self._sync_if_needed()
 
     def due(self) -> list[Action]:
-        """Return the actions that need not wait any longer. Raises the `OSError` of a failed sync."""
+        """Return the actions that are due. Raises the `OSError` of a failed sync."""
         return self._up_to(self._sync.result()) if self._sync.done() else []
 
     def finish(self) -> list[Action]:
