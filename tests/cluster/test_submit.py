@@ -1,4 +1,4 @@
-"""How a job reaches a cluster: the README's own commands, from a folder that is not the project.
+"""How a job reaches a cluster: the documented commands, from a folder that is not the project.
 
 Only who knows the cluster's secret can use it, and other users cannot learn it.
 
@@ -56,7 +56,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(cluster: Cluster, bare_python: Path) -> dict[str, str]:
-    """What the README has readers export; only the driver finds the package, by itself."""
+    """The documented variables; only the driver finds the package by itself."""
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {
@@ -80,8 +80,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def commands(language: str = "sh") -> list[str]:
-    """Those of the README's section on clusters."""
-    text = (PROJECT / "README.md").read_text().split("## Beyond one machine")[1].split("\n## ")[0]
+    """Return the commands in docs/cluster.md."""
+    text = (PROJECT / "docs" / "cluster.md").read_text()
     return re.findall(rf"```{language}\n(.*?)```", text, re.S)
 
 
@@ -131,7 +131,7 @@ def test_it_need_not_be_sent_where_it_is_installed(
 
 
 class Job:
-    """The README's command, as a service runs it."""
+    """The documented command, as a service runs it."""
 
     def __init__(self, command: str, environment: dict[str, str], output: Path) -> None:
         self._output = output

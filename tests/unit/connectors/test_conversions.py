@@ -41,7 +41,7 @@ def test_a_record_of_kafka(examples: int) -> None:
     sender._topic = "t"
     options = SimpleNamespace(includeHeaders=True)
     records._context: Any = SimpleNamespace(options=options)
-    records._partition: Any = SimpleNamespace(topic="t", number=3)
+    records._topic, records._number = "t", 3
 
     def check(key: Any, value: Any, headers: Any) -> None:
         columns = {"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())}
@@ -56,7 +56,7 @@ def test_a_record_of_kafka(examples: int) -> None:
         record = {"key": sent_key, "value": sent_value, "headers": pairs or None}
         record |= {"timestamp": (1, 5), "offset": 7}
         found = SimpleNamespace(**{name: lambda each=each: each for name, each in record.items()})
-        [row] = records._batch([found]).to_pylist()
+        [row] = records._to_batch([found]).to_pylist()
         assert (row["key"], row["value"], row["headers"]) == (key, value, headers or None)
         assert (topic, row["offset"]) == ("t", 7)
 
