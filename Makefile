@@ -44,7 +44,7 @@ soak: $(READY) ## the rest: many kills, fuzzers, all subjects of the kit (hours;
 demo: $(READY) ## log this machine's CPU with Spark for some seconds and draw it
 	$(BIN)/python -m workbook demo
 
-cluster-demo: $(READY) ## two queries on a cluster of two workers that loses one
+cluster-demo: $(READY) ## a query on a cluster of two workers that loses one
 	$(BIN)/python -m workbook cluster-demo
 
 book: $(READY) ## the notebooks and docs/ as a static book in .work/book

@@ -4,8 +4,8 @@ Every lesson:
 
 - `lesson`: an empty desk at the start, everything stopped at the end, the outcome of a call
 - `checks`: the exercises' checks; `solved` records what you have solved
-- `look`, `live`, `dashboards`, `diagrams`: charts, live plots, diagrams of the data's path
-- `senders`, `commands`: lines for a port, free ports, commands and workers to kill
+- `plots`, `diagrams`: charts, live plots of queries, diagrams of the data's path
+- `senders`: lines for a port, free ports, commands and workers to kill
 - `inside`: the inner workings that a lesson shows
 
 Some lessons:
@@ -39,8 +39,6 @@ _NAMES = {
         check_18_3 check_19_1 check_20_1 check_20_2 check_21_1 check_21_2 check_21_3
         a_heartbeat the_solution""",
     "cluster": "Cluster",
-    "commands": "Command kill_a_worker",
-    "dashboards": "dashboard",
     "diagrams": "flow",
     "explainers": "crash_explainer watermark_explainer",
     "inside": """
@@ -49,11 +47,12 @@ _NAMES = {
     "ledger": "asked booked entries start_ledger",
     "ledger_drill": "Drill",
     "lesson": "clear_desk leave_desk outcome",
-    "live": "picture watch",
-    "look": "BLUE GRAY GREEN INK ORANGE PURPLE RED SKY chart with_commas",
+    "plots": """
+        BLUE GRAY GREEN INK ORANGE PURPLE RED SKY chart with_commas dashboard
+        picture watch""",
     "number_files": "NumberReader NumberWriter Slice Values numbers_in sink_of source_of",
     "plans": "last_plan plan_graph plan_of shuffles",
-    "senders": "HOST free_ports play wait_for_listener",
+    "senders": "HOST free_ports play wait_for_listener Command kill_a_worker",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",
     "shop": """
         DELIVERIES ORDERS PAYMENTS SECOND START deliveries in_batches joined orders payments""",

@@ -1,4 +1,4 @@
-"""python -m workbook progress | demo | cluster | cluster-demo"""
+"""Commands for the terminal: python -m workbook progress | demo | cluster | cluster-demo"""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from pathlib import Path
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 when it did what it should."""
-    given = _parser().parse_args(arguments)
-    return int(given.run(given))
+    words = _parser().parse_args(arguments)
+    try:
+        return int(words.run(words) or 0)
+    except ModuleNotFoundError as missing:
+        print(f"The package {missing.name} is missing. Install it with: pip install '.[workbook]'")
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -26,49 +30,43 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
     demo.set_defaults(run=_demo)
 
-    started = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
-    started.add_argument("--workers", type=int, default=2, help="with one core each (default: 2)")
-    started.set_defaults(run=_cluster)
+    cluster = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
+    cluster.add_argument("--workers", type=int, default=2, help="with one core each (default: 2)")
+    cluster.set_defaults(run=_cluster)
 
-    cluster = commands.add_parser(
-        "cluster-demo", help="two queries on a cluster that loses a worker"
-    )
-    cluster.add_argument("--lines", type=int, default=60_000, help="how many for each query")
-    cluster.add_argument("--folder", type=Path, help="where to write (default: .work/cluster)")
-    cluster.set_defaults(run=_cluster_demo)
+    drill = commands.add_parser("cluster-demo", help="a query on a cluster that loses a worker")
+    drill.add_argument("--lines", type=int, default=60_000, help="how many to send")
+    drill.add_argument("--folder", type=Path, help="where to write (default: .work/cluster)")
+    drill.set_defaults(run=_cluster_demo)
     return parser
 
 
-def _progress(given: argparse.Namespace) -> int:
+def _progress(words: argparse.Namespace) -> None:
     from workbook.solved import progress, reset
 
-    if given.reset:
+    if words.reset:
         print(f"Forgotten: {reset()} solved exercises.")
     print(progress())
-    return 0
 
 
-def _demo(given: argparse.Namespace) -> int:
+def _demo(words: argparse.Namespace) -> None:
     from workbook.demo import run_demo
 
-    run_demo(given.seconds)
-    return 0
+    run_demo(words.seconds)
 
 
-def _cluster(given: argparse.Namespace) -> int:
+def _cluster(words: argparse.Namespace) -> None:
     from tutorial_pkg.core.places import work_dir
     from workbook.cluster import run_cluster
 
-    run_cluster(work_dir("cluster"), given.workers)
-    return 0
+    run_cluster(work_dir("cluster"), words.workers)
 
 
-def _cluster_demo(given: argparse.Namespace) -> int:
+def _cluster_demo(words: argparse.Namespace) -> bool:
+    """True is exit code 1."""
     from workbook.cluster_demo import run_cluster_demo
 
-    account = run_cluster_demo(given.lines, given.folder)
-    print(account)
-    return 0 if account.exact else 1
+    return not run_cluster_demo(words.lines, words.folder)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""A real Spark cluster on this machine: its own standalone master and workers, made to be killed.
+"""A real Spark cluster on this machine: a standalone master and workers that you can kill.
 
-The daemons come with PySpark. They listen on loopback only, keep everything in one folder, and are
-gone with the `with` block, or with the process that started them, however it ends. Other users of
-the machine can neither submit a job nor join as a worker: that takes a secret, which is in a file
-that only its user can read, and on no command line.
+The daemons come with PySpark. They listen on loopback only, keep everything in one folder, and end
+with the `with` block or with the process that started them. To submit a job or to join as a worker
+takes a secret, which is in a file that only its user can read, and on no command line.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import re
 import secrets
 import shlex
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,32 +24,20 @@ from tutorial_pkg.session.java import archive_options, find_java
 
 DAEMON = Path(__file__).with_name("spark_daemon.py")
 START_SECONDS = 60.0
-LOOK_SECONDS = 0.5
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def run_cluster(folder: Path, workers: int) -> None:
-    """A cluster until Ctrl-C or SIGTERM; prints how to use it, and what has ended."""
+    """Run a cluster until Ctrl-C or SIGTERM, and print how to use it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
         exports = f"export MASTER={cluster.url} SPARK_CONF_DIR={shlex.quote(str(cluster.conf))}"
         print(f"{exports}  # its page: {cluster.ui}")
         worker = f"'Worker.*{cluster.folder}/worker-1 '"
         print(f"kill -9 $(pgrep -f {worker})  # to see a worker die", flush=True)
-        watch(cluster)
-
-
-def watch(cluster: Cluster) -> None:
-    """Say which daemons end, until that is the master or the last worker."""
-    running = cluster.running
-    while "master" in running and len(running) > 1:
-        time.sleep(LOOK_SECONDS)
-        before, running = running, cluster.running
-        for name in before:
-            if name not in running:
-                print(f"{name} has ended", flush=True)
+        signal.pause()
 
 
 class Cluster:
@@ -60,9 +46,9 @@ class Cluster:
         with Cluster(folder) as cluster:
             spark = start_spark(**cluster.settings)
 
-    `workers` numbers those that live, from 1. `conf` is a folder for `SPARK_CONF_DIR`: with it,
-    `spark-submit` and `start_spark` know the cluster's secret. Raises `TimeoutError`, with the
-    daemon's last words, if one does not start.
+    `workers` are the numbers of the living ones, from 1. `conf` is a folder for `SPARK_CONF_DIR`:
+    with it, `spark-submit` and `start_spark` know the cluster's secret. Raises `TimeoutError`, with
+    the end of the daemon's log, if one does not start.
     """
 
     def __init__(
@@ -81,10 +67,10 @@ class Cluster:
         self._workers: dict[int, QueryProcess] = {}
         self._master = self._daemon("master", MASTER, "--port", 0, "--webui-port", 0)
         try:
-            self.url = self._heard(self._master, r"Starting Spark master at (spark://\S+)")
-            self.ui = self._heard(self._master, r"MasterWebUI.* (http://\S+)")
+            self.url = self._wait_for(self._master, r"Starting Spark master at (spark://\S+)")
+            self.ui = self._wait_for(self._master, r"MasterWebUI.* (http://\S+)")
             for number in [self._start_worker() for _ in range(workers)]:  # all of them together
-                self._until_it_is_known(number)
+                self._wait_for_worker(number)
         except BaseException:
             self.close()
             raise
@@ -100,14 +86,8 @@ class Cluster:
         return [number for number, worker in self._workers.items() if worker.running]
 
     @property
-    def running(self) -> list[str]:
-        """The names of the daemons that live: `master`, `worker-1` and so on."""
-        master = ["master"] if self._master.running else []
-        return [*master, *(f"worker-{number}" for number in self.workers)]
-
-    @property
     def settings(self) -> dict[str, Any]:
-        """What `start_spark` needs to use this cluster; 200 tasks a batch would be too many."""
+        """What `start_spark` needs to use this cluster."""
         return {
             "spark.master": self.url,
             "spark.executor.memory": "512m",
@@ -117,22 +97,22 @@ class Cluster:
         }
 
     def add_worker(self) -> int:
-        """Start one more worker and wait until the master knows it; its number."""
+        """Start one more worker, wait until the master knows it, and return its number."""
         number = self._start_worker()
-        self._until_it_is_known(number)
+        self._wait_for_worker(number)
         return number
 
     def kill_worker(self, number: int | None = None) -> int:
-        """`kill -9` a worker, its executors and their Python at once, as a machine dies.
+        """`kill -9` a worker with its executors and their Python, as when a machine dies.
 
-        Without a number, the first that lives; returns which it was.
+        Without a number, that is the first living one. Returns its number.
         """
         killed = self.workers[0] if number is None else number
         self._workers[killed].close()
         return killed
 
     def kill_master(self) -> None:
-        """`kill -9` the master: no worker and no job can join any more."""
+        """`kill -9` the master, so that no worker and no job can join any more."""
         self._master.close()
 
     def close(self) -> None:
@@ -153,8 +133,8 @@ class Cluster:
         self._workers[number] = worker
         return number
 
-    def _until_it_is_known(self, number: int) -> None:
-        self._heard(self._workers[number], r"(Successfully registered with master)")
+    def _wait_for_worker(self, number: int) -> None:
+        self._wait_for(self._workers[number], r"(Successfully registered with master)")
 
     def _daemon(self, name: str, *words: object) -> QueryProcess:
         env = {
@@ -171,16 +151,14 @@ class Cluster:
         arguments = (words[0], "--host", HOST, *words[1:])
         return QueryProcess(DAEMON, *arguments, output=output, env={**os.environ, **env})
 
-    def _heard(self, daemon: QueryProcess, pattern: str) -> str:
-        """Wait for a line in the daemon's log; what the pattern's group says."""
+    def _wait_for(self, daemon: QueryProcess, pattern: str) -> str:
+        """Wait for a line in the daemon's log, and return the pattern's group."""
 
-        def said() -> re.Match[str] | None:
+        def match() -> re.Match[str] | None:
             return re.search(pattern, daemon.output.read_text(errors="replace"))
 
         try:
-            return str(wait_until(said, START_SECONDS, pattern).group(1))
+            return str(wait_until(match, START_SECONDS, pattern).group(1))
         except TimeoutError:
-            words = daemon.output.read_text(errors="replace")[-2000:]
-            raise TimeoutError(
-                f"{daemon.output.name}: not started; its log ends: {words}"
-            ) from None
+            end = daemon.output.read_text(errors="replace")[-2000:]
+            raise TimeoutError(f"{daemon.output.name}: not started; its log ends: {end}") from None

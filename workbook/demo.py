@@ -1,10 +1,11 @@
-"""The whole pipeline in a terminal: items, CPU-log sink, files, chart."""
+"""`python -m workbook demo`: the whole pipeline in a terminal, from items to a chart."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,29 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 from tqdm import tqdm
 
+from spark_connector_tests.query_process import wait_until
+from tutorial_pkg import item_stream, last_error, start_spark, stop_spark
 from tutorial_pkg.connectors.cpu_log import DATA_FILES
-from tutorial_pkg.connectors.item_stream import item_stream
-from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.session.start import start_spark, stop_spark
 
 ITEMS_PER_SECOND = 20
+FIRST_BATCH_SECONDS = 120
 
 
 def run_demo(seconds: int = 12) -> Path:
-    """Log this machine's CPU load for some seconds; the folder with two CSV files and a chart."""
+    """Log this machine's CPU load for some seconds; return the folder with the log and a chart."""
     folder = work_dir("demo")
     shutil.rmtree(folder)
     spark = start_spark("demo")
     try:
-        query = _start(spark, folder)
-        _watch(query, seconds)
-        query.stop()
-        _show_counts(spark, folder)
-        _draw(spark, folder)
+        items = item_stream(spark, ITEMS_PER_SECOND).repartition(2)
+        writer = items.writeStream.format("cpu_log").trigger(processingTime="500 milliseconds")
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        start = _log(writer.start(str(folder / "log")), seconds)
+        lines = spark.read.text(str(folder / "log" / DATA_FILES))
+        file = F.element_at(F.split(F.input_file_name(), "/"), -1).alias("file")
+        lines.groupBy(file).count().orderBy("file").show()
+        _draw(spark, folder, start)
     finally:
         stop_spark(spark)
     print(f"The log is in {os.path.relpath(folder / 'log')}: data.0.csv and data.1.csv.")
@@ -41,44 +45,34 @@ def run_demo(seconds: int = 12) -> Path:
     return folder
 
 
-def _start(spark: SparkSession, folder: Path) -> StreamingQuery:
-    items = item_stream(spark, ITEMS_PER_SECOND).repartition(2)
-    writer = items.writeStream.format("cpu_log")
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    return writer.trigger(processingTime="500 milliseconds").start(str(folder / "log"))
+def _log(query: StreamingQuery, seconds: int) -> datetime:
+    """Let the query run for so long after its first batch; return when that one was done.
 
+    Items pile up while Spark warms up, and are all logged at once then.
+    """
 
-def _watch(query: StreamingQuery, seconds: int) -> None:
-    """Advance a bar with the rows logged, until there are enough or the query has failed."""
-    wanted, seen = seconds * ITEMS_PER_SECOND, -1
-    with tqdm(total=wanted, unit=" lines", desc="logging") as bar:
-        while bar.n < wanted and query.isActive:
-            for batch in query.recentProgress:
-                if batch.batchId > seen:
-                    seen = batch.batchId
-                    bar.update(batch.numInputRows)
+    def done() -> bool:
+        return not query.isActive or any(batch.numInputRows for batch in query.recentProgress)
+
+    wait_until(done, FIRST_BATCH_SECONDS, "the first batch")
+    start = datetime.now(UTC)
+    for _ in tqdm(range(5 * seconds), desc="logging", bar_format="{desc}: {bar} {elapsed}"):
+        if query.isActive:
             time.sleep(0.2)
     if query.exception():
         raise RuntimeError(f"the query failed: {last_error(query)}")
+    query.stop()
+    return start
 
 
-def _show_counts(spark: SparkSession, folder: Path) -> None:
-    lines = spark.read.text(str(folder / "log" / DATA_FILES))
-    file = F.element_at(F.split(F.input_file_name(), "/"), -1).alias("file")
-    lines.groupBy(file).count().orderBy("file").show()
-
-
-def _draw(spark: SparkSession, folder: Path) -> None:
+def _draw(spark: SparkSession, folder: Path, start: datetime) -> None:
     matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from workbook.plots import BLUE, chart
 
-    log: Any = (
-        spark.read.format("cpu_log").load(str(folder / "log")).orderBy("timestamp").toPandas()
-    )
-    figure, axes = plt.subplots(figsize=(8, 3.5), layout="constrained")
-    axes.fill_between(log["timestamp"], 100 * log["cpu_usage"], alpha=0.25)
-    axes.plot(log["timestamp"], 100 * log["cpu_usage"])
-    axes.set(title=f"{len(log)} lines of cpu_log", ylabel="CPU busy, %", ylim=(0, 105))
-    axes.set_xlabel("time (UTC)")
+    log = spark.read.format("cpu_log").load(str(folder / "log"))
+    rows: Any = log.where(F.col("timestamp") >= F.lit(start)).orderBy("timestamp").toPandas()
+    figure, axes = chart("time (UTC)", "CPU busy, %", height=3.5)
+    axes.fill_between(rows["timestamp"], 100 * rows["cpu_usage"], alpha=0.25)
+    axes.plot(rows["timestamp"], 100 * rows["cpu_usage"], color=BLUE)
+    axes.set(title=f"{len(rows)} lines of cpu_log", ylim=(0, 105))
     figure.savefig(folder / "cpu.png", dpi=120)
-    plt.close(figure)

@@ -71,13 +71,12 @@ from workbook.services import Service
 
 PAGE_ENTRIES = 50
 MOST_LINES, MOST_BYTES, MOST_LETTERS = 10_000, 1_000, 100
-SILENCE_SECONDS = 60
-PATIENCE_SECONDS = 60
+SILENCE_SECONDS = PATIENCE_SECONDS = 60
 BUSY_SECONDS, SLOW_SECONDS = 0.05, 0.3
 
-# What may befall a request: it is refused for now; answered late; done, and its reply lost or cut.
+# A request may be refused for now, answered late, or done without a reply or with half of one.
 BUSY, SLOW, LOST, CUT = "busy", "slow", "lost", "cut"
-Trouble = Callable[[str], str]  # by the request's line; an empty text for none
+Trouble = Callable[[str], str]  # by the request's first line; an empty text for none
 
 _TABLES = """
 PRAGMA journal_mode = WAL;
@@ -91,7 +90,7 @@ class Refused(Exception):
 
 
 class Books:
-    """What is on disk. It serves several threads, one at a time."""
+    """The data on disk, for several threads."""
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
@@ -106,23 +105,22 @@ class Books:
         query = "SELECT number, text FROM entries WHERE book = ? AND number <= ? ORDER BY 1 DESC"
         with self._lock:
             newest = self._last(book) - page * PAGE_ENTRIES
-            found = self._database.execute(f"{query} LIMIT {PAGE_ENTRIES}", (book, newest))
-            return found.fetchall()
+            rows = self._database.execute(f"{query} LIMIT {PAGE_ENTRIES}", (book, newest))
+            return rows.fetchall()
 
     def memo(self, book: str, writer: str) -> str:
         query = "SELECT memo FROM memos WHERE book = ? AND writer = ?"
         with self._lock:
-            found = self._database.execute(query, (book, writer)).fetchone()
-        return str(found[0]) if found else "-"
+            row = self._database.execute(query, (book, writer)).fetchone()
+        return str(row[0]) if row else "-"
 
     def book(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
         with self._lock, self._database:  # one transaction
             last = self._last(book)
             rows = [(book, number, line) for number, line in enumerate(lines, start=last + 1)]
             self._database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-            self._database.execute(
-                "INSERT OR REPLACE INTO memos VALUES (?, ?, ?)", (book, writer, memo)
-            )
+            insert = "INSERT OR REPLACE INTO memos VALUES (?, ?, ?)"
+            self._database.execute(insert, (book, writer, memo))
             return last + len(lines)
 
     def close(self) -> None:
@@ -135,32 +133,34 @@ class Books:
 
 
 class LedgerHandler(socketserver.StreamRequestHandler):
-    """A client: request after request, until one of the two has enough."""
+    """A client's connection: request after request."""
 
     timeout = SILENCE_SECONDS
     server: LedgerServer
 
     def handle(self) -> None:
         with suppress(OSError):  # the client has gone, or is silent
-            while (line := self._line()).endswith("\n") and self._answered(line[:-1]):
+            while (line := self._line()).endswith("\n") and self._answer(line[:-1]):
                 pass
 
     def _line(self) -> str:
         return self.rfile.readline(MOST_BYTES + 1).decode(errors="replace")
 
-    def _answered(self, request: str) -> bool:
-        """Whether the connection goes on."""
+    def _answer(self, request: str) -> bool:
+        """Reply to a request; return whether the connection stays open."""
         try:
-            words = _words(request)
-            lines = self._body(words)
-            trouble = self.server.befalls(request)
+            words = _parse(request)
+            lines = [self._line() for _ in range(int(words[4]) if words[0] == "BOOK" else 0)]
+            if not all(line.endswith("\n") for line in lines):
+                raise Refused(f"a line is longer than {MOST_BYTES} bytes, or some did not come")
         except Refused as refused:
             self.wfile.write(f"NO {refused}\n".encode())
-            return False  # nobody knows where the next request begins
+            return False  # the next request may begin anywhere
+        trouble = self.server.trouble(request)
         if trouble == BUSY:
             self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
             return True
-        reply = self._done(words, lines).encode()
+        reply = self._reply(words, [line[:-1] for line in lines]).encode()
         if trouble == SLOW:
             time.sleep(SLOW_SECONDS)
         if trouble in (LOST, CUT):
@@ -169,16 +169,7 @@ class LedgerHandler(socketserver.StreamRequestHandler):
         self.wfile.write(reply)
         return True
 
-    def _body(self, words: list[str]) -> list[str]:
-        """The lines that follow a BOOK."""
-        if words[0] != "BOOK":
-            return []
-        lines = [self._line() for _ in range(int(words[4]))]
-        if not all(line.endswith("\n") for line in lines):
-            raise Refused(f"a line is longer than {MOST_BYTES} bytes, or some did not come")
-        return [line[:-1] for line in lines]
-
-    def _done(self, words: list[str], lines: list[str]) -> str:
+    def _reply(self, words: list[str], lines: list[str]) -> str:
         books = self.server.books
         match words:
             case ["LAST", book]:
@@ -192,13 +183,10 @@ class LedgerHandler(socketserver.StreamRequestHandler):
                 return f"OK {books.book(words[1], words[2], words[3], lines)}\n"
 
 
-_WORDS = {"LAST": 2, "PAGE": 3, "MEMO": 3, "BOOK": 5}
-
-
-def _words(request: str) -> list[str]:
-    """The words of a request; raises `Refused`."""
+def _parse(request: str) -> list[str]:
+    """Return the words of a request. Raises `Refused`."""
     words = request.split(" ")
-    if len(words) != _WORDS.get(words[0], 0) or "" in words:
+    if len(words) != {"LAST": 2, "PAGE": 3, "MEMO": 3, "BOOK": 5}.get(words[0]) or "" in words:
         raise Refused("this is no request: LAST book, PAGE book page, MEMO book writer, BOOK …")
     if max(map(len, words)) > MOST_LETTERS:
         raise Refused(f"a word has more than {MOST_LETTERS} letters")
@@ -228,7 +216,7 @@ def usual_trouble() -> Trouble:
 class LedgerServer(socketserver.ThreadingTCPServer):
     """A ledger in this process, on `port` of the loopback; 0 finds a free one.
 
-    `trouble` says what befalls a request. Use it as a context manager: it serves within.
+    It serves while it is used as a context manager.
     """
 
     allow_reuse_address = daemon_threads = True
@@ -237,10 +225,6 @@ class LedgerServer(socketserver.ThreadingTCPServer):
         super().__init__((LOOPBACK, port), LedgerHandler)
         self.books, self.trouble = Books(file), trouble
         self.address = f"{LOOPBACK}:{self.server_address[1]}"
-
-    def befalls(self, request: str) -> str:
-        """What trouble a request meets; raises `Refused`."""
-        return self.trouble(request)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
@@ -252,11 +236,11 @@ class LedgerServer(socketserver.ThreadingTCPServer):
         self.books.close()
 
 
-# ---- A ledger in a process of its own ------------------------------------------------------------
+# ---- A ledger in its own process -----------------------------------------------------------------
 
 
 def start_ledger(folder: Path, port: int) -> Ledger:
-    """A ledger with its data in `folder`, which may be killed, and makes the usual trouble."""
+    """Start a ledger with its data in `folder`. It can be killed, and makes the usual trouble."""
     return Ledger(folder, port)
 
 
@@ -285,29 +269,29 @@ class Ledger(Service):
         self._process.wait()
 
 
-# ---- Our own client, for what is not the learner's -----------------------------------------------
+# ---- Our own client, for the rest of the notebook ------------------------------------------------
 
 
 def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
-    """One request on a connection of its own: what is behind OK, and the lines that follow.
+    """Send one request; return the text after OK, and the lines that follow it.
 
-    Raises `OSError` when the reply is BUSY or not whole, `ValueError` when it is NO.
+    Raises `OSError` when the reply is BUSY or incomplete, `ValueError` when it is NO.
     """
     host, port = address.split(":")
     with (
         socket.create_connection((host, int(port)), timeout=10) as connection,
         connection.makefile("rb") as stream,
     ):
-        connection.sendall("".join(f"{each}\n" for each in (line, *lines)).encode())
-        kind, _, rest = _whole(stream).partition(" ")
+        connection.sendall("".join(f"{text}\n" for text in (line, *lines)).encode())
+        kind, _, rest = _read_line(stream).partition(" ")
         if kind == "NO":
             raise ValueError(rest)
         if kind == "BUSY":
             raise OSError(f"the ledger is busy for {rest} s")
-        return [rest, *(_whole(stream) for _ in range(int(rest) if line[:4] == "PAGE" else 0))]
+        return [rest, *(_read_line(stream) for _ in range(int(rest) if line[:4] == "PAGE" else 0))]
 
 
-def _whole(stream: BinaryIO) -> str:
+def _read_line(stream: BinaryIO) -> str:
     line = stream.readline()
     if not line.endswith(b"\n"):  # the cut may go through a letter
         raise ConnectionError("the connection broke in the middle of a reply")
@@ -315,12 +299,12 @@ def _whole(stream: BinaryIO) -> str:
 
 
 def asked(address: str, line: str) -> list[str]:
-    """`request`, again and again until it is answered; for what changes nothing."""
+    """Send a request that changes nothing again and again until there is a reply."""
     return patiently(lambda: request(address, line), _may_pass, PATIENCE_SECONDS, BUSY_SECONDS)
 
 
 def booked(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
-    """Book the lines once, whatever happens to replies: no two bookings may have the same memo."""
+    """Book the lines once, whatever happens to replies. Each booking needs a new memo."""
 
     def work() -> None:
         if request(address, f"MEMO {book} {writer}") != [memo]:
@@ -334,23 +318,17 @@ def _may_pass(error: Exception) -> bool:
 
 
 def entries(address: str, book: str) -> list[str]:
-    """The texts of a book, from its first entry on."""
-    found: dict[int, str] = {}
+    """Return the texts of a book, from its first entry on."""
+    texts: dict[int, str] = {}
     for page in itertools.count():
         _, *lines = asked(address, f"PAGE {book} {page}")
-        for number, _, text in (line.partition(" ") for line in lines):
-            found[int(number)] = text
-        if not lines or 1 in found:
+        texts |= {int(number): text for number, _, text in (line.partition(" ") for line in lines)}
+        if not lines or 1 in texts:
             break
-    return [found[number] for number in sorted(found)]
-
-
-def main(folder: str, port: str) -> None:
-    """Serve until the end of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt is not for it
-    with LedgerServer(Path(folder) / "ledger.db", int(port), usual_trouble()):
-        signal.pause()
+    return [texts[number] for number in sorted(texts)]
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt must not end it
+    with LedgerServer(Path(sys.argv[1]) / "ledger.db", int(sys.argv[2]), usual_trouble()):
+        signal.pause()

@@ -23,8 +23,8 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_connector_tests.driver import Driver, Drivers
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.waiting import wait_for
-from workbook.commands import kill_a_worker
 from workbook.ledger import Ledger, asked, booked, entries
+from workbook.senders import kill_a_worker
 
 SECONDS = 120
 BLOCK = 20  # orders at once

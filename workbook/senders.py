@@ -1,44 +1,47 @@
-"""Send lines to a port while the notebook goes on, with a bar in the cell that shows how far."""
+"""Lines for a port in the background, free ports, commands and workers to kill."""
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from IPython.display import DisplayHandle
 
-from spark_connector_tests.query_process import wait_until
-from tutorial_pkg.connectors.network_lines.sender import send_lines
-from tutorial_pkg.core.errors import last_error
+import tutorial_pkg
+from spark_connector_tests.query_process import QueryProcess, wait_until
+from tutorial_pkg import last_error, send_lines
+from tutorial_pkg.core.ports import LOOPBACK as HOST
 from tutorial_pkg.core.ports import is_free
+from workbook.services import Guard
 
-HOST = "127.0.0.1"
-USUAL_PORT = 11000
-LAST_PORT = 32_000  # above, the system takes ports for its own clients
+FIRST_PORT = 11000
+LAST_PORT = 32_000  # the system takes higher ports for its own clients
 REDRAW_SECONDS = 0.2
 
-
-# The UDP ports that say to other processes which TCP ports are meant for this one.
+# UDP ports that tell other processes which TCP ports are meant for this one.
 _reservations: dict[int, socket.socket] = {}
 
 
 def free_ports(count: int = 1) -> int:
-    """The first of `count` consecutive free ports, 11000 if possible.
+    """Return the first of `count` consecutive free ports, 11000 if possible.
 
-    They stay reserved for this process as long as it lives, so that two notebooks that run at the
-    same time never send to each other's queries. Raises `OSError` when there are none.
+    They stay reserved as long as this process lives, so that two notebooks that run at the same
+    time never send to each other's queries. Raises `OSError` when there are none.
     """
-    for first in range(USUAL_PORT, LAST_PORT - count, count):
+    for first in range(FIRST_PORT, LAST_PORT - count, count):
         if all(_reserve(port) and is_free(port) for port in range(first, first + count)):
             return first
-    raise OSError(f"no {count} consecutive free ports from {USUAL_PORT} to {LAST_PORT}")
+    raise OSError(f"no {count} consecutive free ports from {FIRST_PORT} to {LAST_PORT}")
 
 
 def _reserve(port: int) -> bool:
-    """Hold the UDP port of the same number: nobody needs it, and it is let go with the process."""
+    """Hold the UDP port of the same number until the process ends."""
     if port not in _reservations:
         holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -53,7 +56,7 @@ def _reserve(port: int) -> bool:
 def wait_for_listener(port: int, query: Any = None, seconds: float = 60) -> None:
     """Wait until something listens on `port`, without connecting to it.
 
-    Raises `TimeoutError`, or `RuntimeError` when `query`, which was to listen, has ended.
+    Raises `TimeoutError`, or `RuntimeError` if the `query` that should listen has ended.
     """
 
     def listens() -> bool:
@@ -61,11 +64,11 @@ def wait_for_listener(port: int, query: Any = None, seconds: float = 60) -> None
             raise RuntimeError(f"the query ended before it listened: {last_error(query)}")
         return not is_free(port)
 
-    wait_until(listens, seconds, f"somebody listening on port {port}")
+    wait_until(listens, seconds, f"a listener on port {port}")
 
 
 def play(lines: Path | Sequence[str | bytes], port: int, rate: float | None = None) -> Sending:
-    """Send a file's lines, or `lines`, to `port` in the background, as if they happened now.
+    """Send the lines of a file or a list to `port` in the background.
 
     `rate` is in lines per second; None is as fast as the receiver takes them.
     """
@@ -76,36 +79,36 @@ def play(lines: Path | Sequence[str | bytes], port: int, rate: float | None = No
 
 
 class Sending:
-    """Lines on their way to a port, in a thread of their own."""
+    """Lines on their way to a port, with a bar in the cell."""
 
     def __init__(self, lines: Sequence[str | bytes], port: int, rate: float | None) -> None:
-        self._lines = lines
-        self._bar = Bar(len(lines))
-        self._handle = DisplayHandle()
+        self._lines, self._bar, self._handle = lines, Bar(len(lines)), DisplayHandle()
         self._handle.display(self._bar)
         self._ended = threading.Event()
-        self._failure: Exception | None = None
-        self._sender = threading.Thread(target=self._send, args=(port, rate), daemon=True)
-        self._drawer = threading.Thread(target=self._draw, daemon=True)
-        self._sender.start()
-        self._drawer.start()
+        self._error: Exception | None = None
+        self._threads = [
+            threading.Thread(target=self._send, args=(port, rate), daemon=True),
+            threading.Thread(target=self._draw, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def join(self) -> int:
         """Wait until the receiver has all lines, and return their number.
 
-        Raises what sending raised: see `send_lines`.
+        Raises what `send_lines` raised.
         """
-        self._sender.join()
-        self._drawer.join()
-        if self._failure:
-            raise self._failure
+        for thread in self._threads:
+            thread.join()
+        if self._error:
+            raise self._error
         return len(self._lines)
 
     def _send(self, port: int, rate: float | None) -> None:
         try:
             send_lines(HOST, port, self._counted(), rate)
-        except Exception as failure:  # for join(), which raises it
-            self._failure = failure
+        except Exception as error:  # for join(), which raises it
+            self._error = error
         finally:
             self._ended.set()
 
@@ -115,21 +118,54 @@ class Sending:
             yield line
 
     def _draw(self) -> None:
-        """Update the bar now and then; drawing must not slow the sender."""
-        while not self._ended.wait(REDRAW_SECONDS):
+        while not self._ended.wait(REDRAW_SECONDS):  # drawing must not slow the sender
             self._handle.update(self._bar)
         self._handle.update(self._bar)
 
 
 class Bar:
-    """How many of `total` lines are `sent`, as a notebook shows it."""
+    """Shows how many of `total` lines are `sent`."""
 
     def __init__(self, total: int) -> None:
-        self.total = total
-        self.sent = 0
+        self.total, self.sent = total, 0
 
     def __repr__(self) -> str:
         return f"{self.sent} of {self.total} lines sent"
 
     def _repr_html_(self) -> str:
         return f'<progress value="{self.sent}" max="{self.total}"></progress> {self!r}'
+
+
+class Command(QueryProcess):
+    """`python -m tutorial_pkg WORDS` in a process to kill; it ends with this one.
+
+    `output` collects what the command prints. `again()` starts it once more.
+    """
+
+    def __init__(self, *words: object, output: Path) -> None:
+        super().__init__(
+            Path(tutorial_pkg.__file__).with_name("__main__.py"), *words, output=output
+        )
+        self._words = words
+        self._guard = Guard(self.pid, signal.SIGKILL)
+
+    def again(self) -> Command:
+        self.close()
+        return Command(*self._words, output=self.output)
+
+    def close(self) -> None:
+        self._guard.release()
+        super().close()
+
+
+def kill_a_worker(driver: QueryProcess) -> None:
+    """`kill -9` a Python worker that runs tasks of the driver's queries, if there is one now.
+
+    Spark's other daemons fork what plans and commits, which no retry of a task replaces.
+    """
+    for process in psutil.Process(driver.pid).children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            runs_tasks = process.cmdline()[-2:] == ["pyspark.daemon", "pyspark.worker"]
+            if runs_tasks and not process.children():
+                process.kill()
+                return

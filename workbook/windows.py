@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tutorial_pkg.connectors.cpu_log import DATA_FILES
-from workbook.look import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, SKY, chart
+from workbook.plots import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, SKY, chart
 
 # ---- The trade monitor ---------------------------------------------------------------------------
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.test_lab import CHROMIUM, PICTURES
-from workbook.explainers import crash_explainer, watermark_explainer
-from workbook.explainers.widget import HERE, Explainer
+from workbook.explainers import HERE, Explainer, crash_explainer, watermark_explainer
 
 LIGHT, DARK = "true", "false"  # what JupyterLab says of its theme
 PAGE = """<!doctype html><meta charset="utf-8"><style>%s body { background: %s }</style>

@@ -24,7 +24,7 @@ def test_every_line_is_published_once_though_a_worker_dies(tmp_path: Path) -> No
         done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, timeout=600)
     said = output.read_text()
     assert done.returncode == 0, said
-    assert f"sent {LINES:,} · confirmed {LINES:,} · published {LINES:,} " in said
+    assert f"sent {LINES:,} · confirmed {LINES:,} · published {LINES:,}" in said
     assert "every line once: yes" in said
     by_worker = re.findall(r"(worker-\d|elsewhere) [\d,]+", said)
     assert by_worker == ["worker-1", "worker-2"], f"both should have written: {said}"

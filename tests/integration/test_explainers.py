@@ -8,33 +8,28 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from workbook.explainers import crash, watermark
-from workbook.explainers.widget import stored
+from tests.integration.record_explainers import PORTS, run_crash, run_watermark, watermark_grid
+from workbook.explainers import recorded
 
-CRASHES = [pytest.param(run, id=run["point"]) for run in stored(crash.FILE)]
+CRASHES = [pytest.param(run, id=run["point"]) for run in recorded("crash")]
 
 
-def test_a_row_far_ahead_closes_windows_and_another_one_is_dropped(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    again = watermark.run(spark, tmp_path / "run", delay=10, second=48)
-    assert again in stored(watermark.FILE)
+def test_watermark_of_one_choice(spark: SparkSession, tmp_path: Path) -> None:
+    assert run_watermark(spark, tmp_path / "run", delay=10, second=48) in recorded("watermark")
 
 
 @pytest.mark.soak
-def test_every_choice_of_the_watermark_is_what_a_query_does(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    assert list(watermark.grid(spark, tmp_path)) == stored(watermark.FILE)
+def test_watermark_of_every_choice(spark: SparkSession, tmp_path: Path) -> None:
+    assert list(watermark_grid(spark, tmp_path)) == recorded("watermark")
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("recorded", CRASHES)
-def test_a_crash_leaves_what_is_shown(
+@pytest.mark.parametrize("expected", CRASHES)
+def test_crash_leaves_what_is_shown(
     spark: SparkSession,
     tmp_path: Path,
     free_ports: Callable[[int], int],
-    recorded: dict[str, object],
+    expected: dict[str, object],
 ) -> None:
-    point = str(recorded["point"])
-    assert crash.run(spark, tmp_path / point, free_ports(crash.PORTS), point) == recorded
+    point = str(expected["point"])
+    assert run_crash(spark, tmp_path / point, free_ports(PORTS), point) == expected

@@ -8,7 +8,7 @@ from pyspark.sql.functions import raise_error
 
 from tutorial_pkg import item_stream
 from workbook.lesson import clear_desk
-from workbook.live import watch
+from workbook.plots import watch
 
 
 def test_a_failed_query_is_told_at_once(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from tests.faults.spare_driver import SECONDS, SpareDriver
 from tests.unit.objects.folders import options_of, rows
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
-from workbook.commands import kill_a_worker
+from workbook.senders import kill_a_worker
 from workbook.services import S3Server
 
 DRIVER = Path(__file__).with_name("lake_driver.py")

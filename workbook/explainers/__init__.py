@@ -1,11 +1,179 @@
-"""Two pictures to play with, next to the text that they explain: the watermark, and the crash.
+"""Two pictures to play with: the watermark, and the crash.
 
-They show what real queries did, not a model of it: `python -m workbook.explainers`
-runs these queries, and stores what came out in `watermark.json` and `crash.json`. The drawing is
-in `watermark.js` and `crash.js`, which run in the browser and need nothing else.
+They show what real queries did, not a model of it. `python -m tests.integration.record_explainers`
+runs these queries and stores the results in `watermark.json` and `crash.json`. The drawing is in
+`watermark.js` and `crash.js`, which run in the browser and need nothing else.
 """
 
-from workbook.explainers.crash import crash_explainer
-from workbook.explainers.watermark import watermark_explainer
+from __future__ import annotations
 
-__all__ = ["crash_explainer", "watermark_explainer"]
+import base64
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anywidget
+import traitlets
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from workbook.plots import BLUE, GRAY, GREEN, ORANGE, RED, chart
+
+HERE = Path(__file__).parent
+
+
+class Explainer(anywidget.AnyWidget):
+    """A widget in JupyterLab; its still image where no widgets are shown, as in the book."""
+
+    _css = HERE / "explainers.css"
+    data = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, title: str, data: dict[str, Any], still: Figure) -> None:
+        super().__init__(data=data)
+        image = BytesIO()
+        still.savefig(image, format="png")
+        plt.close(still)
+        self._title, self._still = title, base64.b64encode(image.getvalue()).decode()
+
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        widget, metadata = super()._repr_mimebundle_(**options) or ({}, {})
+        return {**widget, "image/png": self._still, "text/plain": self._title}, metadata
+
+
+def recorded(name: str) -> Any:
+    """Return what real queries did when they were recorded: `watermark` or `crash`."""
+    return json.loads((HERE / f"{name}.json").read_text())
+
+
+# ---- The watermark -------------------------------------------------------------------------------
+
+# Seven rows, one in each micro-batch. Their event times in seconds; None is the row to drag.
+ARRIVALS = (5, 16, 23, None, 14, 33, 41)
+WINDOW = 10
+AT_FIRST = {"delay": 10, "second": 26}
+
+
+class WatermarkExplainer(Explainer):
+    _esm = HERE / "watermark.js"
+
+
+def watermark_explainer() -> WatermarkExplainer:
+    """Return the explainer of an event's time and of how long to wait for it."""
+    runs = recorded("watermark")
+    data = {"arrivals": ARRIVALS, "window": WINDOW, "runs": runs, **AT_FIRST}
+    first = next(run for run in runs if AT_FIRST.items() <= run.items())
+    return WatermarkExplainer("The watermark, to play with", data, _watermark_still(first))
+
+
+def _watermark_still(run: dict[str, Any]) -> Figure:
+    """One run: rows in the order of arrival, the watermark, and the windows that it has closed."""
+    figure, axes = chart("rows, in the order of arrival", "event time in seconds", height=3.6)
+    times = [run["second"] if time is None else time for time in ARRIVALS]
+    last = len(times)
+    for row, step in enumerate(run["steps"], start=1):
+        for start, count in step["closed"]:
+            axes.fill_between([row, last + 1], start, start + WINDOW, color=GRAY, alpha=0.25)
+            text = f"closed: {count} row{'s' * (count != 1)}"
+            axes.text(last + 0.95, start + WINDOW / 2, text, ha="right", va="center")
+    for dropped, color, name in ((False, BLUE, "counted"), (True, RED, "dropped")):
+        rows = [at for at, step in enumerate(run["steps"]) if step["dropped"] == dropped]
+        marks = {"marker": "x" if dropped else "o", "ls": "", "ms": 9, "mew": 2, "color": color}
+        axes.plot([at + 1 for at in rows], [times[at] for at in rows], label=name, **marks)
+    marks_at = [step["watermark"] for step in run["steps"]]
+    line = [*marks_at, marks_at[-1]]
+    name = f"watermark, {run['delay']} s"
+    axes.plot(range(1, last + 2), line, color="black", drawstyle="steps-post", label=name)
+    axes.set(xlim=(0.5, last + 1), ylim=(0, 50), xticks=range(1, last + 1))
+    figure.legend(loc="outside upper right", ncols=3)
+    return figure
+
+
+# ---- The crash -----------------------------------------------------------------------------------
+
+LINES = [f"line {number}" for number in range(1, 6)]  # the first one is an earlier batch's
+
+
+class Step(NamedTuple):
+    """Of a batch: its name, what has happened, and what the restart after a kill there did."""
+
+    name: str
+    happened: str
+    repair: str
+
+
+STEPS = {  # by the point of the crash
+    "logged": Step(
+        "logged",
+        "The lines are in the source's log, on disk. Spark does not know of them yet.",
+        "The new query asked the source how far its log goes, and planned the batch.",
+    ),
+    "staging": Step(
+        "planned",
+        "Spark has noted how far the batch goes: offsets/2. Its tasks write to files that no "
+        "reader looks at.",
+        "offsets/2 is there and commits/2 is not. So Spark ran the batch again, with the same "
+        "offsets. What the dead tasks had left was removed.",
+    ),
+    "staged": Step(
+        "staged",
+        "The tasks are done, and all lines are staged. The sink's commit begins.",
+        "No record named the staged files. Spark ran the batch again, and they were removed.",
+    ),
+    "recorded": Step(
+        "recorded",
+        "One rename has put the record in place. It says which staged lines go where, and that "
+        "batch 2 is done. From now on the batch is in.",
+        "The sink carried out the record that it found. Then Spark ran the batch again, and the "
+        "sink recognised it.",
+    ),
+    "half_applied": Step(
+        "half applied",
+        "The lines of one task are in the file that readers see. Those of the other are not yet.",
+        "The sink carried out the rest of the record. Then Spark ran the batch again, and the sink "
+        "recognised it.",
+    ),
+    "applied": Step(
+        "applied",
+        "Readers see all lines, and the staged files are gone. Spark does not know that yet.",
+        "Spark ran the batch again. The sink recognised it, and wrote nothing.",
+    ),
+    "committed": Step(
+        "committed",
+        "Spark has noted that the batch is done: commits/2.",
+        "There was nothing to repeat.",
+    ),
+}
+
+
+class CrashExplainer(Explainer):
+    _esm = HERE / "crash.js"
+
+
+def crash_explainer() -> CrashExplainer:
+    """Return the explainer that steps through a micro-batch and kills its query."""
+    runs = recorded("crash")
+    texts = [step._asdict() for step in STEPS.values()]
+    data = {"steps": [text | run for text, run in zip(texts, runs, strict=True)], "lines": LINES}
+    return CrashExplainer("The crash, to play with", data, _crash_still(runs))
+
+
+def _crash_still(runs: list[dict[str, Any]]) -> Figure:
+    """For each step: how many lines were where when the query was killed, and after the restart."""
+    figure, axes = chart("killed when the batch was …", "lines", height=3)
+    counts = {
+        "in the log": (GRAY, [_count(run["killed"]["log"], "port") for run in runs]),
+        "staged": (ORANGE, [_count(run["killed"]["sink"], "staged") for run in runs]),
+        "seen by readers": (BLUE, [_count(run["killed"]["sink"], "data") for run in runs]),
+        "after the restart": (GREEN, [_count(run["restarted"]["sink"], "data") for run in runs]),
+    }
+    for place, (name, (color, lines)) in enumerate(counts.items()):
+        at = [step + (place - 1.5) * 0.2 for step in range(len(runs))]
+        axes.bar(at, lines, width=0.18, color=color, label=name)
+    axes.set_xticks(range(len(runs)), [step.name for step in STEPS.values()])
+    figure.legend(loc="outside upper right", ncols=4)
+    return figure
+
+
+def _count(files: dict[str, Any], kind: str) -> int:
+    return sum(len(lines) for name, lines in files.items() if name.startswith(kind))

@@ -11,7 +11,8 @@ function make(tag, attributes = {}, parent = null, text = "") {
 
 function render({ model, el }) {
   const { steps, lines } = model.get("data");
-  const root = make("div", { class: "explainer" }, el);
+  // Otherwise JupyterLab takes arrow keys as commands and moves on to another cell.
+  const root = make("div", { class: "explainer", "data-lm-suppress-shortcuts": "true" }, el);
   const path = make("div", { class: "controls", role: "group", "aria-label": "steps of the batch" }, root);
   const chips = steps.map((step, at) => button(path, `${at + 1} ${step.name}`, () => show(at, "now")));
   const buttons = make("div", { class: "controls", style: "margin-top: 8px" }, root);

@@ -16,7 +16,8 @@ function render({ model, el }) {
   const { arrivals, window: size, runs, ...chosen } = model.get("data");
   const choices = { delay: unique("delay"), second: unique("second") };
   const dragged = arrivals.indexOf(null);
-  const root = make("div", { class: "explainer" }, el);
+  // Otherwise JupyterLab takes arrow keys as commands and moves on to another cell.
+  const root = make("div", { class: "explainer", "data-lm-suppress-shortcuts": "true" }, el);
   make("p", { class: "soft" }, root, `Drag row ${dragged + 1} up or down, or the watermark. The rows arrive from left to right.`);
   const svg = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" }, root);
   const controls = make("div", { class: "controls" }, root);

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.unit.kit.conftest import database_folder as database_folder
 from tests.unit.kit.conftest import scratch
@@ -17,9 +16,3 @@ def uri() -> Iterator[str]:
     """Where an empty PostgreSQL listens."""
     with scratch() as folder, Postgres(folder / "data") as server:
         yield server.uri
-
-
-@pytest.fixture(autouse=True)
-def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks try more where a session is active, as other tests of the process may have one."""
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)

@@ -1,36 +1,39 @@
-"""The crash, to play with: a micro-batch from the log to Spark's note, killed at any step.
+"""Record what the explainers show: run real queries, and store what they do.
 
-Each run is a real query, `network_lines` to `cpu_log`, in a driver of its own. An earlier batch
-has written a line. Then four lines come to two ports, and `kill -9` finds the driver at one of the
-`STEPS`. Stored is what was on the disk before the kill, after it, and after a restart.
+    python -m tests.integration.record_explainers
+
+`tests/integration/test_explainers.py` checks that the queries still do the same.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 from collections.abc import Iterator
+from datetime import datetime
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
-from matplotlib.figure import Figure
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from spark_connector_tests.query_process import QueryProcess, wait_until
-from tutorial_pkg import network_status, send_lines
+from tutorial_pkg import network_status, send_lines, start_spark
 from tutorial_pkg.connectors.cpu_log import CRASH_AT
 from tutorial_pkg.connectors.network_lines.receiver import receive
 from tutorial_pkg.durable_log.segments import read_frames
 from workbook import network_to_log
-from workbook.explainers.widget import HERE, Explainer, stored
-from workbook.look import BLUE, GRAY, GREEN, ORANGE, chart
-from workbook.senders import HOST
+from workbook.explainers import ARRIVALS, HERE, STEPS, WINDOW
+from workbook.senders import HOST, free_ports
 
-FILE = "crash.json"
+POSITIONS = (3, 8, 12, 19, 26, 34, 42, 48)  # of the row that can be dragged, in seconds
+DELAYS = (0, 5, 10, 15, 20, 30)
 EARLIER = ["line 1"]
 BATCH = (["line 2", "line 3"], ["line 4", "line 5"])  # for the first port and for the second
-ALL = sorted([*EARLIER, *BATCH[0], *BATCH[1]])
 SHOWN_PORT = 11000  # instead of the first one, which differs from run to run
 PORTS = len(BATCH)
 SECONDS = 120
@@ -38,80 +41,82 @@ SECONDS = 120
 Files = dict[str, Any]  # by name, what is in them
 Places = dict[str, Files]  # log, checkpoint and sink
 
-
-class Step(NamedTuple):
-    """Of a batch: its name, what has happened, and what the restart after a kill there did."""
-
-    name: str
-    happened: str
-    repair: str
+_BEGIN = 1_600_000_000  # second 0, in seconds since 1970
 
 
-STEPS = {  # by the point of the crash
-    "logged": Step(
-        "logged",
-        "The lines are in the source's log, on disk. Spark does not know of them yet.",
-        "The new query asked the source how far its log goes, and planned the batch.",
-    ),
-    "staging": Step(
-        "planned",
-        "Spark has noted how far the batch goes: offsets/2. Its tasks write to files that no "
-        "reader looks at.",
-        "offsets/2 is there and commits/2 is not. So Spark ran the batch again, with the same "
-        "offsets. What the dead tasks had left was removed.",
-    ),
-    "staged": Step(
-        "staged",
-        "The tasks are done, and all lines are staged. The sink's commit begins.",
-        "No record named the staged files. Spark ran the batch again, and they were removed.",
-    ),
-    "recorded": Step(
-        "recorded",
-        "One rename has put the record in place. It says which staged lines go where, and that "
-        "batch 2 is done. From now on the batch is in.",
-        "The sink carried out the record that it found. Then Spark ran the batch again, and the "
-        "sink recognised it.",
-    ),
-    "half_applied": Step(
-        "half applied",
-        "The lines of one task are in the file that readers see. Those of the other are not yet.",
-        "The sink carried out the rest of the record. Then Spark ran the batch again, and the sink "
-        "recognised it.",
-    ),
-    "applied": Step(
-        "applied",
-        "Readers see all lines, and the staged files are gone. Spark does not know that yet.",
-        "Spark ran the batch again. The sink recognised it, and wrote nothing.",
-    ),
-    "committed": Step(
-        "committed",
-        "Spark has noted that the batch is done: commits/2.",
-        "There was nothing to repeat.",
-    ),
-}
+# ---- The watermark -------------------------------------------------------------------------------
 
 
-class CrashExplainer(Explainer):
-    _esm = HERE / "crash.js"
+def watermark_grid(spark: SparkSession, folder: Path) -> Iterator[dict[str, Any]]:
+    """All runs, by real queries that work in `folder`."""
+    choices = product(DELAYS, POSITIONS)
+    return (
+        run_watermark(spark, folder / f"{delay}-{second}", delay, second)
+        for delay, second in choices
+    )
 
 
-def crash_explainer() -> CrashExplainer:
-    """The explainer; it steps through `STEPS`."""
-    runs = stored(FILE)
-    texts = [step._asdict() for step in STEPS.values()]
-    data = {"steps": [text | run for text, run in zip(texts, runs, strict=True)], "lines": ALL}
-    return CrashExplainer("The crash, to play with", data, still(runs))
+def run_watermark(spark: SparkSession, folder: Path, delay: int, second: int) -> dict[str, Any]:
+    """What a query does with a watermark of `delay` seconds when the dragged row is at `second`.
+
+    Each step is one row: whether it was dropped, where the watermark was afterwards (None before
+    the first row), and which windows were closed then, with how many rows.
+    """
+    folder.mkdir(parents=True)
+    file, closed = folder / "rows.log", dict[int, list[list[int]]]()
+    file.touch()
+
+    def take(windows: DataFrame, batch: int) -> None:
+        found = windows.selectExpr("CAST(window.start AS LONG) AS start", "count").collect()
+        closed[batch] = sorted([row["start"] - _BEGIN, row["count"]] for row in found)
+
+    writer = _counted(spark, file, delay).writeStream.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+    for time in ARRIVALS:
+        with file.open("a") as rows:
+            rows.write(f"{1000 * (_BEGIN + (second if time is None else time))},0.5,a row\n")
+        query.processAllAvailable()
+    query.stop()
+    return {"delay": delay, "second": second, "steps": _steps(query.recentProgress, closed)}
 
 
-# ---- Recording -----------------------------------------------------------------------------------
+def _counted(spark: SparkSession, file: Path, delay: int) -> DataFrame:
+    reader = spark.readStream.format("file_lines").option("eventTime", "millis_prefix")
+    lines = reader.load(str(file))
+    on_time = lines.withWatermark("event_time", f"{delay} seconds")
+    return on_time.groupBy(F.window("event_time", f"{WINDOW} seconds")).count()
 
 
-def grid(spark: SparkSession, folder: Path, port: int) -> Iterator[dict[str, Any]]:
+def _steps(
+    batches: list[StreamingQueryProgress], closed: dict[int, list[list[int]]]
+) -> list[dict[str, Any]]:
+    """A row that moves the watermark is followed by a batch without rows, which closes windows."""
+    steps: list[dict[str, Any]] = []
+    for batch in batches:
+        if batch.numInputRows:
+            dropped = sum(each.numRowsDroppedByWatermark for each in batch.stateOperators)
+            steps.append({"dropped": bool(dropped), "watermark": None, "closed": []})
+        if not steps:
+            continue  # before the first row
+        steps[-1]["watermark"] = _second(batch.eventTime["watermark"])
+        steps[-1]["closed"] += closed.get(batch.batchId, [])
+    return steps
+
+
+def _second(watermark: str) -> int | None:
+    second = round(datetime.fromisoformat(watermark).timestamp()) - _BEGIN
+    return None if second == -_BEGIN else second
+
+
+# ---- The crash -----------------------------------------------------------------------------------
+
+
+def crash_grid(spark: SparkSession, folder: Path, port: int) -> Iterator[dict[str, Any]]:
     """All runs, by real queries that work in `folder`, on `port` and the next one."""
-    return (run(spark, folder / point, port, point) for point in STEPS)
+    return (run_crash(spark, folder / point, port, point) for point in STEPS)
 
 
-def run(spark: SparkSession, folder: Path, port: int, point: str) -> dict[str, Any]:
+def run_crash(spark: SparkSession, folder: Path, port: int, point: str) -> dict[str, Any]:
     """What is on disk when a driver stands at `point`, when it was killed, and after a restart."""
     folder.mkdir(parents=True)
     _write_earlier_batch(spark, folder, port)
@@ -249,25 +254,15 @@ def _items(file: Path) -> list[str]:
     return [line.split(",", 2)[2] for line in file.read_text().splitlines()]
 
 
-# ---- The still image -----------------------------------------------------------------------------
+def store(name: str, runs: Iterator[dict[str, Any]]) -> None:
+    """One run a line, so that a change can be read."""
+    (HERE / f"{name}.json").write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
 
 
-def still(runs: list[dict[str, Any]]) -> Figure:
-    """For each step: how many lines were where when the query was killed, and after the restart."""
-    figure, axes = chart("killed when the batch was …", "lines", height=3)
-    counts = {
-        "in the log": (GRAY, [_count(run["killed"]["log"], "port") for run in runs]),
-        "staged": (ORANGE, [_count(run["killed"]["sink"], "staged") for run in runs]),
-        "seen by readers": (BLUE, [_count(run["killed"]["sink"], "data") for run in runs]),
-        "after the restart": (GREEN, [_count(run["restarted"]["sink"], "data") for run in runs]),
-    }
-    for place, (name, (color, lines)) in enumerate(counts.items()):
-        at = [step + (place - 1.5) * 0.2 for step in range(len(runs))]
-        _ = axes.bar(at, lines, width=0.18, color=color, label=name)
-    _ = axes.set_xticks(range(len(runs)), [step.name for step in STEPS.values()])
-    _ = figure.legend(loc="outside upper right", ncols=4)
-    return figure
-
-
-def _count(files: Files, kind: str) -> int:
-    return sum(len(lines) for name, lines in files.items() if name.startswith(kind))
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        small: dict[str, Any] = {"spark.sql.shuffle.partitions": "1"}
+        spark = start_spark("explainers", **small)
+        store("watermark", watermark_grid(spark, Path(folder, "watermark")))
+        store("crash", crash_grid(spark, Path(folder, "crash"), free_ports(PORTS)))
+        spark.stop()

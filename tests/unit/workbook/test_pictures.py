@@ -1,0 +1,131 @@
+"""Charts, diagrams and explainers: what nbval does not compare."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+import pytest
+
+from tutorial_pkg.observe import BatchMetrics, QueryRecord
+from workbook import explainers
+from workbook.diagrams import flow
+from workbook.plans import Stage, plan_graph, stage_of
+from workbook.plots import all_queries, chart, picture, with_commas
+from workbook.windows import draw_windows
+
+matplotlib.use("Agg")
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def labels(figure: Any, axis: Any) -> list[str]:
+    figure.canvas.draw()
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_numbers_in_full_and_clock_times() -> None:
+    figure, axes = chart("time (UTC)", "rows per second")
+    axes.plot([NOW + timedelta(seconds=second) for second in range(9)], range(0, 900_000, 100_000))
+    with_commas(axes.yaxis)
+    assert "200,000" in labels(figure, axes.yaxis)
+    assert "00:00:02" in labels(figure, axes.xaxis)
+
+
+def test_lag_has_a_panel_if_it_has_a_unit() -> None:
+    sources = [SimpleNamespace(endOffset='{"next": 5}', latestOffset='{"next": 7}')]
+    batch: Any = SimpleNamespace(batchId=0, numInputRows=9, batchDuration=30, sources=sources)
+    assert len(picture([batch]).axes) == 2
+    panel = picture([batch], "bytes").axes[2]
+    assert [bar.get_height() for bar in panel.patches] == [2]
+
+
+def test_dashboard_has_a_row_for_each_running_query() -> None:
+    seconds = {"addBatch": 0.2, "triggerExecution": 0.3}
+    old = NOW - timedelta(seconds=90)
+    batch = BatchMetrics(0, NOW, 10, None, 5.0, 50.0, seconds, 40.0, old, 7, 100, 1)
+    queries = [
+        QueryRecord(state, "id", "run", state, batches=[batch]) for state in ("running", "stopped")
+    ]
+    [_, _, lag, _] = all_queries(queries, NOW).axes
+    assert list(lag.lines[0].get_ydata()) == [40]
+    assert lag.get_xlabel() == "batch; the watermark is 90 s old"
+    assert len(all_queries([]).axes) == 4
+
+
+def test_overlapping_windows_are_drawn_apart() -> None:
+    windows = {"sliding": [(0.0, 30.0, 2), (10.0, 40.0, 1), (30.0, 60.0, 1)]}
+    bars = draw_windows([1, 12], windows).axes[0].patches
+    heights = [bar.get_y() for bar in bars]
+    assert sorted(bar.get_width() for bar in bars) == [30, 30, 30]
+    assert len({*heights}) == 2
+
+
+def test_flow_takes_any_name() -> None:
+    root = ElementTree.fromstring(flow("a < b & c -> d").data)
+    assert next(root.iter("{http://www.w3.org/2000/svg}text")).text == "a < b & c"
+    with pytest.raises(ValueError, match="use `->`"):
+        flow("A | B => C")
+
+
+class Node:
+    """A physical operator, with the methods that py4j would reach."""
+
+    def __init__(self, name: str, *below: Any) -> None:
+        self._name, self._below = name, below
+
+    def nodeName(self) -> str:
+        return self._name
+
+    def children(self) -> Any:
+        return SimpleNamespace(size=lambda: len(self._below), apply=self._below.__getitem__)
+
+    def plan(self) -> Any:
+        return self._below[0]
+
+    executedPlan = plan
+
+
+def test_plan_is_cut_at_its_exchanges() -> None:
+    scan = Node("Scan ExistingRDD[a#1]")
+    small = Node("WholeStageCodegen (1)", Node("Exchange", Node("Project", scan)))
+    large = Node("ShuffleQueryStage", Node("Exchange", Node("HashAggregate", scan)))
+    join = Node("BroadcastHashJoin", large, Node("BroadcastExchange", small))
+    plan = Node("AdaptiveSparkPlan", join)
+    left = ("shuffle", Stage(["Scan", "HashAggregate"], []))
+    right = ("broadcast", Stage([], [("shuffle", Stage(["Scan"], []))]))
+    assert stage_of(plan) == Stage(["BroadcastHashJoin"], [left, right])
+    assert "HashAggregate" in plan_graph(plan).data
+
+
+def test_recorded_watermarks_follow_the_definition() -> None:
+    for run in explainers.recorded("watermark"):
+        mark, counts, steps = None, dict[int, int](), []
+        for arrival in explainers.ARRIVALS:
+            time = run["second"] if arrival is None else arrival
+            start = time // 10 * 10
+            late = mark is not None and start + 10 <= mark
+            if not late:
+                counts[start] = counts.get(start, 0) + 1
+            mark = max(time - run["delay"], time - run["delay"] if mark is None else mark)
+            closed = sorted(start for start in counts if start + 10 <= mark)
+            windows = [[start, counts.pop(start)] for start in closed]
+            steps.append({"dropped": late, "watermark": mark, "closed": windows})
+        assert run["steps"] == steps
+
+
+def test_recorded_crashes_end_with_every_line_once() -> None:
+    runs = explainers.recorded("crash")
+    assert [run["point"] for run in runs] == list(explainers.STEPS)
+    for run in runs:
+        sink = run["restarted"]["sink"].items()
+        lines = [line for name, items in sink if name.startswith("data") for line in items]
+        assert sorted(lines) == explainers.LINES
+
+
+def test_still_image_replaces_widget() -> None:
+    for explainer in (explainers.watermark_explainer(), explainers.crash_explainer()):
+        bundle, _ = explainer._repr_mimebundle_()
+        assert bundle["image/png"].startswith("iVBOR")

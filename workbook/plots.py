@@ -1,0 +1,203 @@
+"""Charts with one look, and plots of running queries that are drawn again and again.
+
+Charts and diagrams stand on a white card: an output is stored once and shown on light and dark
+pages alike, so it cannot follow the page's colors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from IPython.display import DisplayHandle
+from matplotlib import pyplot as plt
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from tutorial_pkg.core.errors import last_error
+from tutorial_pkg.observe import BatchMetrics, QueryMetrics, QueryRecord
+from tutorial_pkg.observe.records import lag
+
+REDRAW_SECONDS = 0.5
+
+# Okabe and Ito's colors, which people with any kind of color blindness can tell apart.
+BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
+PURPLE, SKY, GRAY, INK = "#cc79a7", "#56b4e9", "#8c8c8c", "#333333"
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # it comes with matplotlib, so every machine has it
+    "font.size": 10,
+    "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY]),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GRAY,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "figure.dpi": 100,
+    "savefig.facecolor": "white",
+    "axes.formatter.limits": (-4, 12),  # 200000, not 2 and "1e5" in a corner
+    "axes.formatter.useoffset": False,
+    **{f"date.autoformatter.{unit}": "%H:%M:%S" for unit in ("hour", "minute", "second")},
+    "date.autoformatter.microsecond": "%H:%M:%S",
+}
+
+
+def chart(x: str, y: str, height: float = 2.8, panels: int = 1) -> tuple[Figure, Any]:
+    """Return a figure and its axes, a list of them for several `panels`.
+
+    `x` and `y` name what the axes show, with its unit.
+    """
+    plt.style.use(STYLE)
+    figure, axes = plt.subplots(1, panels, figsize=(9, height), layout="constrained")
+    for axis in axes if panels > 1 else [axes]:
+        axis.set(xlabel=x, ylabel=y)
+    return figure, axes
+
+
+def with_commas(axis: Axis) -> None:
+    """Write the numbers of `axes.xaxis` or `axes.yaxis` in full (200,000), also on log axes."""
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+# ---- One query -----------------------------------------------------------------------------------
+
+
+def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = "") -> int:
+    """Draw the query's batches until it has read `rows` rows, and return how many it read.
+
+    Two plots show the rows of each batch and the milliseconds it took. Name the `unit` of the
+    source's offsets (bytes, say) for a third one: the lag, which is how far each batch's end was
+    behind the newest offset that the source reported.
+
+    Raises `RuntimeError` when the query fails, and `TimeoutError` after that many `seconds`.
+    """
+    handle = DisplayHandle()
+    handle.display(picture([], unit))
+    end = time.monotonic() + seconds
+    batches: dict[int, StreamingQueryProgress] = {}
+    while (count := sum(batch.numInputRows for batch in batches.values())) < rows:
+        if not query.isActive:
+            raise RuntimeError(f"the query has stopped: {last_error(query) or 'no error'}")
+        if time.monotonic() > end:
+            raise TimeoutError(f"{count} of {rows} rows were read within {seconds:g} s")
+        time.sleep(REDRAW_SECONDS)
+        batches.update({batch.batchId: batch for batch in query.recentProgress})
+        handle.update(picture(list(batches.values()), unit))
+    return count
+
+
+def picture(batches: list[StreamingQueryProgress], unit: str = "") -> Figure:
+    """Return the batches as bars, in one plot each for rows, time and, with a `unit`, lag."""
+    plots: list[tuple[str, Sequence[float], str]] = [
+        ("rows in each batch", [batch.numInputRows for batch in batches], BLUE),
+        ("milliseconds for each batch", [batch.batchDuration for batch in batches], ORANGE),
+    ]
+    if unit:
+        lags = [lag(batch) or 0 for batch in batches]
+        plots.append((f"lag behind the source, {unit}", lags, RED))
+    figure, axes = chart("batch", "", height=2.4, panels=len(plots))
+    plt.close(figure)  # a handle shows it, not the end of the cell
+    for axis, (title, heights, color) in zip(axes, plots, strict=True):
+        axis.bar([batch.batchId for batch in batches], heights, color=color)
+        axis.set_title(title)
+        axis.grid(axis="x", visible=False)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_ylim(bottom=0, top=None if any(heights) else 1)
+        with_commas(axis.yaxis)
+    return figure
+
+
+# ---- All queries of a session --------------------------------------------------------------------
+
+PHASES = {  # of a batch, in their order
+    "latestOffset": SKY,
+    "walCommit": GREEN,
+    "queryPlanning": PURPLE,
+    "addBatch": ORANGE,
+    "commitOffsets": BLUE,
+}
+
+
+def dashboard(metrics: QueryMetrics, until: Callable[[], Any], seconds: float = 300) -> None:
+    """Draw all running queries until `until()` is true.
+
+    For each query: its rows per second, the seconds of each batch by phase, how far it is behind
+    its source, and the rows that it keeps and drops. Raises `TimeoutError` after that many
+    `seconds`.
+    """
+    handle = DisplayHandle()
+    handle.display(all_queries(metrics.queries()))
+    end = time.monotonic() + seconds
+    while not until():
+        if time.monotonic() > end:
+            raise TimeoutError(f"what the dashboard waits for did not happen within {seconds:g} s")
+        time.sleep(REDRAW_SECONDS)
+        handle.update(all_queries(metrics.queries()))
+    handle.update(all_queries(metrics.queries()))
+
+
+def all_queries(queries: Sequence[QueryRecord], now: datetime | None = None) -> Figure:
+    """Return a row of plots for each running query."""
+    running = [query for query in queries if query.state == "running"]
+    plt.style.use(STYLE)
+    rows = max(1, len(running))
+    figure, axes = plt.subplots(
+        rows, 4, figsize=(13, 2.3 * rows), layout="constrained", squeeze=False
+    )
+    plt.close(figure)
+    for row, query in zip(axes, running, strict=False):
+        _draw(row, query.batches, now or datetime.now(UTC))
+        row[0].set_title(f"{query.name}: rows a second")
+    return figure
+
+
+def _draw(axes: Sequence[Any], batches: list[BatchMetrics], now: datetime) -> None:
+    numbers = [batch.batch for batch in batches]
+    rates, phases, behind, kept = axes
+    for axis in axes:
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_xlabel("batch")
+    rates.plot(numbers, [batch.in_per_second for batch in batches], color=GRAY, label="came")
+    rates.plot(numbers, [batch.done_per_second for batch in batches], color=BLUE, label="done")
+    rates.legend(fontsize="small")
+
+    phases.set_title("seconds of a batch, by phase")
+    bottom = [0.0] * len(batches)
+    for phase, color in PHASES.items():
+        seconds = [batch.seconds.get(phase, 0.0) for batch in batches]
+        phases.bar(numbers, seconds, bottom=bottom, color=color, label=phase)
+        bottom = [below + height for below, height in zip(bottom, seconds, strict=True)]
+    phases.set_ylim(top=1.7 * max(bottom, default=1.0))  # the names stand above the bars
+    phases.legend(fontsize="x-small", ncols=2, loc="upper center")
+
+    lags = {batch.batch: batch.lag for batch in batches if batch.lag is not None}
+    title = "lag behind the source, its units" if lags else "lag: the source reports none"
+    behind.set_title(title)
+    behind.plot(list(lags.keys()), list(lags.values()), color=PURPLE)
+    if not lags:
+        behind.tick_params(labelbottom=False, labelleft=False)
+    age = batches[-1].watermark_behind(now) if batches else None
+    if age is not None:
+        behind.set_xlabel(f"batch; the watermark is {age:,.0f} s old")
+
+    kept.set_title("rows kept, rows dropped as late")
+    kept.plot(numbers, [batch.state_rows for batch in batches], color=GREEN, lw=5, label="kept")
+    kept.plot(numbers, [batch.late_rows for batch in batches], color=RED, lw=1.5, label="late")
+    kept.legend(fontsize="small")
+    for axis in axes:
+        axis.set_ylim(bottom=0, top=max(1.0, axis.get_ylim()[1]))  # nothing but zeros lies flat
+        axis.yaxis.get_major_locator().set_params(integer=True)
+        with_commas(axis.yaxis)
