@@ -49,7 +49,8 @@ class Buffer:
             ValueError: A row does not fit the schema. The error may come some rows later, or after
                 `fill`, so that row cannot be skipped: check doubtful values before you add them.
         """
-        self._raise_error()
+        if self._error:
+            self._raise_error()
         if type(row) not in _IMMUTABLE:
             with self._remembering():
                 row = self._packer.values(row)

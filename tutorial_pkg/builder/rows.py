@@ -55,6 +55,7 @@ class RowPacker:
         self.arrow_schema = arrow_schema(schema)
         self._names = schema.fieldNames()
         self._unique = frozenset(self._names)
+        self._small = frozenset(map(str.lower, self._names))
         self._converts = [_convert_of(field.dataType) for field in schema]
 
     def pack(self, rows: Sequence[Any]) -> pa.RecordBatch:
@@ -96,8 +97,8 @@ class RowPacker:
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
             fields = dataclasses.fields(row)
             return self._by_name({field.name: getattr(row, field.name) for field in fields})
-        small = {name.lower() for name in getattr(row, "_fields", ())}  # of a named tuple
-        if not small.isdisjoint(map(str.lower, self._names)):
+        names = getattr(row, "_fields", ())  # of a named tuple
+        if not self._small.isdisjoint(map(str.lower, names)):
             return self._by_name(row._asdict())
         if not isinstance(row, tuple) and len(self._names) == 1:
             row = (row,)
