@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyarrow.fs import FileSystem
 from pyspark.sql.types import LongType, StringType, StructType
 
 from tests.services.proxy import troubled
@@ -176,6 +177,16 @@ def test_archived_object_is_named(s3: S3Server, bucket: str) -> None:
     archived = pytest.raises(Exception, match=r"`cold\.txt` .* is archived")
     with troubled(s3.uri, trouble) as (endpoint, _), archived:
         rows(f"{bucket}/in", endpoint=endpoint)
+
+
+def test_name_that_the_client_cannot_parse(s3: S3Server, bucket: str) -> None:
+    store_at(bucket, s3.uri).write("in/a.txt", b"x\n")
+    location = f"endpoint_override={s3.uri.removeprefix('http://')}&scheme=http&region=us-east-1"
+    files, base = FileSystem.from_uri(f"{bucket}/in?{location}")
+    with files.open_output_stream(f"{base}/tab\tx") as stream_of_bytes:
+        stream_of_bytes.write(b"never\n")
+    read = rows(f"{bucket}/in", endpoint=s3.uri)
+    assert read == [{"value": "x"}]
 
 
 def test_store_without_conditional_writes_is_refused(s3: S3Server, bucket: str) -> None:

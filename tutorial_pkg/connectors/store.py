@@ -10,13 +10,16 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import obstore
+import pyarrow.fs as pafs
 from obstore import exceptions
 from obstore.store import LocalStore, from_url
 
@@ -69,6 +72,7 @@ class Store:
         if self._folder and make:
             _make_folder(self._folder)
         self.client = _client(options, url, self._folder)
+        self._skipped: set[str] = set()
 
     def listing(self, prefix: str = "", after: str | None = None) -> list[ObjectInfo]:
         """Return all objects below `prefix`, sorted by name: those after `after`, if given."""
@@ -77,7 +81,35 @@ class Store:
             pages = obstore.list(self.client, prefix or None, offset=after, chunk_size=1000)
             return sorted(_info(meta) for page in pages for meta in page)
 
-        return self._ask(look, prefix)
+        try:
+            return self._ask(look, prefix)
+        except exceptions.InvalidPathError as error:
+            return self._parseable(prefix, after, error)
+
+    def _parseable(self, prefix: str, after: str | None, error: Exception) -> list[ObjectInfo]:
+        """List with Arrow's client: one name that ours cannot parse fails its whole listing."""
+        files, base = _arrow_files(self._options, self.url, self._folder)
+        if files is None:
+            raise ValueError(f"{self.url} cannot be listed: {short_text(error)}") from None
+        found = files.get_file_info(pafs.FileSelector(f"{base}/{prefix}", recursive=True))
+        keys = [file.path.removeprefix(f"{base}/") for file in found if file.is_file]
+        with ThreadPoolExecutor(16) as pool:
+            infos = list(pool.map(self._head, keys))
+        skipped = {key for key, info in zip(keys, infos, strict=True) if info is None}
+        if skipped != self._skipped:
+            log.warning(
+                "%s: %d objects are not read, as the client cannot parse their names: %s; rename "
+                "them",
+                *(self.url, len(skipped), ", ".join(sorted(map(repr, skipped))[:10])),
+            )
+            self._skipped = skipped
+        return sorted(info for info in infos if info and info.key > (after or ""))
+
+    def _head(self, key: str) -> ObjectInfo | None:
+        try:
+            return _info(self._ask(lambda: obstore.head(self.client, key), key))
+        except (ValueError, exceptions.InvalidPathError):
+            return None
 
     def list_folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below `prefix`."""
@@ -173,6 +205,8 @@ class Store:
             raise ReplacedError(short_text(error)) from None
         except exceptions.AlreadyExistsError:
             raise FileExistsError(f"{self.url}/{key}") from None
+        except exceptions.InvalidPathError:
+            raise
         except exceptions.BaseError as error:
             if "InvalidObjectState" in str(error):
                 raise PermissionError(
@@ -303,6 +337,24 @@ def _client(options: OptionValues, url: str, folder: Path | None) -> Any:
         return from_url(url, config=settings, client_options=client, retry_config=retries)
     except (exceptions.BaseError, ValueError) as error:
         raise ValueError(f"{url}: {short_text(error)}") from None
+
+
+def _arrow_files(options: OptionValues, url: str, folder: Path | None) -> tuple[Any, str]:
+    """Return Arrow's client for a folder or S3, and the address as it names it."""
+    if folder:
+        return pafs.LocalFileSystem(), str(folder)
+    scheme, _, base = url.partition("://")
+    if scheme != "s3":
+        return None, base
+    settings = storage_settings(options)
+    server = urlsplit(settings.get("endpoint", ""))
+    names = {"access_key": "access_key_id", "secret_key": "secret_access_key"}
+    names |= {"session_token": "session_token", "region": "region"}
+    known = {ours: settings[theirs] for ours, theirs in names.items() if theirs in settings}
+    if server.netloc:
+        known |= {"endpoint_override": server.netloc, "scheme": server.scheme}
+        known.setdefault("region", "us-east-1")
+    return pafs.S3FileSystem(**known), base
 
 
 def _info(meta: Any) -> ObjectInfo:

@@ -181,3 +181,18 @@ def test_sink_that_starts_during_a_listing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Store, "listing", list_later)
     assert list(content.news()) == []
     assert stream(tmp_path, format="jsonl").rows() == []
+
+
+def test_name_that_the_client_cannot_parse_is_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b/c", "tab\tx"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{name}\n")
+    run = stream(tmp_path, notes=tmp_path / "_notes")
+    assert run.rows() == ["a", "b/c"]
+    (tmp_path / "d").write_text("d\n")
+    assert run.rows() == ["d"]
+    assert (
+        r"1 objects are not read, as the client cannot parse their names: 'tab\tx'" in caplog.text
+    )
