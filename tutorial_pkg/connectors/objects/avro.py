@@ -1,77 +1,51 @@
-"""Avro: its schemas as Spark's, and its records as rows."""
+"""Avro: its schemas as Arrow's, and its records as record batches."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from datetime import time
+from itertools import islice
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pyarrow as pa
 from fastavro.read import SchemaResolutionError
-from pyspark.sql import types
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
-from tutorial_pkg.connectors.arrow_columns import MAX_DIGITS, check_cast
+from tutorial_pkg.connectors.arrow_columns import fit_batch
 from tutorial_pkg.core.arrow_casts import check_names
-from tutorial_pkg.core.spark_versions import arrow_schema
 
+BATCH_ROWS = 10_000
 _NULL = "null"
-_TIME: DataType | None = types.TimeType() if hasattr(types, "TimeType") else None
-
-_SPARK: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "enum": StringType(),
-    "bytes": BinaryType(),
-    "fixed": BinaryType(),
-    "date": DateType(),
-    "time-millis": _TIME or IntegerType(),
-    "time-micros": _TIME or LongType(),
-    "timestamp-millis": TimestampType(),
-    "timestamp-micros": TimestampType(),
-    "local-timestamp-millis": TimestampNTZType(),
-    "local-timestamp-micros": TimestampNTZType(),
-    "uuid": StringType(),
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "enum": pa.string(),
+    "bytes": pa.binary(),
+    "fixed": pa.binary(),
+    "date": pa.date32(),
+    "time-millis": pa.time64("us"),
+    "time-micros": pa.time64("us"),
+    "timestamp-millis": pa.timestamp("us", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "uuid": pa.string(),
 }
-_AVRO: dict[type[DataType], Any] = {
-    BooleanType: "boolean",
-    ByteType: "int",
-    ShortType: "int",
-    IntegerType: "int",
-    LongType: "long",
-    FloatType: "float",
-    DoubleType: "double",
-    StringType: "string",
-    BinaryType: "bytes",
-    DateType: {"type": "int", "logicalType": "date"},
-    TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
-    TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+# For writing: types with the same values, and the logical types that Spark has, too.
+_AVRO: dict[pa.DataType, Any] = {
+    **{_ARROW[name]: name for name in ("boolean", "int", "long", "float", "double", "string")},
+    **dict.fromkeys((pa.int8(), pa.int16()), "int"),
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.timestamp("us", "UTC"): {"type": "long", "logicalType": "timestamp-micros"},
+    pa.timestamp("us"): {"type": "long", "logicalType": "local-timestamp-micros"},
 }
-_WIDER = ({"int", "long"}, LongType()), ({"float", "double"}, DoubleType())
 
 # ---- Reading -------------------------------------------------------------------------------------
 
@@ -81,7 +55,18 @@ def schema_text(file: Any) -> str:
     return json.dumps(fastavro.reader(file).writer_schema)
 
 
-def rows(file: Any, columns: StructType, schema: str | None) -> Iterator[tuple[Any, ...]]:
+def arrow_schema(text: str) -> pa.Schema:
+    """Return the columns of records. Raises `ValueError` for types that Spark lacks."""
+    try:
+        schema: Any = fastavro.parse_schema(json.loads(text))
+    except (ValueError, fastavro.schema.SchemaParseException) as error:
+        raise ValueError(f"expected an Avro schema: {error}") from None
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        raise ValueError(f"expected an Avro record, with a column for each field, got {text}")
+    return pa.schema(list(_arrow_type(schema, {})))  # a record's fields
+
+
+def batches(file: Any, columns: pa.Schema, schema: str | None) -> Iterator[pa.RecordBatch]:
     """Yield an object's records with these columns; columns that it lacks are null.
 
     With a `schema`, Avro converts records to it, with its defaults and aliases. Raises `ValueError`
@@ -92,150 +77,117 @@ def rows(file: Any, columns: StructType, schema: str | None) -> Iterator[tuple[A
     fields = (reader_schema or records.writer_schema)["fields"]
     if reader_schema is None:
         check_names(columns.names, [field["name"] for field in fields])
-    _check_casts(fields, columns)
-    kinds = [(field.name, field.dataType) for field in columns]
+    known: dict[str, pa.DataType | None] = {}
+    kinds = {}
+    for field in fields:
+        try:
+            kinds[field["name"]] = _arrow_type(field["type"], known)
+        except ValueError:
+            if field["name"] in columns.names:
+                raise
+    names = [name for name in columns.names if name in kinds]
     try:
-        for record in records:
-            yield tuple(_value(record.get(name), kind) for name, kind in kinds)
+        while rows := list(islice(records, BATCH_ROWS)):
+            arrays = [_column([row.get(n) for row in rows], kinds[n], columns, n) for n in names]
+            if not names:
+                arrays, names = [pa.nulls(len(rows))], [""]
+            yield fit_batch(pa.RecordBatch.from_arrays(arrays, names=names), columns)
     except SchemaResolutionError as error:
         raise ValueError(str(error)) from error
 
 
-def _check_casts(fields: list[dict[str, Any]], columns: StructType) -> None:
-    known: dict[str, DataType | None] = {}
-    for field in fields:
-        try:
-            source = _spark_type(field["type"], known)
-        except ValueError:  # Spark lacks this type; then each value is checked
-            continue
-        if field["name"] in columns.names:
-            target = columns[field["name"]].dataType
-            if not (isinstance(target, IntegerType | LongType) and source == _TIME):
-                check_cast(_arrow_type(source), _arrow_type(target), field["name"])
+def _column(values: list[Any], kind: pa.DataType, columns: pa.Schema, name: str) -> pa.Array:
+    """Return a column; times are numbers where the query reads INT or LONG."""
+    target = columns.field(name).type
+    if pa.types.is_time(kind) and pa.types.is_integer(target):
+        unit = 1_000 if target == pa.int32() else 1
+        return pa.array([None if value is None else _micros(value) // unit for value in values])
+    return pa.array([_plain(value, kind) for value in values], type=kind)
 
 
-def _arrow_type(kind: DataType) -> pa.DataType:
-    return arrow_schema(StructType().add("v", kind)).field(0).type
+def _micros(value: time) -> int:
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1_000_000 + value.microsecond
 
 
-def _value(value: Any, kind: DataType) -> Any:
-    """Return a value for Spark: UUIDs are text, times are numbers in columns of numbers."""
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """Return a value for Arrow: UUIDs are text, and maps are pairs."""
     if isinstance(value, dict):
-        if isinstance(kind, MapType):
-            return {key: _value(inner, kind.valueType) for key, inner in value.items()}
-        return {name: _value(inner, _inner(kind, name)) for name, inner in value.items()}
+        if pa.types.is_map(kind):
+            return [(key, _plain(inner, kind.item_type)) for key, inner in value.items()]
+        return {name: _plain(inner, kind.field(name).type) for name, inner in value.items()}
     if isinstance(value, list):
-        element = kind.elementType if isinstance(kind, ArrayType) else kind
-        return [_value(inner, element) for inner in value]
-    if isinstance(value, time) and isinstance(kind, IntegerType | LongType):
-        seconds = (value.hour * 60 + value.minute) * 60 + value.second
-        micros = seconds * 1_000_000 + value.microsecond
-        return micros // 1_000 if isinstance(kind, IntegerType) else micros
-    return str(value) if type(value).__name__ == "UUID" else value
+        return [_plain(inner, kind.value_type) for inner in value]
+    return str(value) if isinstance(value, UUID) else value
 
 
-def _inner(kind: DataType, name: str) -> DataType:
-    return kind[name].dataType if isinstance(kind, StructType) and name in kind.names else kind
-
-
-def spark_schema(text: str) -> StructType:
-    """Return Spark's schema of records. Raises `ValueError` for types that Spark lacks."""
-    try:
-        schema = fastavro.parse_schema(json.loads(text))
-    except (ValueError, fastavro.schema.SchemaParseException) as error:
-        raise ValueError(f"expected an Avro schema: {error}") from None
-    columns = _spark_type(schema, {})
-    if not isinstance(columns, StructType):
-        raise ValueError(f"expected an Avro record, with a column for each field, got {text}")
-    return columns
-
-
-def _spark_type(schema: Any, known: dict[str, DataType | None]) -> DataType:
-    """Return Spark's type. `known` has the named types so far, None for those around this one."""
+def _arrow_type(schema: Any, known: dict[str, pa.DataType | None]) -> pa.DataType:
+    """Return Arrow's type. `known` has the named types, with None for those around this one."""
     if isinstance(schema, list):
-        return _of_union(schema, known)
+        kinds = [kind for kind in schema if kind != _NULL]
+        if len(kinds) != 1:
+            raise ValueError(f"Spark has no type for a value that may be {json.dumps(kinds)}")
+        return _arrow_type(kinds[0], known)
     if isinstance(schema, str):
         if schema in known and known[schema] is None:
             raise ValueError(f"`{schema}` contains itself, and Spark has no recursive types")
         return known.get(schema) or _simple(schema, schema)
-    kind = schema["type"]
-    if kind in ("record", "error"):
-        known[schema["name"]] = None
-        record = known[schema["name"]] = _of_record(schema, known)
-        return record
-    if kind == "array":
-        return ArrayType(_spark_type(schema["items"], known))
-    if kind == "map":
-        return MapType(StringType(), _spark_type(schema["values"], known))
-    if schema.get("logicalType") == "decimal":
-        simple: DataType = _decimal(schema)
+    kind, name = schema["type"], schema.get("name", "")
+    if kind == "record":
+        known[name] = None
+        known[name] = pa.struct([_field(field, known) for field in schema["fields"]])
+    elif kind == "array":
+        return pa.list_(_arrow_type(schema["items"], known))
+    elif kind == "map":
+        return pa.map_(pa.string(), _arrow_type(schema["values"], known))
+    elif schema.get("logicalType") == "decimal":
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        if precision > 38:
+            raise ValueError(f"Spark's decimals have up to 38 digits, got {precision}")
+        known[name] = pa.decimal128(precision, scale)
     else:
-        simple = _simple(schema.get("logicalType", kind), kind)
-    if "name" in schema:
-        known[schema["name"]] = simple
-    return simple
+        known[name] = _simple(schema.get("logicalType", kind), kind)
+    return known[name]
 
 
-def _of_record(schema: Any, known: dict[str, DataType | None]) -> StructType:
-    struct = StructType()
-    for field in schema["fields"]:
-        try:
-            struct.add(field["name"], _spark_type(field["type"], known))
-        except ValueError as error:
-            raise ValueError(f"field `{field['name']}`: {error}") from None
-    return struct
-
-
-def _decimal(schema: Any) -> DecimalType:
-    if schema["precision"] > MAX_DIGITS:
+def _field(field: dict[str, Any], known: dict[str, pa.DataType | None]) -> pa.Field:
+    try:
+        return pa.field(field["name"], _arrow_type(field["type"], known))
+    except ValueError as error:
         raise ValueError(
-            f"Spark's decimals have up to {MAX_DIGITS} digits, got {schema['precision']}; leave "
-            "the column out: name the others in `.schema(…)`"
-        )
-    return DecimalType(schema["precision"], schema.get("scale", 0))
+            f"column `{field['name']}`: {error}; leave it out: name the others in `.schema(…)`"
+        ) from None
 
 
-def _of_union(schema: list[Any], known: dict[str, DataType | None]) -> DataType:
-    kinds = [kind for kind in schema if kind != _NULL]
-    if len(kinds) == 1:
-        return _spark_type(kinds[0], known)
-    simple = {kind for kind in kinds if isinstance(kind, str)}
-    for numbers, wider in _WIDER:
-        if len(simple) == len(kinds) and simple <= numbers:
-            return wider
-    raise ValueError(f"Spark has no type for a value that may be {json.dumps(kinds)}")
-
-
-def _simple(kind: str, base: str) -> DataType:
-    spark = _SPARK.get(kind) or _SPARK.get(base)
-    if spark is None:
+def _simple(kind: str, base: str) -> pa.DataType:
+    arrow = _ARROW.get(kind, _ARROW.get(base))
+    if arrow is None:
         raise ValueError(f"Spark has no type for Avro's {kind}")
-    return spark
+    return arrow
 
 
 # ---- Writing -------------------------------------------------------------------------------------
 
 
-def avro_schema(schema: StructType, name: str = "row") -> dict[str, Any]:
+def avro_schema(fields: Any, name: str = "row") -> dict[str, Any]:
     """Return the schema with which rows are written: every value may be null."""
-    fields = [
-        {"name": field.name, "type": [_NULL, _avro_type(field.dataType, f"{name}_{field.name}")]}
-        for field in schema
+    columns = [
+        {"name": field.name, "type": [_NULL, _avro_type(field.type, f"{name}_{field.name}")]}
+        for field in fields
     ]
-    return {"type": "record", "name": name, "fields": fields}
+    return {"type": "record", "name": name, "fields": columns}
 
 
-def _avro_type(kind: DataType, name: str) -> Any:
-    if isinstance(kind, StructType):
+def _avro_type(kind: pa.DataType, name: str) -> Any:
+    if pa.types.is_struct(kind):
         return avro_schema(kind, name)
-    if isinstance(kind, ArrayType):
-        return {"type": "array", "items": [_NULL, _avro_type(kind.elementType, name)]}
-    if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
-        return {"type": "map", "values": [_NULL, _avro_type(kind.valueType, name)]}
-    if isinstance(kind, DecimalType):
+    if pa.types.is_list(kind):
+        return {"type": "array", "items": [_NULL, _avro_type(kind.value_type, name)]}
+    if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+        return {"type": "map", "values": [_NULL, _avro_type(kind.item_type, name)]}
+    if pa.types.is_decimal(kind):
         digits = {"precision": kind.precision, "scale": kind.scale}
         return {"type": "bytes", "logicalType": "decimal", **digits}
-    if type(kind) not in _AVRO:
-        column = name.partition("_")[2]
-        raise ValueError(f"column `{column}`: Avro has no type for {kind.simpleString()}")
-    return _AVRO[type(kind)]
+    if kind not in _AVRO:
+        raise ValueError(f"column `{name.partition('_')[2]}`: Avro has no type for {kind}")
+    return _AVRO[kind]

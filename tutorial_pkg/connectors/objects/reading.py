@@ -215,7 +215,7 @@ def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -
 
     if part.start == 0:
         with _open(store, part.info) as file:
-            yield from avro.rows(file, schema, options.avroSchema)
+            yield from avro.batches(file, RowPacker(schema).arrow_schema, options.avroSchema)
 
 
 def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
@@ -285,10 +285,10 @@ def schema_of(options: OptionValues) -> StructType | str:
         from tutorial_pkg.connectors.objects import avro
 
         if options.avroSchema:
-            return avro.spark_schema(options.avroSchema)
+            return spark_schema(avro.arrow_schema(options.avroSchema))
         store, first = _first_object(options)
         with _naming(first, options), _open(store, first) as file:
-            return avro.spark_schema(avro.schema_text(file))
+            return spark_schema(avro.arrow_schema(avro.schema_text(file)))
     from tutorial_pkg.connectors.parquet_files import parquet_file, schema_of_file
 
     store, first = _first_object(options)

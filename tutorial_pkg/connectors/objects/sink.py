@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, DateType, IntegralType, StringType
 
-from tutorial_pkg.builder import BatchContext, SinkBuilder, SinkContext, TargetContext
+from tutorial_pkg.builder import BatchContext, RowPacker, SinkBuilder, SinkContext, TargetContext
 from tutorial_pkg.connectors.arrow_columns import by_values, check_flat, in_utc
 from tutorial_pkg.connectors.objects.avro import avro_schema
 from tutorial_pkg.connectors.objects.manifests import FOLDER, MARK, log_of
@@ -148,7 +148,7 @@ def check(context: TargetContext) -> None:
     options, schema = context.options, context.schema
     check_flat(options.format, schema)
     if options.format == "avro":
-        avro_schema(schema)
+        avro_schema(RowPacker(schema).arrow_schema)
     kinds = {field.name: field.dataType for field in schema}
     for name in options.partitionBy:
         kind = kinds.get(name)

@@ -10,7 +10,6 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 from fastavro.write import Writer
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.objects.avro import avro_schema
@@ -57,8 +56,7 @@ def _csv(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Fi
 
 
 def _avro(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Finish]:
-    spark = from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    writer = Writer(file, avro_schema(spark), codec="deflate")
+    writer = Writer(file, avro_schema(schema), codec="deflate")
 
     def write(batch: pa.RecordBatch) -> None:
         for row in batch.to_pylist(maps_as_pydicts="strict"):
