@@ -17,7 +17,6 @@ from tests.services.secrets import sightings
 from tests.unit.objects.folders import options_of
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
-from tutorial_pkg.core.spark_versions import HAS_LIMITS
 from workbook.services import S3Server
 
 COLUMNS = """id, cast(id AS STRING) AS text, timestamp_micros(id * 1000003) AS t,
@@ -93,27 +92,6 @@ def run_python(*words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.soak
-def test_from_lines_in_a_bucket_to_objects_and_back(
-    spark: SparkSession, place: dict[str, str], tmp_path: Path
-) -> None:
-    store = Store(options_of(place["path"], WRITE, endpoint=place["endpoint"]), place["path"])
-    for number in range(31):
-        store.write(f"in/{number:03}.txt", f"{number}\n{number + 1000}".encode())
-    endpoint = {"endpoint": place["endpoint"]}
-    source = spark.readStream.format("objects").options(**endpoint, maxFilesPerTrigger="10")
-    target = {**endpoint, "path": f"{place['path']}/out"}
-    for _ in range(1 if HAS_LIMITS else 4):  # there a query ends after a batch
-        once(source.load(f"{place['path']}/in"), "objects", tmp_path, **target)
-    store.write("in/000-late.txt", b"late")
-    once(source.load(f"{place['path']}/in"), "objects", tmp_path, **target)
-    read = spark.read.format("objects").options(**target, format="parquet").load()
-    wanted = {"late", *(str(n) for n in range(31)), *(str(n + 1000) for n in range(31))}
-    values = [row.value for row in read.collect()]
-    assert len(values) == len(wanted)
-    assert set(values) == wanted
-
-
 def test_two_queries_and_another_tool_write_to_one_table(
     spark: SparkSession, written: DataFrame, place: dict[str, str], tmp_path: Path
 ) -> None:
@@ -135,35 +113,6 @@ def test_two_queries_and_another_tool_write_to_one_table(
     table.optimize.compact()
     read = spark.read.format("delta_py").options(**place).load()
     assert same(read, written.union(written))
-
-
-def test_replaced_late_and_growing_names_in_a_bucket(
-    spark: SparkSession, place: dict[str, str], tmp_path: Path
-) -> None:
-    store = Store(options_of(place["path"], WRITE, endpoint=place["endpoint"]), place["path"])
-    store.write("in/1", b"old")
-    found: dict[str, dict[str, str]] = {
-        "old late next": {},
-        "old new late next": {"replaced": "again"},
-        "old next": {"keysGrow": "true"},
-    }
-
-    def read_all() -> None:
-        for wanted, options in found.items():
-            source = {**place, **options, "path": f"{place['path']}/in"}
-            lines = spark.readStream.format("objects").options(**source).load()
-            target = {**place, "path": f"{place['path']}/{len(wanted)}", "partitionBy": "value"}
-            once(lines, "objects", tmp_path / wanted, **target)
-
-    read_all()
-    for name, text in (("1", b"new"), ("0", b"late"), ("2", b"next")):
-        store.write(f"in/{name}", text)
-    read_all()
-    for wanted in found:
-        target = {**place, "path": f"{place['path']}/{len(wanted)}", "format": "parquet"}
-        rows = spark.read.format("objects").options(**target).load()
-        assert sorted(row.value for row in rows.collect()) == sorted(wanted.split())
-        assert len(store.listing(f"{len(wanted)}/value=old")) == 1
 
 
 def test_a_table_in_a_bucket_gets_a_column_and_tells_its_changes(

@@ -25,14 +25,11 @@ __all__ = [
     "check_cast",
     "check_flat",
     "fit_batch",
-    "has_required",
     "holds",
     "in_utc",
     "map_type",
     "spark_schema",
 ]
-
-MAX_DIGITS = 38  # of Spark's decimals
 
 # Types that Spark lacks, and Spark's types for the same values.
 _WIDER: dict[pa.DataType, pa.DataType] = {
@@ -64,7 +61,7 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", kind.tz)
     if pa.types.is_dictionary(kind):
         return kind.value_type
-    if pa.types.is_decimal(kind) and kind.precision > MAX_DIGITS:
+    if pa.types.is_decimal(kind) and kind.precision > 38:
         raise ValueError("too many digits")
     return _WIDER.get(kind, kind)
 
@@ -142,17 +139,6 @@ def holds(kind: DataType, types: tuple[type[DataType], ...]) -> bool:
     elif isinstance(kind, MapType):
         inside = [kind.keyType, kind.valueType]
     return isinstance(kind, types) or any(holds(inner, types) for inner in inside)
-
-
-def has_required(kind: pa.DataType) -> bool:
-    """Return whether something inside must not be null. Keys of maps don't count."""
-    if pa.types.is_map(kind):
-        inside = [kind.item_field]
-    elif pa.types.is_struct(kind):
-        inside = [kind.field(number) for number in range(kind.num_fields)]
-    else:
-        inside = [kind.value_field] if hasattr(kind, "value_field") else []
-    return any(not field.nullable or has_required(field.type) for field in inside)
 
 
 def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -302,21 +302,15 @@ def test_avro_types_that_spark_lacks(tmp_path: Path) -> None:
         schema_of(tmp_path, "parquet")
 
 
-def test_damaged_parquet_never_yields_other_values(tmp_path: Path) -> None:
+def test_damaged_parquet_is_an_error(tmp_path: Path) -> None:
     Query(tmp_path, ROW, format="parquet").write(0, [(n, f"item {n}") for n in range(1_013)])
     [file] = tmp_path.glob("part-*")
-    whole, footer = file.read_bytes(), 1_500
-    expected = rows(tmp_path, ROW, format="parquet")
+    damaged = bytearray(file.read_bytes())
+    damaged[1_000] ^= 0x55
     (tmp_path / "damaged").mkdir()
-    for place in range(300, len(whole) - footer, 97):
-        damaged = bytearray(whole)
-        damaged[place] ^= 0x55
-        (tmp_path / "damaged" / "a").write_bytes(damaged)
-        try:
-            assert rows(tmp_path / "damaged", ROW, format="parquet") == expected, place
-        except Exception as error:
-            if isinstance(error, AssertionError):
-                raise
+    (tmp_path / "damaged" / "a").write_bytes(damaged)
+    with pytest.raises(Exception, match="`a`"):
+        rows(tmp_path / "damaged", ROW, format="parquet")
 
 
 def test_empty_folder_has_no_rows(tmp_path: Path) -> None:

@@ -50,12 +50,12 @@ def test_two_drivers_of_a_query_share_a_tape(tmp_path: Path) -> None:
     assert one.offset == other.offset
 
 
-def test_offset_is_small_for_200_000_objects(
+def test_offset_is_small_for_30_000_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = (f"logs/2026/11/{number:06}.txt.gz" for number in range(200_000))
+    names = (f"logs/2026/11/{number:06}.txt.gz" for number in range(30_000))
     objects = [ObjectInfo(name, f'"{number:032x}"', 5) for number, name in enumerate(names)]
-    listed = objects[:150_001]
+    listed = objects[:25_001]
     monkeypatch.setattr(tape.Content, "news", lambda *_: iter(listed))
     run = stream(tmp_path)
     run.offset = run.latest()
@@ -63,10 +63,10 @@ def test_offset_is_small_for_200_000_objects(
     end = stream(tmp_path, run.offset).latest()
     [name] = end.keys() - {""}
     start, stop = run.offset[name], end[name]
-    assert stop - start == 49_999 * tape.length(objects[0])
+    assert stop - start == 4_999 * tape.length(objects[0])
     assert len(json.dumps(end)) < 200
     places = Tape(options_of(tmp_path), name).places(start, stop)
-    assert [info for _, info in places][-49_999:] == objects[150_001:]
+    assert [info for _, info in places][-4_999:] == objects[25_001:]
 
 
 def test_old_offset_and_tape_stay_readable(tmp_path: Path) -> None:
@@ -108,24 +108,13 @@ def test_object_lost_before_it_was_read(tmp_path: Path, change: Any) -> None:
     assert read(lax, lax.offset, ends[1]) == ["2"]
 
 
-def test_growing_keys_are_listed_from_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_growing_keys_are_listed_from_the_last(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("1\n")
-    listings: list[str | None] = []
-    listing = Store.listing
-
-    def record(self: Store, prefix: str = "", after: str | None = None) -> list[ObjectInfo]:
-        listings.extend([after] if self.url == str(tmp_path) else [])
-        return listing(self, prefix, after)
-
-    monkeypatch.setattr(Store, "listing", record)
     run = stream(tmp_path, keysGrow="true")
     assert run.rows() == ["1"]
     (tmp_path / "a").write_text("never\n")
     (tmp_path / "c").write_text("2\n")
     assert run.rows() == ["2"]
-    assert listings == [None, "b", "b"]
 
 
 def test_missing_or_short_tape_is_an_error(tmp_path: Path) -> None:
@@ -148,13 +137,11 @@ def test_missing_or_short_tape_is_an_error(tmp_path: Path) -> None:
 def test_limits_by_objects_and_by_bytes(tmp_path: Path) -> None:
     for number in range(13):
         (tmp_path / f"{number:02}").write_text(f"{number}\n")
-    run, counts = stream(tmp_path, maxFilesPerTrigger=5), []
-    while (end := run.reader.latestOffset(run.offset, run.reader.getDefaultReadLimit())) and (
-        end != run.offset
-    ):
-        counts.append(len(read(run, run.offset, end)))
+    run = stream(tmp_path, maxFilesPerTrigger=5)
+    for count in (5, 5, 3):
+        end = run.reader.latestOffset(run.offset, run.reader.getDefaultReadLimit())
+        assert len(read(run, run.offset, end)) == count
         run.offset = end
-    assert counts == [5, 5, 3]
     (tmp_path / "large").write_text(("x" * 99 + "\n") * 50_000)
     by_bytes = stream(tmp_path, run.offset, maxBytesPerTrigger=1_000_000)
     counts = [len(by_bytes.rows()) for _ in range(8)]

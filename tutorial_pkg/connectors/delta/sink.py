@@ -32,7 +32,7 @@ from tutorial_pkg.builder import (
     SinkContext,
     TargetContext,
 )
-from tutorial_pkg.connectors.arrow_columns import by_values, has_required, in_utc, spark_schema
+from tutorial_pkg.connectors.arrow_columns import by_values, in_utc, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
     NoTableError,
@@ -290,11 +290,6 @@ def _check_rules(table: DeltaTable) -> None:
             "would not check them"
         )
     for field in arrow_schema_of(table):
-        if has_required(field.type):
-            raise ValueError(
-                f"column `{field.name}` of the table has values inside that must not be null, "
-                f"which {FORMAT} does not check"
-            )
         if field.name in table.metadata().partition_columns and pa.types.is_binary(field.type):
             raise ValueError(f"column `{field.name}` is BINARY, and cannot partition a table")
 

@@ -261,9 +261,9 @@ def _naming(info: ObjectInfo, options: OptionValues) -> Iterator[None]:
     """Raise errors about an object's content as `ValueError`, with its name."""
     try:
         yield
-    except (pa.ArrowException, ValueError, TypeError, EOFError) as error:
-        if isinstance(error, OSError):
-            raise
+    except (ConnectionError, PermissionError, FileNotFoundError):  # the store's
+        raise
+    except (pa.ArrowException, ValueError, TypeError, EOFError, OSError) as error:
         problem = " ".join(str(error).split())
         text = f"cannot read `{info.key}` of {options.path} as {options.format}: {problem}"
         raise ValueError(text) from error

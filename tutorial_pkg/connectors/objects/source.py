@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -27,34 +26,22 @@ from tutorial_pkg.core.worker import cores
 LEAST_LENGTH = 1000  # on the tape, for a task: ten small objects, or a megabyte
 
 
-class Watch:
-    """Looks for new objects every `lookSeconds`, beside the driver."""
-
-    def __init__(self, options: OptionValues) -> None:
-        self._options = options
-        self._search: Search | None = None
-        self._next_look = 0.0
-        self.name = uuid.uuid4().hex  # of the tape of a new query
-
-    def end(self, name: str, position: int) -> int:
-        """Return the end of this tape."""
-        if self._search is None or self.name != name:
-            self.name, self._search = name, Search(self._options, name, position)
-            self._next_look = 0.0
-        if time.monotonic() >= self._next_look:
-            self._search.look()
-            self._next_look = time.monotonic() + self._options.lookSeconds
-        return self._search.end
-
-
 def look(context: SplitContext) -> dict[str, Split]:
     """Return one split for a stream, named after its tape, and one for each task of a batch."""
     if context.batch:
         shares = enumerate(_shares(context.options))
         return {str(number): Split(0, 1, payload=share) for number, share in shares}
-    watch: Watch = context.connection
-    offset = context.offset or {watch.name: 0}
-    return {name: Split(0, watch.end(name, int(at))) for name, at in offset.items()}
+    searches: dict[str, Search] = context.connection
+    offset = context.offset or dict.fromkeys(searches or [uuid.uuid4().hex], 0)
+    for name, position in offset.items():
+        if name not in searches:
+            searches[name] = Search(context.options, name, int(position))
+    return {name: Split(0, searches[name].look()) for name in offset}
+
+
+def searches_of(options: OptionValues) -> dict[str, Search]:
+    """Return the searches for new objects, by the names of their tapes: none yet."""
+    return {}
 
 
 def _shares(options: OptionValues) -> Iterator[list[Part]]:
@@ -101,7 +88,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[An
 source = (
     SourceBuilder.replayable(FORMAT, schema_of, look=look, read=read)
     .retry(seconds=0)  # the store repeats single requests, also in the middle of an object
-    .connect(Watch)
+    .connect(searches_of)
     .bound(bound)
     .limit("maxFilesPerTrigger", "objects in a batch")
     .distributed(

@@ -11,6 +11,7 @@ So equal parts of the tape are about equal work, and large objects are cut.
 from __future__ import annotations
 
 import fnmatch
+import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -121,16 +122,18 @@ class Search:
         self._known: dict[str, str] = {}
         self._warned: set[ObjectInfo] = set()
         self._largest: str | None = None
+        self._next_look = 0.0
         self._learn(self._tape.read_new())
         self._tape.check_end(self._tape.end, start)
 
-    @property
-    def end(self) -> int:
-        """The end of the tape."""
+    def look(self) -> int:
+        """Return the tape's end. Every `lookSeconds`, list the objects, and record new ones."""
+        if time.monotonic() >= self._next_look:
+            self._look()
+            self._next_look = time.monotonic() + self._options.lookSeconds
         return self._tape.end
 
-    def look(self) -> None:
-        """List the objects once, and record new ones. Raises `ReplacedError`."""
+    def _look(self) -> None:
         after = self._largest if self._options.keysGrow else None
         listed = [info for info in self._content.news(after) if matches(self._options, info)]
         while new := [info for info in listed if self._is_new(info)]:
