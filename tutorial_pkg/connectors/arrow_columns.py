@@ -20,7 +20,6 @@ from pyspark.sql.types import (
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
 
 __all__ = [
-    "MAX_DIGITS",
     "by_values",
     "check_cast",
     "check_flat",
