@@ -24,7 +24,7 @@ from tutorial_pkg.builder.rows import RowPacker
 
 PAUSE_SECONDS = 0.01  # after a `fill` that added nothing
 
-# ---- What is built -------------------------------------------------------------------------------
+# ---- For Spark -----------------------------------------------------------------------------------
 
 
 class BuiltBatchSource(BuiltSource):

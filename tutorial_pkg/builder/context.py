@@ -1,4 +1,4 @@
-"""What a builder's function learns about where it runs."""
+"""The contexts that a builder passes to its functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAIL_ON_DATA_LOSS = Option(
     "failOnDataLoss",
     boolean,
     True,
-    "whether the query ends when rows are gone that it has not read, or warns",
+    "whether the query ends when unread rows are gone, or logs a warning",
 )
 Answer = TypeVar("Answer")
 
@@ -84,7 +84,7 @@ class SplitContext:
         return self.retries.patiently(work)
 
     def lost(self, what: str) -> None:
-        """Report that rows are gone which the query has not read.
+        """Report that unread rows are gone.
 
         Raises `LookupError`, or logs a warning once if the option `failOnDataLoss` is false, which
         you declare with `.options(FAIL_ON_DATA_LOSS)`.
@@ -108,9 +108,9 @@ def _warn(text: str) -> None:
 class SinkContext:
     """For `create`: the task with partition `index` of micro-batch `batch` of a query.
 
-    `query` is the same after a restart from the checkpoint, so (query, batch) names a piece of
-    work for ever. With `df.write`, `streaming` is false, `query` names this job alone, and `batch`
-    is 0. With `overwrite` the rows replace all existing ones: see `also_overwrite`.
+    `query` is the same after a restart from the checkpoint, so (query, batch) always names the
+    same micro-batch. With `df.write`, `streaming` is false, `query` names this job alone, and
+    `batch` is 0. With `overwrite` the rows replace all existing ones: see `also_overwrite`.
     """
 
     query: str

@@ -1,7 +1,7 @@
 """`SourceBuilder.cursor`: services that return pages, through a log on disk, or without one.
 
-Through the log it is a stream source whose `fill` reads the next page (`PageInstance`). Without a
-log the pages travel from the driver to the tasks, and are read again when a batch is repeated.
+Through the log it is a stream source, and its `fill` reads the next page (`PageInstance`). Without
+a log the pages travel from the driver to the tasks, and are read again when a batch is repeated.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _rows(
 
 
 class PageInstance(Pages):
-    """The state of an instance, which reads the splits whose names fall to its share.
+    """The state of an instance. It reads a share of the splits, by a hash of their names.
 
     The instance starts over after a transient error, so nothing is retried here.
     """
@@ -238,7 +238,7 @@ class PageInstance(Pages):
             pause,
             lambda split: zlib.crc32(split.encode()) % context.count == context.index,
         )
-        self._recorded = set[str]()  # splits whose positions are in a snapshot
+        self._recorded = set[str]()  # splits with a position in a snapshot
 
     def fill(self, buffer: Buffer) -> None:
         page = self.next_page()
@@ -435,7 +435,7 @@ class CursorSourceBuilder(SplitsDeclaration):
         self._set("splits", lambda context: ["all"], "context")
 
     def splits(self, function: Splits) -> Self:
-        """Name with `splits(context)` the splits, each with pages of its own.
+        """Name with `splits(context)` the splits. Each has its own pages.
 
         Return a list of names, or a dict with first positions. It is called every `pollSeconds`:
         new splits join, vanished ones keep their position. Without it there is one split, `all`.
@@ -445,7 +445,7 @@ class CursorSourceBuilder(SplitsDeclaration):
     def distributed(self, count: int) -> Self:
         """Share the splits between `count` threads, unless the option `parallelism` says otherwise.
 
-        Each has a log of its own, and a connection. Not with `.replayable()`: there one thread
+        Each has its own log and connection. Not with `.replayable()`: there one thread
         reads all pages.
         """
         self._check_count(count, MOST_INSTANCES)

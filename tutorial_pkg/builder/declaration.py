@@ -60,7 +60,8 @@ class Declaration:
             checked(f"option {option.name}", option.parse, "text")
             if instead := MISTAKEN.get(option.parse):
                 raise ValueError(
-                    f"option {option.name}: `{option.parse.__name__}` is no parser; use `{instead}`"
+                    f"option {option.name}: `{option.parse.__name__}` does not parse; "
+                    f"use `{instead}`"
                 )
         self._options += declared
         return self
@@ -77,7 +78,7 @@ class Declaration:
 
         Without a call, these are `ConnectionError` and `TimeoutError`, for 30 seconds. Any other
         error ends the query at once. Pauses double from `pause` up to ten times that, less up to
-        half by chance. What is repeated, and how: docs/builder.md.
+        half by chance. docs/builder.md lists which functions are repeated, and how.
 
         Args:
             errors: the transient errors. One also counts if it led to another (as its `__cause__`
@@ -144,7 +145,7 @@ class Declaration:
 
 
 class SplitsDeclaration(Declaration):
-    """For sources whose functions share what `connect` opens in each process."""
+    """For sources with functions that share what `connect` opens in each process."""
 
     _OPENS = "`.connect`", "`context.connection`"
 
@@ -161,7 +162,7 @@ class SplitsDeclaration(Declaration):
 
 
 class InstancesDeclaration(Declaration, Generic[State]):
-    """For sources whose functions run in instances, each with a state that `create` makes."""
+    """For sources with functions that run in instances, each with a state from `create`."""
 
     _MOST_INSTANCES = 1
 
@@ -177,8 +178,8 @@ class InstancesDeclaration(Declaration, Generic[State]):
     def distributed(self, count: int) -> Self:
         """Run that many instances, unless the query's option `parallelism` says otherwise.
 
-        `create` must give each its own share, by `context.index` and `context.count`, and a state
-        of its own. Otherwise each instance adds all rows.
+        `create` must give each its own share, by `context.index` and `context.count`, and its own
+        state. Otherwise each instance adds all rows.
         """
         self._check_count(count, self._MOST_INSTANCES)
         self._count = count

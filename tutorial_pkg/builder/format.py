@@ -49,7 +49,7 @@ class Format(DataSource):
 
     def source(self) -> type[DataSource]:
         """Return the source of this query. By default there is none."""
-        return DataSource  # whose methods raise an error that says what is missing
+        return DataSource  # its methods raise an error that names the missing one
 
     def sink(self) -> type[DataSource]:
         """Return the sink of this query. By default there is none."""

@@ -117,7 +117,7 @@ class Retries:
     def begun(
         self, make: Callable[[], Iterator[Answer]], between: Callable[[], object] = lambda: None
     ) -> Iterator[Answer]:
-        """Yield what `make()` yields; retry it as long as it has not yielded anything."""
+        """Yield what `make()` yields; retry it before its first item, not later."""
 
         def first() -> tuple[list[Answer], Iterator[Answer]]:
             made = make()
@@ -224,10 +224,12 @@ def checked(name: str, function: Function, *parameters: str, may_yield: bool = F
 def ran(name: str, result: Any) -> Any:
     """Return what a function has returned. Raises `TypeError` for work that is not done."""
     kind = type(result)
-    # A database's cursor is an iterator, too, and has run; `map(buffer.add, rows)` has not.
+    # `map(buffer.add, rows)` does nothing yet. A database's cursor, also an iterator, has run.
     is_lazy = isinstance(result, Iterator) and kind.__module__ in ("builtins", "itertools")
     if name not in STATES and (is_lazy or inspect.isawaitable(result)):
-        raise TypeError(f"it returned a {kind.__name__}, which has not run; run it, then return")
+        raise TypeError(
+            f"it returned a {kind.__name__}, which does nothing until it runs; run it, then return"
+        )
     if isinstance(result, Future) and name not in (*STATES, "receive", "receive_batch"):
         raise TypeError(f"it returned a {kind.__name__}; wait for its `result()`, then return")
     return result

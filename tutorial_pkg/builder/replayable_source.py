@@ -58,7 +58,7 @@ Look = Callable[[SplitContext], Mapping[str, Split | tuple[Any, Any]]]
 Read = Callable[[SplitContext, str, Any, Any], Iterable[Any]]
 Bound = Callable[[SplitContext, str, Any, Any, int | None], Position]
 
-# ---- What is built -------------------------------------------------------------------------------
+# ---- For Spark -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ReplayableParts(SourceParts):
         return ReplayableCalls(self.functions, context, self.has_identities)
 
     def cut(self, parts: list[SplitPartition], options: OptionValues) -> list[SplitPartition]:
-        """Cut parts whose positions are numbers, until there are as many as the query wants."""
+        """Cut parts with numbers as positions, until there are as many as the query wants."""
         if self.parallelism is None:
             return parts
         share = -(-(options[self.parallelism] or cores()) // max(1, len(parts)))  # rounded up
@@ -129,7 +129,7 @@ class SplitBatchReader(DataSourceReader):
 def batch_reader(
     source: BuiltSource, look: Look, read: Read, schema: StructType
 ) -> DataSourceReader:
-    """Make a reader for another kind of source, whose parts are splits from 0 to 1."""
+    """Make a reader for another kind of source; its parts are splits from 0 to 1."""
     functions = replace(source.parts.functions, given={"look": look, "read": read})
     parts = ReplayableParts(functions, source.parts.options, source.parts.schema)
     return SplitBatchReader(parts, schema, source.values())

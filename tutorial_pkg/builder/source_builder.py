@@ -78,7 +78,7 @@ class SourceBuilder:
     ) -> StreamSourceBuilder[State]:
         """Build a stream of events from `create(context)`, which makes the functions' state.
 
-        Each instance has a state and a thread of its own in the driver's reader process, and a log
+        Each instance has its own state and thread in the driver's reader process, and its own log
         in the folder that you name in `.load(path)`. `builder_status(path)` reports how the
         instances are doing.
 
@@ -182,9 +182,9 @@ class SourceBuilder:
                 positions, always yield the same rows, and within your `with` blocks.
 
         New splits are read from `first` on, from the batch after the one in which they appear. A
-        split that vanishes, or whose `end` goes back, stays at its position. If a name can come to
-        stand for something else, such as a re-created topic or table, return a `Split` with an
-        `identity` and declare `.options(FAIL_ON_DATA_LOSS)`: then that, a vanished split, and rows
+        split that vanishes, or ends earlier than before, stays at its position. If a name can come
+        to stand for something else, such as a re-created table, return a `Split` with an `identity`
+        and declare `.options(FAIL_ON_DATA_LOSS)`: then that, a vanished split, and rows
         that are gone before the query has read them end the query with a `LookupError`.
 
         `spark.read` calls `look` once, with `context.batch` true, and reads each split from `first`

@@ -256,7 +256,7 @@ def before(one: Any, other: Any) -> bool:
 
 
 def _distance(start: Any, end: Any) -> int:
-    """Return about how many rows there are: 1 for some, if positions cannot tell."""
+    """Return the approximate number of rows; 1 for some, if positions do not count them."""
     is_counted = isinstance(start, int) and isinstance(end, int)
     return max(0, end - start) if is_counted else int(before(start, end))
 

@@ -1,4 +1,4 @@
-"""What a builder refuses before anything runs, and what its help and documentation say."""
+"""A builder's early errors, its help and its documentation."""
 
 from __future__ import annotations
 
@@ -61,8 +61,11 @@ def test_missing_functions_are_named(make: Callable[[], Any], text: str) -> None
     ("make", "text"),
     [
         (lambda: stream().distributed(0), "`distributed` takes 1..64, got 0"),
-        (lambda: stream().option("step", integer, 1, ""), "option step: `integer` is no parser"),
-        (lambda: stream().option("all", bool, False, ""), "option all: `bool` is no parser; use `"),
+        (lambda: stream().option("step", integer, 1, ""), "option step: `integer` does not parse"),
+        (
+            lambda: stream().option("all", bool, False, ""),
+            "option all: `bool` does not parse; use `",
+        ),
         (lambda: SinkBuilder.stream("Memory", nothing), "`Memory`"),
         (lambda: stream().heartbeat(0), "`heartbeat` takes seconds, more than 0, got"),
         (lambda: SourceBuilder.stream("a b", "number LONG", nothing), "got 'a b'"),

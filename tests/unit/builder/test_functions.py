@@ -81,10 +81,10 @@ def test_rows_and_splits_may_be_yielded() -> None:
 @pytest.mark.parametrize(
     ("name", "function", "text"),
     [
-        ("flush", coroutine, "TypeError: it returned a coroutine, which has not run"),
-        ("fill", generator, "TypeError: it returned a generator, which has not run"),
-        ("fill", lambda: map(print, "ab"), "TypeError: it returned a map, which has not run"),
-        ("flush", lambda: chain("a"), "TypeError: it returned a chain, which has not run"),
+        ("flush", coroutine, "TypeError: it returned a coroutine, which does nothing"),
+        ("fill", generator, "TypeError: it returned a generator, which does nothing"),
+        ("fill", lambda: map(print, "ab"), "TypeError: it returned a map, which does nothing"),
+        ("flush", lambda: chain("a"), "TypeError: it returned a chain, which does nothing"),
         ("flush", concurrent.futures.Future, "TypeError: it returned a Future; wait for its"),
         ("fill", lambda: exit(3), "SystemExit: 3"),
     ],

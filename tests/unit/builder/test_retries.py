@@ -182,10 +182,10 @@ def numbers(refusing: Refusing) -> StreamSourceBuilder[Numbers]:
 
 
 def test_instance_starts_over_where_it_was(tmp_path: Path) -> None:
-    """What a `fill` that failed had added is not in the log: its state is made again."""
+    """The rows of a failed `fill` are not in the log, so a new state adds them again."""
     with running(numbers(Refusing()).build(), tmp_path, **SOON) as run:
         found = run.rows_until(lambda rows: len(rows) >= 100)
-        # twice each: `create`, `fill` and `restore`; `acknowledge` is called again by itself
+        # twice each: `create`, `fill` and `restore`; `acknowledge` alone is called again
         wait_until(lambda: "retried 6 times" in str(builder_status(tmp_path)), 60, "status")
     assert found == list(range(len(found)))
 
