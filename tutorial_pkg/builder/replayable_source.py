@@ -149,16 +149,17 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._parts, self._schema, self._options = parts, schema, options
         self._calls = parts.calls(schema, options, batch=False)
         self._max_rows: int | None = options[parts.limit] if parts.limit else None
+        self._begins: Positions | None = None
         self._seen: dict[str, Split] = {}
-        self._saw_draining: bool | None = None  # at the last look; None before it
+        self._saw_ends = False  # where a query with `availableNow` ends
         self._patience = Patience()
 
     def initialOffset(self) -> Positions:
-        self._look(None)
+        self._begins = self._firsts()
         return NOT_BEGUN
 
-    def _look(self, offset: Positions | None) -> None:
-        self._seen, self._saw_draining = self._calls.look(offset), self._calls.context.draining
+    def _firsts(self) -> Positions:
+        return {key: split.first for key, split in self._calls.look().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
@@ -168,17 +169,17 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._calls.context = replace(self._calls.context, draining=True)
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
-        """Look before each batch, but once if the query drains; the first look begins it."""
-        is_first, drains = start == NOT_BEGUN, self._calls.context.draining
-        begins = {} if is_first else _splits_of(start)
-        if self._saw_draining != drains or not (drains or is_first):
+        if start == NOT_BEGUN:
+            begins = self._firsts() if self._begins is None else self._begins
+        else:
+            begins = _splits_of(start)
+        if not self._saw_ends:
             self._patience.wait()
-            self._look(None if is_first else begins)
-        if is_first:
-            begins = {key: split.first for key, split in self._seen.items()}
+            self._seen = self._calls.look(begins)
+            self._saw_ends = self._calls.context.draining
         end = self._end(begins, limit)
         self._patience.answer(end != begins)
-        if is_first:
+        if start == NOT_BEGUN:
             return end | {BEGAN: json.dumps(begins)}
         return start if end == begins else end  # the same offset: no batch
 
@@ -199,10 +200,8 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
         if start == NOT_BEGUN:
-            if BEGAN in end:
-                start = json.loads(str(end[BEGAN]))
-            else:  # an earlier version has planned the batch
-                start = {key: split.first for key, split in self._calls.look().items()}
+            # An earlier version recorded no beginning.
+            start = json.loads(str(end[BEGAN])) if BEGAN in end else self._firsts()
         return self._parts.cut(self._calls.parts(start, _splits_of(end)), self._options)
 
     def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
