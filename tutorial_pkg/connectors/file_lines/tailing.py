@@ -28,6 +28,7 @@ MANY_FILES = 10_000
 _LONG = 1 << 20  # bytes of an unfinished line above which its search is not repeated
 
 log = logging.getLogger(__name__)
+_warned_of_compressed: set[str] = set()  # paths: once in a process is enough
 
 
 class NotSettledError(Exception):
@@ -73,7 +74,6 @@ class Tail:
         self._at = dict(self._kept)  # the path of each id
         self._names: list[str] = []  # these paths in order
         self._searched: dict[str, tuple[int, int]] = {}  # half lines: start, searched up to
-        self._warned = False  # of compressed files
         self._idle_until = 0.0
 
     def ends_at(self, begin: FileOffset) -> bool:
@@ -135,8 +135,8 @@ class Tail:
         """Look at the directories, and return the ids of files that changed."""
         before = self._listing
         self._listing = list_files(self._options.path, self._number_of.__contains__)
-        if self._listing.compressed and not self._warned:
-            self._warned = True
+        if self._listing.compressed and self._options.path not in _warned_of_compressed:
+            _warned_of_compressed.add(self._options.path)
             log.warning(
                 "%s and other compressed files that `path` matches are left out.",
                 min(self._listing.compressed),

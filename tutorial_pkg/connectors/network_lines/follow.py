@@ -6,6 +6,8 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,31 +72,32 @@ def follow(
         ValueError: the path or a file cannot be read, or the name was used for something else.
     """
     stopping = stopping or threading.Event()
-    source = GrowingFiles(path)
-    pause, was_there, warned = AWAY_SECONDS[0], False, set[bool]()
-    while not stopping.is_set():
-        if not source.is_there():
-            stopping.wait(WAIT_SECONDS)
-            continue
-        try:
-            context = _tls_now(tls, was_there)
-            identity = instance or own_instance(path)
-            with open_exchange((host, port), name, context, identity, source.watch) as exchange:
-                log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
-                pause, was_there, warned = AWAY_SECONDS[0], True, set()
-                source.send(exchange, stopping)
-                exchange.finish()
-        except (ConnectionError, TimeoutError) as error:
-            is_refusal = isinstance(error, SenderRefusedError)
-            is_in_use = isinstance(error, NameInUseError)
-            is_certificate = isinstance(error, SenderRefusedError) and error.certificate
-            if is_refusal and not (was_there and (is_certificate or is_in_use)):
-                raise
-            if is_certificate not in warned and not is_in_use:
-                log.warning("%s:%d is away (%s); it is tried again and again", host, port, error)
-                warned.add(is_certificate)
-        source.watch_until(stopping, pause)
-        pause = min(2 * pause, AWAY_SECONDS[1])
+    with closing(GrowingFiles(path)) as source:
+        connect = partial(open_exchange, (host, port), name, on_wait=source.watch)
+        identity = instance or own_instance(path)
+        pause, was_there, warned = AWAY_SECONDS[0], False, set[bool]()
+        while not stopping.is_set():
+            if not source.is_there():
+                stopping.wait(WAIT_SECONDS)
+                continue
+            try:
+                with connect(tls=_tls_now(tls, was_there), instance=identity) as exchange:
+                    log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
+                    pause, was_there, warned = AWAY_SECONDS[0], True, set()
+                    source.send(exchange, stopping)
+                    exchange.finish()
+            except (ConnectionError, TimeoutError) as error:
+                is_refusal = isinstance(error, SenderRefusedError)
+                is_in_use = isinstance(error, NameInUseError)
+                is_certificate = isinstance(error, SenderRefusedError) and error.certificate
+                if is_refusal and not (was_there and (is_certificate or is_in_use)):
+                    raise
+                if is_certificate not in warned and not is_in_use:
+                    text = "%s:%d is away (%s); it is tried again and again"
+                    log.warning(text, host, port, error)
+                    warned.add(is_certificate)
+            source.watch_until(stopping, pause)
+            pause = min(2 * pause, AWAY_SECONDS[1])
 
 
 def _tls_now(tls: Callable[[], ssl.SSLContext | None], was_there: bool) -> ssl.SSLContext | None:
@@ -145,6 +148,11 @@ class GrowingFiles:
                 lines = LineFile(path, self._line_bytes)
                 self._open[lines.id] = lines
                 self._kept[lines.id] = f"/dev/fd/{lines.descriptor}"
+
+    def close(self) -> None:
+        """Close the files that were kept open."""
+        for lines in self._open.values():
+            lines.close()
 
     def watch_until(self, stopping: threading.Event, seconds: float) -> None:
         """Watch for so long, or until `stopping`."""
