@@ -15,7 +15,7 @@ Some lessons:
 - 10, 14, 17 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 12 `number_files`: the parts of the broken connectors
 - 13 `weather`: a REST service
-- 15 `broken_queries`; `cluster`, whose daemons start with `spark_daemon`; `cluster_demo`
+- 15 `broken_queries`; `cluster` with its `spark_daemon`, and `cluster_demo`
 - 18, 19, 20 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
 - 18, 19 `trading`, `windows`, `watermarks`, `trade_totals`: trades, and how event time passes
 - 20 `shop`, `words`: orders with their payments; the workbook's own text

@@ -1,4 +1,4 @@
-"""Streams cut into batches by hand, so that plain Python knows what each batch must do."""
+"""Streams cut into batches by hand, so that plain Python can compute each batch's result."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SECONDS = 120
 
 
 def post(folder: Path, batches: Iterable[Sequence[Row]]) -> None:
-    """One file of JSON lines for each batch, behind those that are in `folder` already."""
+    """Write one file of JSON lines for each batch, after those that `folder` already has."""
     folder.mkdir(parents=True, exist_ok=True)
     first = len(list(folder.glob("*.json")))
     for number, rows in enumerate(batches, start=first):
-        # Spark passes over names with a dot. A draft that it met would have today's time, and make
-        # all files of the past too old to be read.
+        # Spark ignores names with a dot. If it saw a draft, with today's time, it would consider
+        # all files with older times too old to read.
         draft, file = folder / f".{number:05}.draft", folder / f"{number:05}.json"
         draft.write_text("".join(_line(row) for row in rows))
-        # Spark takes files in the order of their times, and has seconds only on some systems.
+        # Spark reads files in the order of their times, which have only seconds on some systems.
         os.utime(draft, (1_000_000_000 + number, 1_000_000_000 + number))
         draft.rename(file)
 
@@ -40,29 +40,29 @@ def _line(row: Row) -> str:
 
 
 def stream_of(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
-    """The batches that are posted to `folder`, each file as one micro-batch."""
+    """Return the batches that are posted to `folder` as a stream, one micro-batch per file."""
     folder.mkdir(parents=True, exist_ok=True)
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     return reader.json(str(folder))
 
 
 def run(rows: DataFrame, name: str, mode: str = "append", **options: Any) -> StreamingQuery:
-    """Run a query over all batches that are posted now, into the table `name`; it has ended then.
+    """Run a query over all posted batches, into the table `name`, and return it when it has ended.
 
-    `options` are those of the writer, as in `checkpointLocation=...`. Raises `RuntimeError` that
-    tells why it has failed.
+    `options` are for the writer, as in `checkpointLocation=...`. Raises `RuntimeError` with the
+    cause if the query fails.
     """
     writer = rows.writeStream.format("memory").queryName(name).outputMode(mode).options(**options)
     query = writer.trigger(availableNow=True).start()
-    with suppress(StreamingQueryException):  # told below, in one line
+    with suppress(StreamingQueryException):  # reported below, in one line
         query.awaitTermination(SECONDS)
     if query.isActive or query.exception():
         query.stop()
-        raise RuntimeError(last_error(query) or f"{name} has not ended within {SECONDS} s")
+        raise RuntimeError(last_error(query) or f"{name} did not end within {SECONDS} s")
     return query
 
 
 def total(query: StreamingQuery, metric: str) -> int:
-    """The sum of a metric of state, as `numRowsDroppedByWatermark`, over batches and operators."""
+    """Sum a metric of state, such as `numRowsDroppedByWatermark`, over batches and operators."""
     batches = query.recentProgress
     return sum(int(getattr(state, metric)) for batch in batches for state in batch.stateOperators)

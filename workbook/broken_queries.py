@@ -1,6 +1,6 @@
-"""Three queries that something is wrong with, for notebook 15: the metrics tell what.
+"""Three broken queries for notebook 15: find the faults from their metrics.
 
-Look at their pictures first; what is wrong with each stands in its function.
+Each function's docstring gives its fault away.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ITEMS_PER_SECOND = 200
 
 
 class BrokenQuery:
-    """A running query, and who feeds it, if that is not the source itself."""
+    """A running query, and the function that feeds its source, if it needs one."""
 
     def __init__(self, query: StreamingQuery, feed: Callable[[], object] | None = None) -> None:
         self.query = query
@@ -57,7 +57,7 @@ def _started(df: DataFrame, folder: Path, name: str, format: str = "noop") -> St
 
 
 def _first(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
-    """The sink takes 11 ms for each row, and a hundred come each second."""
+    """The sink takes 11 ms for each row, and a hundred rows arrive each second."""
     slow = SinkBuilder.stream("slow_sink", create=lambda context: None)
     spark.dataSource.register(slow.receive(lambda state, row: time.sleep(0.011)).build())
     items = item_stream(spark, 100).coalesce(1)
@@ -86,7 +86,7 @@ def _send_to_both(port: int) -> None:
 def _third(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
     """Nineteen of twenty items have one key, and all rows of a key go to one task.
 
-    At 6 ms a row that task needs more than a second for what comes in a second, on any machine.
+    At 6 ms a row, that task needs more than a second for the rows of a second, on any machine.
     Two tasks that shared the rows would need 0.6 s.
     """
     number = F.regexp_extract("item", r"sequence=(\d+)", 1).cast("int")

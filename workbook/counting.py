@@ -1,7 +1,7 @@
 """Queries made to be killed: numbers from a source of a few functions go into the CPU log, or
 into a database, exactly once.
 
-As a script it is a driver in a process of its own. Arguments: folder, and the database's URI.
+As a script it is a driver. Arguments: folder, and the database's URI.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def count_to_log(spark: SparkSession, folder: str) -> StreamingQuery:
 
 # ---- … and into a database -----------------------------------------------------------------------
 
-MOST_ROWS = 1_000  # in a batch: many small ones, so that a kill meets each of their moments
+MOST_ROWS = 1_000  # in a batch: many small ones, so that kills hit every stage
 TABLES = """
 CREATE TABLE IF NOT EXISTS numbers (instance INT, number BIGINT);
 CREATE TABLE IF NOT EXISTS numbers_staged (handle TEXT, instance INT, number BIGINT);
@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS numbers_done (query TEXT, batch BIGINT, PRIMARY KEY (
 
 
 class Stage:
-    """A task: its rows wait in a table that nobody reads, under a handle."""
+    """A task: its rows wait in a staging table, under a handle."""
 
     def __init__(self, context: Any) -> None:
         self.handle = uuid.uuid4().hex
@@ -88,7 +88,7 @@ class Stage:
 
 
 def publish(context: Any, handles: list[str]) -> None:
-    """The batch's rows and the note that it is done, in one transaction."""
+    """Publish the batch's rows and record that it is done, in one transaction."""
     batch = [context.query, context.batch]
     with psycopg.connect(context.options.uri) as database:
         note = "INSERT INTO numbers_done VALUES (%s, %s) ON CONFLICT DO NOTHING"

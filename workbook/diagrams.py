@@ -1,4 +1,4 @@
-"""Draw the way of the data: boxes in columns, and arrows from column to column."""
+"""Draw the path of the data: boxes in columns, and arrows between them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Box(NamedTuple):
 
 
 def width_of(lines: Iterable[str]) -> float:
-    """So wide is a box with these lines."""
+    """Return the width of a box with these lines."""
     return max(map(len, lines)) * LETTER + PADDING
 
 

@@ -304,7 +304,7 @@ def asked(address: str, line: str) -> list[str]:
 
 
 def booked(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
-    """Book the lines once, whatever happens to replies. Each booking needs a new memo."""
+    """Book the lines once, even if replies get lost. Each booking needs a new memo."""
 
     def work() -> None:
         if request(address, f"MEMO {book} {writer}") != [memo]:

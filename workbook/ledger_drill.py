@@ -1,7 +1,7 @@
 """The last judge of notebook 21: a query copies a book while it is written, and all are killed.
 
 The ledger, a Python worker and the driver are killed with `kill -9`, one after the other, while
-somebody goes on booking. Then the two books are compared.
+orders are booked. Then the two books are compared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AT_ONCE = 0.002  # seconds: a driver that is killed now has copied, but not yet 
 
 @dataclass(frozen=True)
 class Copying:
-    """The query: from one book of the ledger to another one, by a learner's source and sink."""
+    """The query: it copies a book of the ledger with a learner's source and sink."""
 
     source: type[DataSource]
     sink: type[DataSource]
@@ -59,7 +59,7 @@ class Copying:
 
 @dataclass
 class Account:
-    """What was booked and what was copied; `history` has (seconds, booked, copied)."""
+    """The orders and their copies; `history` has (seconds, booked, copied)."""
 
     lost: int = 0
     twice: int = 0
@@ -77,7 +77,7 @@ class Account:
 
 
 def _with_retries() -> SparkSession:
-    """Where a task whose worker was killed runs again, as on a cluster; `local[2]` gives up."""
+    """Start a session that retries tasks, as a cluster does; `local[2]` gives up."""
     attempts: dict[str, Any] = {"spark.master": "local[2,4]"}
     return start_spark("drill", **attempts)
 
@@ -94,7 +94,7 @@ class Drill:
         self._enough, self._copied = threading.Event(), 0
 
     def run(self, source: type[DataSource], sink: type[DataSource]) -> Account:
-        """Raises `TimeoutError` when nothing is copied, `Broken` when the query ended."""
+        """Raises `TimeoutError` when nothing is copied, `Broken` when the query ends."""
         self._began = time.monotonic()
         address, checkpoint = self._ledger.address, self._folder / "checkpoint"
         query = Copying(source, sink, address, self._orders, self._copies, checkpoint)
@@ -126,7 +126,7 @@ class Drill:
         return driver
 
     def _book(self) -> None:
-        """Orders, block after block, but never too far ahead of the copies, until it is enough."""
+        """Book block after block until it is enough, but never too far ahead of the copies."""
         blocks = 0
         while not self._enough.wait(PAUSE):
             if blocks * BLOCK - self._copied < MOST_AHEAD:
@@ -135,7 +135,7 @@ class Drill:
                 blocks += 1
 
     def _kill(self, driver: Driver, name: str, kill: Callable[[], object]) -> None:
-        """When there are more copies than before."""
+        """Kill as soon as there are more copies."""
         self._wait_for_copies(driver, self._last(self._copies) + MORE)
         kill()
         self._account.kills.append((time.monotonic() - self._began, name))

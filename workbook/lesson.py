@@ -1,4 +1,4 @@
-"""Begin and end a lesson, and try a call whose outcome a reader should predict."""
+"""Begin and end a lesson, and show the outcome of a call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def leave_desk(spark: SparkSession) -> None:
     """Stop the lesson's queries, drivers and servers, and Spark with its Java process.
 
     A lesson that is left open keeps some 0.8 GB; this gives most of it back. Files stay in
-    `.work/`. To go on afterwards, run the cell with `start_spark` again.
+    `.work/`. To continue afterwards, run the cell with `start_spark` again.
     """
     _stop_everything(spark)
     stop_spark(spark)

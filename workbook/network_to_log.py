@@ -1,6 +1,6 @@
 """A query made to be killed: lines from the network go into the CPU log, exactly once.
 
-As a script it is a driver in a process of its own. Arguments: folder, first port, number of ports.
+As a script it is a driver. Arguments: folder, first port, number of ports.
 """
 
 from __future__ import annotations

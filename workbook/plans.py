@@ -1,4 +1,4 @@
-"""What Spark's plan of a query is made of, what went over its shuffles, and the plan as a graph.
+"""The operators of a query's plan, the rows and bytes of its shuffles, and the plan as a graph.
 
 In the graph a box holds operators that run in one task. An arrow is an exchange: `shuffle` deals
 rows out by key, `broadcast` copies a small side to all.
@@ -20,7 +20,7 @@ from workbook.diagrams import INK, Box, arrow, card, drawn, width_of
 
 
 class Shuffle(NamedTuple):
-    """What one exchange moved in the last batch."""
+    """The rows and bytes that one exchange moved in the last batch."""
 
     rows: int
     bytes: int
@@ -44,7 +44,7 @@ def nodes(plan: Any) -> Iterator[Any]:
 
 
 def children(plan: Any) -> list[Any]:
-    """What feeds an operator; stages of an adaptive plan are opened."""
+    """Return the operators that feed this one; stages of an adaptive plan are opened."""
     if plan.nodeName() == "AdaptiveSparkPlan":
         return [plan.executedPlan()]
     if plan.nodeName().endswith("QueryStage"):
@@ -54,7 +54,7 @@ def children(plan: Any) -> list[Any]:
 
 
 def shuffles(plan: Any) -> list[Shuffle]:
-    """Of each exchange, from the source on."""
+    """Return the shuffles from the source on."""
     found = [node for node in nodes(plan) if node.nodeName() == "Exchange"]
     return [
         Shuffle(metric(node, "shuffleRecordsWritten"), metric(node, "shuffleBytesWritten"))
@@ -69,7 +69,7 @@ def metric(node: Any, name: str) -> int:
 # ---- Stages --------------------------------------------------------------------------------------
 
 MOVES = {"Exchange": "shuffle", "BroadcastExchange": "broadcast"}
-# What moves no rows and computes nothing that a reader would miss.
+# Operators that neither move rows nor compute anything of interest.
 HIDDEN = (
     "WholeStageCodegen",
     "InputAdapter",
@@ -81,7 +81,7 @@ HIDDEN = (
 
 
 class Stage(NamedTuple):
-    """The names of operators that run one after the other in a task, and what they are fed by."""
+    """Operators that run one after the other in a task, and the stages that feed them."""
 
     operators: list[str]
     inputs: list[tuple[str, Stage]]

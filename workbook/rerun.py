@@ -27,7 +27,7 @@ def rerun(notebook: Path) -> None:
                 raise RuntimeError(f"{notebook.name} wrote to stderr: {output.text[:300]}")
             output.get("data", {}).pop(WIDGET, None)  # without its kernel it shows nothing
     hide_answers(content)
-    # The version of the Python that ran it last is no part of the notebook.
+    # The version of the last Python that ran it does not belong to the notebook.
     content.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     nbformat.write(content, notebook)
 

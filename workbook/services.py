@@ -221,7 +221,7 @@ class ServerProcess(Service):
 
 
 def start_nats(folder: Path, *flags: str) -> ServerProcess:
-    """Start a NATS server whose JetStream keeps messages in `folder`, also when it is killed.
+    """Start a NATS server. Its JetStream keeps messages in `folder`, even if it is killed.
 
     `flags` are for the server: `"--user", "me"`.
     """
@@ -287,7 +287,7 @@ class S3Server(ServerProcess):
         super().__init__(folder, command, port, f"http://{LOOPBACK}:{port}")
 
     def _stop(self) -> None:
-        """A polite end takes half a minute; whatever it has confirmed is in its files."""
+        """A polite end takes half a minute, and confirmed objects are in files already."""
         self._process.kill()
         self._process.wait()
 

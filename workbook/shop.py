@@ -51,7 +51,7 @@ Told = TypeVar("Told", Order, Payment, Delivery)
 
 
 def in_batches(rows: Sequence[Told], seconds: int = 20) -> list[list[Told]]:
-    """What is told in each 20 seconds of the clock."""
+    """Cut the rows into batches of 20 seconds each."""
     batches: list[list[Told]] = []
     for row in sorted(rows):
         number = (row[0] - START) // (seconds * SECOND)

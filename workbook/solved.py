@@ -55,13 +55,13 @@ def _in_a_notebook() -> bool:
 
 
 def solved() -> set[str]:
-    """Return the names of the checks whose exercises are solved."""
+    """Return the names of the checks of solved exercises."""
     folder = project_dir() / ".work" / FOLDER
     return {file.name for file in folder.iterdir()} if folder.is_dir() else set()
 
 
 def reset() -> int:
-    """Forget what is solved; return how many exercises that were."""
+    """Forget the solved exercises; return their number."""
     names = solved()
     for name in names:
         (work_dir(FOLDER) / name).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Queries with state, made to be killed: totals of each ticker, and sliding windows.
 
-As a script it is a driver in a process of its own. Arguments: folder, trades of each exchange.
+As a script it is a driver. Arguments: folder, trades of each exchange.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ A_BATCH = 5000  # rows at most: there are many batches, on a slow machine, too
 
 
 class Exchange:
-    """Tells trades of its own, 4,000 a second, up to the option `until`."""
+    """An exchange with 4,000 trades a second, up to the option `until`."""
 
     def __init__(self, context: Any) -> None:
         self.exchange, self.until, self.next = context.index, context.options.until, 0
@@ -47,7 +47,7 @@ class Exchange:
 
 
 def exchanges() -> type[DataSource]:
-    """Two exchanges that go on after a restart where they were."""
+    """Return a source of two exchanges that resume after a restart."""
     builder = SourceBuilder.stream("exchanges", SCHEMA, create=Exchange).fill(Exchange.fill)
     builder = builder.snapshot(Exchange.snapshot).restore(Exchange.restore).timestamps("time")
     builder = builder.option("until", integer(0), 1000, "trades of each exchange")
@@ -76,7 +76,7 @@ class Totals:
 
 
 def write_batch(folder: Path, rows: DataFrame, number: int) -> None:
-    """A file for each batch, under its number: written again, it is the same file."""
+    """Write a file for each batch, named after its number, so that a repeat replaces it."""
     folder.mkdir(exist_ok=True)
     draft = folder / f"{number:06}.draft"
     draft.write_text(json.dumps([row.asDict() for row in rows.collect()], default=str))
@@ -95,7 +95,7 @@ def start_totals(spark: SparkSession, folder: Path, until: int) -> StreamingQuer
 
 
 def totals(folder: Path) -> dict[str, tuple[int, int]]:
-    """The last trades and shares of each ticker that are in `folder`."""
+    """Return the last trades and shares of each ticker in `folder`."""
     found: dict[str, tuple[int, int]] = {}
     for file in sorted((folder / "out").glob("*.json")):
         for row in json.loads(file.read_text()):
@@ -104,7 +104,7 @@ def totals(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def expected(until: int) -> dict[str, tuple[int, int]]:
-    """What the totals must be in the end, by plain Python."""
+    """Compute the final totals in plain Python."""
     found = dict.fromkeys(TICKERS, (0, 0))
     for exchange in (0, 1):
         for row in (trade(TICKERS, exchange, number) for number in range(until)):
@@ -114,7 +114,7 @@ def expected(until: int) -> dict[str, tuple[int, int]]:
 
 
 def trades_in(folder: Path) -> int:
-    """How many trades are in the totals of `folder`."""
+    """Return the number of trades in the totals of `folder`."""
     return sum(trades for trades, _ in totals(folder).values())
 
 

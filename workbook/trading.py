@@ -1,8 +1,7 @@
-"""Trades without end, each a function of its number: so plain Python knows what must come out.
+"""Endless trades, each a function of its number, so that plain Python can compute results.
 
-An instance is a stock exchange. Its trades arrive one every `STEP`, each up to `JITTER` after it
-happened (skew of events, within a stream); and exchange 1 tells all of its trades `LAG` later than
-exchange 0 (skew of streams, between them).
+An instance is a stock exchange. A trade arrives every `STEP`, up to `JITTER` after it happened
+(skew within a stream). Exchange 1 reports its trades `LAG` later than exchange 0 (skew between).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Trade(NamedTuple):
 
 
 def trade(tickers: dict[str, int], exchange: int, number: int) -> Trade:
-    """What exchange `exchange` tells as its trade `number`: the same on every call.
+    """Return trade `number` of an exchange, the same on every call.
 
     `tickers` gives each company's price in euros; the first ones are traded most.
     """
@@ -71,7 +70,7 @@ def counts(
 
 
 def averages(rows: Iterable[Trade]) -> dict[str, tuple[float, int]]:
-    """The average price in euros of each ticker's trades, and how many they are."""
+    """Return the average price in euros of each ticker's trades, and their number."""
     prices: dict[str, list[int]] = {}
     for row in rows:
         prices.setdefault(row.ticker, []).append(row.price)

@@ -1,8 +1,7 @@
-"""Watermark policies seen: two exchanges' arrivals, and where each policy puts the watermark.
+"""Watermark policies: the arrivals of two exchanges, and where each policy puts the watermark.
 
-An arrival is a pair of seconds: what the clock showed, and the event's own time. A policy is a
-function of the arrivals so far and of the clock: `policy(seen, now)` gives the watermark, or None
-while it can tell nothing.
+An arrival is a pair of seconds: the clock's, and the event's own. A policy is a function of the
+arrivals so far and of the clock: `policy(seen, now)` returns the watermark, or None.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def arrivals(exchange: int) -> list[Arrival]:
 
 
 def followed(policy: Policy, seen: Sequence[Arrival]) -> list[float | None]:
-    """The policy's watermark at each tick of the clock; one that was given is never taken back."""
+    """Return the policy's watermark at each tick of the clock; it never goes back."""
     marks: list[float | None] = []
     best: float | None = None
     for tick in range(int(END / TICK) + 1):
@@ -46,7 +45,7 @@ def followed(policy: Policy, seen: Sequence[Arrival]) -> list[float | None]:
 
 
 def least(streams: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """Coalesced: at each tick the least of all; None as long as one stream can tell nothing."""
+    """Coalesce: return the least at each tick, or None as long as one stream has none."""
     return [
         None if any(m is None for m in marks) else min(m for m in marks if m is not None)
         for marks in zip(*streams, strict=True)
@@ -54,7 +53,7 @@ def least(streams: Sequence[Sequence[float | None]]) -> list[float | None]:
 
 
 def by_frame(marks: Sequence[float | None], frame: float) -> list[float]:
-    """The watermarks that are worth sending: those that enter a new frame."""
+    """Return only the watermarks that enter a new frame."""
     sent: list[float] = []
     for mark in marks:
         if mark is not None and (not sent or mark // frame > sent[-1] // frame):
@@ -63,7 +62,7 @@ def by_frame(marks: Sequence[float | None], frame: float) -> list[float]:
 
 
 def behind(marks: Sequence[float | None], seen: Sequence[Arrival]) -> int:
-    """How many arrivals have an event time behind the watermark of the tick before them."""
+    """Count the arrivals behind the watermark of the tick before them."""
     before = [marks[max(0, int((clock - 1e-9) / TICK))] for clock, _ in seen]
     return sum(m is not None and time < m for m, (_, time) in zip(before, seen, strict=True))
 

@@ -1,4 +1,4 @@
-"""Windows seen: the trade monitor's counts while they grow, and windows of any kind as bars."""
+"""Draw the trade monitor's growing counts, and windows of any kind as bars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GRAY)  # as many as there are t
 
 
 def results(folder: Path) -> Counts:
-    """What the items `ticker end count` of a CPU log say; `end` in seconds since the epoch.
+    """Read the items `ticker end count` of a CPU log; `end` is in seconds since the epoch.
 
     Only whole lines count: the log may be written to just now.
     """
@@ -82,7 +82,7 @@ def draw_windows(seconds: Sequence[float], kinds: dict[str, Sequence[Span]]) -> 
 
 
 def _lanes(spans: Iterable[Span]) -> list[list[Span]]:
-    """The spans dealt to as few rows as they fit into without touching one another."""
+    """Deal the spans to as few rows as possible, without overlaps."""
     lanes: list[list[Span]] = []
     for span in sorted(spans):
         free = next((lane for lane in lanes if lane[-1][1] <= span[0]), None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 WORD = re.compile(r"[a-z][a-z_]+")
-# What has no word in it that a reader would look for: links' targets, tags, fences.
+# Link targets and tags have no words for readers.
 NO_TEXT = re.compile(r"\]\([^)]*\)|<[^>]*>|https?://\S+")
 
 

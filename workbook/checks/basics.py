@@ -67,7 +67,7 @@ _ESCAPES = [
 
 @exercise("def escape(item)")
 def check_01_1(answer: Callable[[str], str]) -> str:
-    """Does `answer` keep an item on one line, so that it can be told from any other item?"""
+    """Does `answer` keep an item on one line, so that no two items look alike?"""
     compare(answer, _ESCAPES)
     return "One item, one line, and nothing lost."
 
@@ -229,7 +229,7 @@ def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> str
 
 @exercise()
 def check_04_2(answer: Path | str) -> str:
-    """Is `answer` a log whose listener kept two lines and dropped one that was too long?"""
+    """Has the listener of this log kept two lines and dropped one that was too long?"""
     got = f"You returned {type(answer).__name__} {show(answer)}"
     text = f"{got}; expected the log's folder. Try work / 'mine' / 'log'."
     expect(isinstance(answer, Path | str), text)
@@ -340,7 +340,7 @@ def check_06_2(answer: str, begin: int) -> str:
 
 
 def a_heartbeat(begin: int) -> str:
-    """Return a line that passes `check_06_2`, for a notebook whose answer does not."""
+    """Return a line that passes `check_06_2`, to continue a notebook without a right answer."""
     return f"{begin + (_LAST_SECOND - 5 + _DELAY_SECONDS) * 1000},0.0,heartbeat"
 
 
@@ -351,7 +351,7 @@ _CHECKPOINTS = (  # first batch with a note, batches begun, batches committed, t
     (0, 3, 2, "offsets/2 has no commits/2. An offset is the last line of a note, as a dict."),
     (0, 12, 11, "the last batch is 11. As texts, 9 would be higher."),
     (0, 12, 12, "the last commit is 11. As texts, 9 would be higher."),
-    (5, 8, 7, "Spark deletes old notes. Compare numbers of batches, not how many files there are."),
+    (5, 8, 7, "Spark deletes old notes. Compare batch numbers, not counts of files."),
     (0, 1, 0, "batch 0 has no batch before it, so its start is None."),
 )
 
@@ -386,7 +386,7 @@ def _write_checkpoint(folder: Path, first: int, batches: int, commits: int) -> N
 
 
 _SAVED = {"11000": 5120, "11001": 880}
-_GONE = "a port that is gone still has lines in its log that nobody has read."
+_GONE = "a port that is gone still has unread lines in its log."
 _PORTS = [
     Case((_SAVED, [11000, 11001]), _SAVED, "what is saved wins over 0. A key in JSON is a str."),
     Case((_SAVED, [11000]), _SAVED, _GONE),
@@ -434,7 +434,7 @@ def check_08_1(answer: Callable[..., Any]) -> str:
                 raise Wrong("It swallowed an OSError; expected that it comes out. Try no `except`.")
         answer(folder, 2, iter(["f"]))
         found = _visible(folder).get("batch-2.csv")
-        must_be(found, "f\n", "A batch that failed and came again is", "an old draft may be there.")
+        must_be(found, "f\n", "After a failure the batch is", "an old draft may be there.")
     return "A repeated batch replaces its file, and nobody sees half of one."
 
 
@@ -463,10 +463,10 @@ def _difference(sent: str, arrived: str, why: str) -> Case:
 
 _DIFFERENCES = [
     _difference("abc", "cab", "the order does not count."),
-    _difference("abc", "aac", "one is lost and another came twice. First what is lost."),
+    _difference("abc", "aac", "one line is lost and another is duplicated. First the lost ones."),
     _difference("aab", "ab", "a line sent twice must arrive twice. Sets cannot count."),
-    _difference("ab", "aaab", "a line that came three times came twice too often."),
-    _difference("ab", "abx", "a line that nobody sent came too often, too."),
+    _difference("ab", "aaab", "three copies are two too many."),
+    _difference("ab", "abx", "a line that was never sent counts as too often."),
 ]
 
 

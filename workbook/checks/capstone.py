@@ -18,7 +18,7 @@ from workbook.checks.trial import run_and_restart, scratch, session, within_seco
 from workbook.checks.verdict import Wrong, error_line, exercise, expect, must_be, show
 from workbook.ledger import BUSY, CUT, LOST, LedgerServer, Trouble, entries, no_trouble
 
-_CUT_OFF = "there is no whole reply: each line ends with a newline."
+_CUT_OFF = "the reply is incomplete: each line ends with a newline."
 _REQUESTS: Any = (  # request, its lines, trouble, what `ask` returns or raises, the reason
     ("LAST shop", (), "", ["0"], "that follows OK."),
     ("BOOK shop me BUSY 2", ("nuts", "für\u2028 € "), "", ["2"], "its lines follow the request."),
@@ -41,7 +41,7 @@ def check_21_1(answer: Callable[..., list[str]]) -> str:
             server.trouble = partial(_note, requests, trouble)
             what = f"ask(address, {request!r}) {f'with the trouble {trouble!r} ' * bool(trouble)}"
             more = (list(lines),) if lines else ()
-            hint = f"{what}waits for ever. Try as many lines as `OK` says."
+            hint = f"{what}never returns. Try as many lines as `OK` says."
             result: Any
             try:
                 result = within_seconds(answer, server.address, request, *more, hint=hint)
@@ -79,7 +79,7 @@ def _check_built(answer: Any, how: str, name: str) -> None:
 
 @exercise()
 def check_21_2(answer: Any) -> str:
-    """Does the source `answer` read each entry of the book once, whatever the ledger does?"""
+    """Does the source `answer` read each entry once, even when the ledger makes trouble?"""
     _check_built(answer, "SourceBuilder.replayable(...)", "orders")
     spark, batches = session(), dict[int, list[tuple[int, str]]]()
     spark.dataSource.register(answer)
@@ -131,7 +131,7 @@ def _in_turn(*troubles: str) -> Trouble:
 
 @exercise()
 def check_21_3(answer: Any) -> str:
-    """Does the sink `answer` book each batch once and whole, whatever the ledger does?"""
+    """Does the sink `answer` book each batch once and whole, even when the ledger makes trouble?"""
     _check_built(answer, "SinkBuilder.stream(...)", "copies")
     spark, expected = session(), Counter[str]()
     spark.dataSource.register(answer)

@@ -37,7 +37,7 @@ from workbook.weather import Weather
 
 @exercise("class Once(Mailbox)")
 def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> str:
-    """Does the class `answer` read each letter once, also when the process dies in between?"""
+    """Does the class `answer` read each letter once, even if the process dies?"""
     expect(issubclass(answer, mailbox), "You returned another class. Try class Once(Mailbox).")
     with scratch() as folder:
         state, snapshot = _mailbox(answer, folder), None
@@ -119,7 +119,7 @@ _UPSERTS: Any = (  # rows, and the prices afterwards
 
 @exercise("def upsert(connection, rows)")
 def check_10_1(answer: Callable[..., Any], uri: str) -> str:
-    """Does `answer(connection, rows)` set prices by item, whatever is repeated?"""
+    """Does `answer(connection, rows)` set prices by item, so that repeats change nothing?"""
     with psycopg.connect(uri) as connection:  # its temporary table hides the learner's own
         connection.execute("CREATE TEMP TABLE prices (item BIGINT PRIMARY KEY, euros BIGINT)")
         connection.commit()
@@ -205,7 +205,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 @contextmanager
 def _server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
-    """Yield the port of a server that talks to each client in a thread of its own."""
+    """Yield the port of a server that runs a thread for each client."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -244,7 +244,10 @@ def check_11_1(answer: Any) -> str:
             expect(not buffer.closed, f"{text} returns b''.")
             resume.release()
         _fill_until(state, buffer, lambda: buffer.closed)
-        what, why = "The server has closed; rows and `buffer.closed` are", "half a line is no line."
+        what, why = (
+            "The server has closed; rows and `buffer.closed` are",
+            "half a line is dropped.",
+        )
         must_be((buffer.rows, buffer.closed), (_LINES, True), what, why)
         state.close()
         expect(closed.wait(10), "The server still has a connection. Try to close the socket.")
@@ -264,7 +267,7 @@ def _fill_until(state: Any, buffer: Rows, condition: Callable[[], bool]) -> None
 def _fill(state: Any, buffer: Rows) -> float:
     """Return the seconds that it took."""
     start = time.monotonic()
-    within_seconds(state.fill, buffer, hint="`fill` waits for what has not come. Try recv() once.")
+    within_seconds(state.fill, buffer, hint="`fill` never returns. Try recv() once.")
     return time.monotonic() - start
 
 
@@ -340,7 +343,7 @@ _DEGREES = [20.25 - number / 2 for number in range(280)]
 
 @exercise()
 def check_13_1(answer: Any) -> str:
-    """Does the pair `(look, read)` go to the last page, and no further than it was told?"""
+    """Does the pair `(look, read)` go to the last page, and no further than `end`?"""
     pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
     expect(pair, f"You returned {show(answer)}; expected two functions. Try (look, read).")
     look, read = answer
@@ -349,7 +352,7 @@ def check_13_1(answer: Any) -> str:
         context = context_of(url=f"{service.url}/hill")
         for count, start in ((0, 0), (250, 0), (250, 130), (250, 250), (280, 250)):
             service.measure("hill", _DEGREES[service.count("hill") : count])
-            hint = "`look` does not end. Try to stop at a page whose `next` is its `from`."
+            hint = "`look` does not end. Try to stop when the page's `next` is its `from`."
             context.offset = {"all": start} if start else None
             splits = within_seconds(look, context, hint=hint)
             why = (
@@ -387,7 +390,7 @@ _RESPONSES: Any = (  # (status, Retry-After) of each, the accepted pauses, how m
 
 @exercise("def patiently(ask, sleep)")
 def check_13_2(answer: Callable[..., Any]) -> str:
-    """Does `answer` wait as it is told, ask again, and give up in time?"""
+    """Does `answer` wait, ask again, and give up in time?"""
     for script, accepted, requests in _RESPONSES:
         responses = [_response(*one) for one in script]
         ask, sleep = mock.Mock(side_effect=responses), mock.Mock()

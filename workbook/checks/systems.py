@@ -34,7 +34,7 @@ def _change(before: tuple[str, int | None] | None, after: tuple[str, int] | None
 
 
 _TWO = {"alder": 5, "birch": 7}
-_AGAIN = "a change may come again: set, do not add, and a row may be gone already."
+_AGAIN = "a change may be repeated: set, do not add, and a row may be gone already."
 _FOLLOW = [
     Case(({"birch": 7}, _change(None, ("alder", 5))), _TWO, "`after` is the row as it is now."),
     Case((_TWO, _change(None, ("alder", 6))), {"alder": 6, "birch": 7}, _AGAIN),
@@ -239,7 +239,7 @@ _LAG_AND_DELAY = [
     Case(([(1, 4), (6, 5)], 2 + DELAY), 4, _WAITED),
     Case(([(1, 4), (6, 20)], 2 + DELAY), 20 - LAG, "the lag gives more here."),
 ]
-_SINCE = f"{LULL} s after the highest event time came *first*, it goes on with the clock."
+_SINCE = f"{LULL} s after the highest event time came *first*, it follows the clock."
 _LAG_AND_LULL = [
     *_AS_LAG,
     Case(([(1, 9)], 1 + LULL), 9 - LAG, _SINCE),

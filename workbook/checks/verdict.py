@@ -1,4 +1,4 @@
-"""What a check says, and what all checks share."""
+"""The verdict of a check, and the engine that all checks share."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def compare(
     key: Callable[[Any], Any] = lambda result: result,
     may_change: bool = False,
 ) -> None:
-    """Raise `Wrong` for the first case whose result differs from the expected one.
+    """Raise `Wrong` for the first case with an unexpected result.
 
     Args:
         answer: the learner's function.
