@@ -45,7 +45,7 @@ class Forgetful(Counter):
 
 
 class Ticket:
-    """Cannot seek: who takes a number from this machine has it, and it never comes again."""
+    """Cannot seek: a number that was taken from this machine is never issued again."""
 
     def __init__(self, context: SourceContext) -> None:
         self.file = os.open(context.options.machine, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -15,7 +15,7 @@ def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """Fail the first attempt of partition 0, after its last line."""
     yield from batches
     if TaskContext.get().partitionId() == 0 and TaskContext.get().attemptNumber() == 0:
-        raise RuntimeError("this attempt was told to fail")
+        raise RuntimeError("this attempt fails on purpose")
 
 
 spark, words = started(**{"spark.master": "local[2,3]"})  # three attempts of each task

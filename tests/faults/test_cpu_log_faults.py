@@ -177,7 +177,7 @@ def test_kill_at_any_time_keeps_each_line_once(
     assert items_of(drill.contents()) == Counter(drill.feed.items)
     assert drill.staged() == []
     log = Path.cwd() / ".work" / "logs" / f"spark-{current.pid}.log"
-    assert "this attempt was told to fail" in log.read_text(errors="replace")
+    assert "this attempt fails on purpose" in log.read_text(errors="replace")
     onlookers.check()
 
 

@@ -286,7 +286,7 @@ def events(tmp_path: Path) -> Path:
 
 
 def sink_of(events: Path, **functions: Callable[..., Any]) -> Any:
-    """Return a sink that records calls, with `functions` in place of some of its own."""
+    """Return a sink that records calls; `functions` replace some of its functions."""
 
     def receive(state: list[Any], row: Row) -> None:
         state.append(row.value)

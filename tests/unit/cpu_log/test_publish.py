@@ -84,16 +84,6 @@ def test_empty_batch_creates_nothing(tmp_path: Path) -> None:
     assert not log.path.exists()
 
 
-def test_state_does_not_grow_with_batches(log: Log) -> None:
-    sizes = []
-    for batch in range(100):
-        log.add(batch, {0: f"{batch:04}\n"})
-        sizes.append((log.path / "_cpu_log" / "record.json").stat().st_size)
-    assert max(sizes) - min(sizes) < 20  # digits of the batch and of the length
-    names = {path.name for path in (log.path / "_cpu_log").rglob("*")}
-    assert names == {"lock", "record.json", "staged"}
-
-
 def test_full_file_is_followed_by_another(tmp_path: Path) -> None:
     log = Log(tmp_path, max_file_bytes=5)
     for batch, text in enumerate(["aa\n", "b\n", "cc\n", "ddddddd\n"]):
@@ -239,18 +229,6 @@ def test_missing_staged_file_is_an_error(log: Log) -> None:
     with pytest.raises(RuntimeError, match=f"{path} has 0 bytes instead of 2"):
         log.commit(Batch(QUERY, "run", 0), [staged])
     assert log.add(0, {0: "a\n"})
-
-
-def test_damaged_staged_file_is_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.add(0, {0: "a\n"})
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
-        patch.setattr(publish, "copy_some", FullDisk(0))
-        log.add(1, {0: "a\n"})
-    [name] = log.orphans()
-    (log.path / "_cpu_log" / "staged" / name).write_text("b\n")
-    with pytest.raises(RuntimeError, match=f"{name} is damaged"):
-        log.add(1, {0: "a\n"})
-    assert log.visible() == {"0": "a\n"}
 
 
 @pytest.mark.parametrize(
