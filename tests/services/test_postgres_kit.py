@@ -34,7 +34,7 @@ ONE_TASK = {"other_parallelism": "a batch is read by one task"}
 
 
 class OnServer:
-    """`describe` is called for each trial, by the kit, so the server comes by way of the class."""
+    """Passes the server to `describe`, which the kit calls for each trial."""
 
     server: Postgres
     as_server: Server
@@ -47,13 +47,13 @@ class OnServer:
 
 
 def family(server: Postgres) -> list[int]:
-    """The numbers of all its processes."""
+    """Return the ids of all its processes."""
     parent = psutil.Process(server.pid)
     return [process.pid for process in (parent, *parent.children(recursive=True))]
 
 
 class Client:
-    """A connection that commits each statement, and is made anew when the server was away."""
+    """A connection in autocommit mode that reconnects after the server was away."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -112,7 +112,7 @@ class TestUpsert(TestAppend):
 
 @pytest.mark.soak
 class TestMerge(TestAppend):
-    """A row that is merged twice is read twice."""
+    """A row that is merged twice is counted twice."""
 
     mode: ClassVar = {"mode": "merge", "key": "value", "merge": "times = old.times + 1"}
     not_claimed: ClassVar = KEYED
@@ -164,7 +164,7 @@ class TestChanges(OnServer, StreamSourceTests):
 
 
 def insert(database: psycopg.Connection, numbers: Sequence[int]) -> None:
-    """Each row in a transaction of its own; of very many, a thousand together."""
+    """Insert one row per transaction, or a thousand if there are very many."""
     size = 1 if len(numbers) <= FEW else FEW
     for first in range(0, len(numbers), size):
         rows = [[number] for number in numbers[first : first + size]]

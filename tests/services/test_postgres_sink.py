@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
@@ -75,12 +74,6 @@ def test_repeated_batch_is_written_once(url: str, database: Database) -> None:
         write(options(url, table=table), batch, *tasks)
     assert rows(database) == [(0, "a"), (1, "a"), (7, ""), (7, "")]
     assert stages(database) == []
-
-
-def test_batch_without_rows_changes_nothing(url: str, database: Database) -> None:
-    database.execute("CREATE TABLE t (number int, name text)")
-    write(options(url), 0, {"number": pa.array([], pa.int32()), "name": pa.array([], pa.string())})
-    assert rows(database) == []
 
 
 def test_refused_batch_leaves_nothing(url: str, database: Database) -> None:
@@ -235,7 +228,7 @@ VARIANT = StructType().add("v", ArrayType(spark.VariantType()))
     ("texts", "schema", "overwrite", "words"),
     [
         ({"mode": "upsert"}, StructType(), False, "option `key` is missing"),
-        ({"key": "n"}, StructType(), False, "option `key` is only for .* got mode=append"),
+        ({"key": "n"}, StructType(), False, "option `key` is not for .* got mode=append"),
         ({"mode": "merge", "key": "n"}, StructType(), False, "option `merge` is missing"),
         ({"table": "a.b.c"}, StructType(), False, "option `table` must be .*, got 'a.b.c'"),
         ({"mode": "add"}, StructType(), False, "option `mode` must be .*, got 'add'"),
@@ -291,41 +284,17 @@ NESTED = pa.struct(
     {"m": pa.map_(pa.string(), pa.int64()), "s": pa.duration("us"), "v": pa.list_(pa.binary())}
 )
 VALUES: list[tuple[str, Any, Any]] = [
-    ("smallint", pa.array([1, None, -32768], pa.int64()), [1, None, -32768]),
-    ("bigint", pa.array([2**63 - 1, None], pa.int64()), [2**63 - 1, None]),
-    ("boolean", pa.array([True, False, None]), [True, False, None]),
-    ("real", pa.array([1.5, None], pa.float32()), [1.5, None]),
-    ("float8", pa.array([1e300, float("inf"), -0.0]), [1e300, float("inf"), -0.0]),
-    ("numeric(10,2)", pa.array([Decimal("1.50"), None]), [Decimal("1.50"), None]),
     ("text", pa.array(["", None, "a\"b\\.\n\\.\n,'", "\\N", "é😀"]), None),
-    ("varchar(3)", pa.array(["abc"]), ["abc"]),
-    ("bytea", pa.array([b"\x00\xff\\", b"", None]), [b"\x00\xff\\", b"", None]),
-    ("date", pa.array([date(2026, 2, 28), None]), [date(2026, 2, 28), None]),
-    ("timestamp", pa.array([NOW, None], pa.timestamp("us")), [NOW, None]),
-    ("timestamptz", pa.array([NOW], pa.timestamp("us", "UTC")), [NOW.replace(tzinfo=UTC)]),
     ("timestamptz", pa.array([LONG_AGO, None], pa.timestamp("us", "America/New_York")),
      [LONG_AGO, None]),
-    ("interval", pa.array([timedelta(days=-1, seconds=5)]), [timedelta(days=-1, seconds=5)]),
     ("jsonb", pa.array(['{"a": [1, null]}', None]), [{"a": [1, None]}, None]),
-    ("jsonb", pa.array([{"a": 1, "b": "x"}, None]), [{"a": 1, "b": "x"}, None]),
-    ("jsonb", pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), [{"k": 1}]),
-    ("uuid", pa.array([QUERY]), [uuid.UUID(QUERY)]),
-    ("int[]", pa.array([[1, None], [], None]), [[1, None], [], None]),
-    ("text[]", pa.array([["a,b", 'c"\\', "NULL", "", None]]), None),
-    ("numeric[]", pa.array([[Decimal("1.5")]]), [[Decimal("1.5")]]),
-    ("timestamptz[]", pa.array([[NOW]], pa.list_(pa.timestamp("us", "UTC"))), None),
-    ("int[]", pa.array([[[1, 2], [3, 4]], []]), [[[1, 2], [3, 4]], []]),
-    ("bytea[]", pa.array([[b"\x00\xff"]]), [[b"\x00\xff"]]),
-    ("boolean[]", pa.array([[True, None]]), [[True, None]]),
-    ("jsonb", pa.array([{"m": [("a", 1)]}], NESTED), [{"m": {"a": 1}, "s": None, "v": None}]),
-    ("jsonb", pa.array([{"s": SPAN}], NESTED), [{"m": None, "s": SPAN_TEXT, "v": None}]),
-    ("jsonb", pa.array([[{"m": [("a", None)], "v": [b"x"]}, None]], pa.list_(NESTED)),
-     [[{"m": {"a": None}, "s": None, "v": ["\\x78"]}, None]]),
+    ("jsonb", pa.array([[{"m": [("a", None)], "s": SPAN, "v": [b"x"]}, None]], pa.list_(NESTED)),
+     [[{"m": {"a": None}, "s": SPAN_TEXT, "v": ["\\x78"]}, None]]),
     ("jsonb[]", pa.array([[[("a", 1.5)], None]], pa.list_(pa.map_(pa.string(), pa.float64()))),
      [[{"a": 1.5}, None]]),
     ("json", pa.array([[[1, None], []]]), [[[1, None], []]]),
-    ("jsonb", pa.array([[(NOW.date(), 1)]], pa.map_(pa.date32(), pa.int64())), [{"2026-11-22": 1}]),
-    ("text[]", pa.array([["a", None]]), [["a", None]]),
+    ("text[]", pa.array([["a,b", 'c"\\', "NULL", "", None]]), None),
+    ("int[]", pa.array([[[1, 2], [3, 4]], []]), [[[1, 2], [3, 4]], []]),
     ("interval[]", pa.array([[SPAN]]), [[SPAN]]),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Values as PostgreSQL's text, read back by psycopg; and messages of its log, taken apart."""
+"""Values as JSON in CSV, and messages of the server's log, against random values."""
 
 from __future__ import annotations
 
@@ -16,62 +16,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from hypothesis import strategies as st
-from psycopg.adapt import Transformer
-from psycopg.pq import Format
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-)
+from pyspark.sql import types as spark
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructType
 
 from tests.properties import EXAMPLES, KEYS, KINDS, holds, same, structs, typed
 from tutorial_pkg.builder import RowPacker
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
 from tutorial_pkg.connectors.postgres.pgoutput import Changes, Decoder
 
-# Of each, the type in PostgreSQL, and that of an array of it.
-OIDS: dict[DataType, tuple[int, int]] = {
-    StringType(): (25, 1009),
-    BinaryType(): (17, 1001),
-    LongType(): (20, 1016),
-    DoubleType(): (701, 1022),
-    DecimalType(38, 18): (1700, 1231),
-    DateType(): (1082, 1182),
-}
-FLAT = st.sampled_from(list(OIDS))
-
-
-@EXAMPLES
-def test_values_as_array_literals(examples: int) -> None:
-    """Nulls, quotes, backslashes, newlines and braces included, also within arrays."""
-
-    def check(found: tuple[DataType, list[Any]]) -> None:
-        kind, values = found
-        packer = RowPacker(StructType().add("the column", kind).add("beside", LongType()))
-        try:
-            text = csv_of(packer.pack([(value, 1) for value in values]))
-        except ValueError as error:
-            assert "`the column`" in str(error)
-        else:
-            assert same([loaded(kind, each) for each in texts_of(text)], values)
-
-    holds(check, examples, typed(FLAT | st.builds(ArrayType, FLAT)))
-
 
 def texts_of(text: memoryview) -> list[bytes | None]:
-    """As COPY reads them: what has no quotes and no letters is null."""
+    """Parse like COPY: an empty field without quotes is null."""
     convert = pa.csv.ConvertOptions(
         column_types={"f0": pa.binary()},
         null_values=[""],
@@ -85,21 +40,13 @@ def texts_of(text: memoryview) -> list[bytes | None]:
     return texts
 
 
-def loaded(kind: DataType, text: bytes | None) -> Any:
-    array = isinstance(kind, ArrayType)
-    oid = OIDS[kind.elementType if isinstance(kind, ArrayType) else kind][array]
-    return None if text is None else Transformer().get_loader(oid, Format.TEXT).load(text)
-
-
-# ---- JSON ----------------------------------------------------------------------------------------
-
 KEYED = st.builds(MapType, st.sampled_from([*KEYS, BooleanType()]), KINDS)
 NESTED = st.builds(ArrayType, KINDS) | KEYED | structs(KINDS)
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32()])
 def test_extreme_year_is_an_error(kind: pa.DataType) -> None:
-    """Milliseconds that were taken for seconds are such years; Arrow made 3392 of 200,000."""
+    """Milliseconds that are read as seconds make such years. Arrow writes 3392 for 200,000."""
 
     def of(year: int) -> pa.RecordBatch:
         unit = "D" if kind == pa.date32() else "us"
@@ -114,25 +61,25 @@ def test_extreme_year_is_an_error(kind: pa.DataType) -> None:
 
 @EXAMPLES
 def test_values_as_json(examples: int) -> None:
-    """Lists, maps and structs, whatever is in them; what JSON has no type for is a text."""
+    """Lists, maps and structs of all types; types that JSON lacks are texts."""
 
-    def check(found: tuple[DataType, list[Any]]) -> None:
-        kind, values = found
-        packer = RowPacker(StructType().add("the column", kind).add("beside", LongType()))
+    def check(column: tuple[DataType, list[Any]]) -> None:
+        kind, values = column
+        packer = RowPacker(StructType().add("the column", kind).add("beside", spark.LongType()))
         try:
             text = csv_of(packer.pack([(value, 1) for value in values]), {"the column"})
         except ValueError as error:
             assert "`the column`" in str(error) and not is_finite(values)
         else:
-            texts = [each and json.loads(each) for each in texts_of(text)]
+            texts = [item and json.loads(item) for item in texts_of(text)]
             assert is_finite(values)
-            assert same([from_json(kind, each) for each in texts], values)
+            assert same([from_json(kind, item) for item in texts], values)
 
     holds(check, examples, typed(NESTED))
 
 
 def is_finite(value: Any) -> bool:
-    """Whether there is neither NaN nor infinity in it."""
+    """Return whether the value contains neither NaN nor infinity."""
     if isinstance(value, dict):
         return is_finite(list(value.values()))
     if isinstance(value, list):
@@ -141,18 +88,18 @@ def is_finite(value: Any) -> bool:
 
 
 def from_json(kind: DataType, value: Any) -> Any:
-    """What it stands for."""
+    """Convert back to the value that was written."""
     if value is None:
         return None
     if isinstance(kind, ArrayType):
-        return [from_json(kind.elementType, each) for each in value]
+        return [from_json(kind.elementType, item) for item in value]
     if isinstance(kind, StructType):
         return {field.name: from_json(field.dataType, value[field.name]) for field in kind}
     if isinstance(kind, MapType):
         keys = [key if key_is_text(kind.keyType) else json.loads(key) for key in value]
         return {
-            from_json(kind.keyType, key): from_json(kind.valueType, each)
-            for key, each in zip(keys, value.values(), strict=True)
+            from_json(kind.keyType, key): from_json(kind.valueType, item)
+            for key, item in zip(keys, value.values(), strict=True)
         }
     return FROM_TEXT[type(kind)](value) if type(kind) in FROM_TEXT else value
 
@@ -169,17 +116,15 @@ def span(text: str) -> timedelta:
 
 
 FROM_TEXT: dict[type[DataType], Callable[[str], Any]] = {
-    BinaryType: lambda text: bytes.fromhex(text.removeprefix("\\x")),
-    DecimalType: Decimal,
-    DateType: date.fromisoformat,
-    TimestampType: datetime.fromisoformat,
-    TimestampNTZType: datetime.fromisoformat,
-    TimeType: time.fromisoformat,
-    DayTimeIntervalType: span,
+    spark.BinaryType: lambda text: bytes.fromhex(text.removeprefix("\\x")),
+    spark.DecimalType: Decimal,
+    spark.DateType: date.fromisoformat,
+    spark.TimestampType: datetime.fromisoformat,
+    spark.TimestampNTZType: datetime.fromisoformat,
+    spark.TimeType: time.fromisoformat,
+    spark.DayTimeIntervalType: span,
 }
 
-
-# ---- The log -------------------------------------------------------------------------------------
 
 VALUES = st.lists(st.none() | st.binary(max_size=9), min_size=1, max_size=4)
 CHANGES = st.lists(st.tuples(st.integers(0, 2**63 - 1), st.lists(VALUES, max_size=3)), max_size=3)
@@ -194,12 +139,12 @@ def test_decoder_returns_encoded_values(examples: int) -> None:
             for row in rows:
                 messages += [relation(len(row)), inserted(row)]
             messages.append(b"C" + bytes(25))
-        found = [
+        decoded = [
             (int(position), list(row))
             for changes in (Decoder(42).changes(messages) if messages else ())
             for position, row in zip(changes.positions, after(changes), strict=True)
         ]
-        assert found == [(at, row) for at, rows in transactions for row in rows]
+        assert decoded == [(at, row) for at, rows in transactions for row in rows]
 
     holds(check, examples, CHANGES)
 
@@ -210,8 +155,8 @@ def after(changes: Changes) -> Iterator[tuple[bytes | None, ...]]:
 
 def relation(columns: int) -> bytes:
     names = (f"ä{number}\0".encode() for number in range(columns))
-    each = b"".join(b"\0" + name + struct.pack(">Ii", 25, -1) for name in names)
-    return b"R" + struct.pack(">I", 42) + b"public\0t\0d" + struct.pack(">H", columns) + each
+    item = b"".join(b"\0" + name + struct.pack(">Ii", 25, -1) for name in names)
+    return b"R" + struct.pack(">I", 42) + b"public\0t\0d" + struct.pack(">H", columns) + item
 
 
 def inserted(row: list[bytes | None]) -> bytes:

@@ -1,10 +1,11 @@
-"""Messages of the decoder, as a server sent them, and what is made of them."""
+"""Messages as a server sent them, decoded."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 from tutorial_pkg.connectors.postgres.pgoutput import ABSENT, UNCHANGED, Changes, Decoder, Numbers
+from tutorial_pkg.connectors.postgres.tables import still_open
 
 OID = 0x4005
 RELATION = (
@@ -23,7 +24,7 @@ ORIGIN = b"O\0\0\0\0\0\0\0\0other\0"
 
 
 def rows(changes: Changes, values: Numbers) -> list[tuple[bytes | None, ...] | None]:
-    """With `UNCHANGED` as what is not told."""
+    """Return the rows, with `?` for `UNCHANGED`."""
     texts = zip(*map(changes.texts, values), strict=True)
     return [
         None
@@ -46,8 +47,8 @@ def test_each_kind_of_change() -> None:
     ]
     assert (changes.relation.columns, changes.relation.types) == (("id", "x"), (20, 25))
     assert set(changes.oids()) == {OID}
-    told = zip(changes.positions, changes.ids, changes.committed, strict=True)
-    [(position, number, micros)] = {tuple(map(int, each)) for each in told}
+    commits = zip(changes.positions, changes.ids, changes.committed, strict=True)
+    [(position, number, micros)] = {tuple(map(int, commit)) for commit in commits}
     assert (position, number) == (0x173AAC8, 756)
     committed = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros)
     assert committed.isoformat() == "2026-11-22T01:43:44.005080+00:00"
@@ -56,18 +57,12 @@ def test_each_kind_of_change() -> None:
 def test_state_survives_between_chunks() -> None:
     decoder, whole = Decoder(OID), Decoder(OID)
     messages = [BEGIN, RELATION, INSERT, RELATION, DELETE, COMMIT]
-    found = [changes for message in messages for changes in decoder.changes([message])]
+    decoded = [changes for message in messages for changes in decoder.changes([message])]
     expected = list(whole.changes(messages))
-    assert len(found) == len(expected) == 2
-    for one, other in zip(found, expected, strict=True):
-        assert (one.relation, *one.positions, *one.ids) == (
-            other.relation,
-            *other.positions,
-            *other.ids,
-        )
-        assert [rows(one, each) for each in one.tuples()] == [
-            rows(other, each) for each in other.tuples()
-        ]
+    assert len(decoded) == len(expected) == 2
+    for one, other in zip(decoded, expected, strict=True):
+        assert (one.relation, *one.ids) == (other.relation, *other.ids)
+        assert [*map(rows, [one] * 2, one.tuples())] == [*map(rows, [other] * 2, other.tuples())]
 
 
 def test_transaction_without_changes() -> None:
@@ -84,3 +79,9 @@ def test_other_tables_do_not_change_the_columns() -> None:
     other = b"R\0\0\x40\x06public\0u\0d\0\x01\x01n\0\0\0\0\x14\xff\xff\xff\xff"
     [first, second] = Decoder(OID).changes([BEGIN, RELATION, INSERT, other, INSERT, COMMIT])
     assert second.relation == first.relation
+
+
+def test_prepared_writers_stay_open() -> None:
+    """A prepared transaction has lost the id of its session: `4/17`."""
+    assert still_open({"4/17", "4/18"}, {"4/18", "4/19"}) == {"4/18"}
+    assert still_open({"4/17"}, {"-1/700", "4/19"}) == {"-1/700"}

@@ -29,16 +29,9 @@ from tutorial_pkg.connectors.postgres.columns import oid_of, schema_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.tables import arrow_rows
 
-OPERATIONS = {
-    pgoutput.DELETE: "delete",
-    pgoutput.INSERT: "insert",
-    pgoutput.TRUNCATE: "truncate",
-    pgoutput.UPDATE: "update",
-}
+OPERATIONS = {"D": "delete", "I": "insert", "T": "truncate", "U": "update"}
 # Arrow parses PostgreSQL's texts of all other types to the same values as the client, or refuses.
 PARSED_BY_CLIENT = (ArrayType, BinaryType, DecimalType)
-
-# ---- Schema --------------------------------------------------------------------------------------
 
 
 def changes_schema(options: OptionValues) -> StructType:
@@ -91,9 +84,6 @@ def _check_columns(context: SplitContext, then: Collection[str], now: Collection
         )
 
 
-# ---- The functions of the source -----------------------------------------------------------------
-
-
 def look(context: SplitContext) -> dict[str, Split]:
     """Return one split, the log; its identity is the table's entry in the publication."""
     options, database, offset = context.options, context.connection, context.offset
@@ -101,10 +91,11 @@ def look(context: SplitContext) -> dict[str, Split]:
         raise ValueError(f"format `{FORMAT}`: a `slot` is for streams; `spark.read` takes none")
     with pg.locks_in_time(options):
         start = max(map(int, offset.values())) if offset else slot.prepare(database, options)
-        end = slot.end_of_log(database)  # first, so the table was published up to there
+        # First the end, so that the table was published up to there.
+        [end] = next(database.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint"))
         entry = slot.published(database, options)
     name = next(iter(offset or ()), options.slot)
-    return {name: Split(start, end, str(entry))}
+    return {name: Split(start, int(end), str(entry))}
 
 
 def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
@@ -116,31 +107,28 @@ def commit(context: SplitContext, positions: dict[str, Position]) -> None:
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """Read the snapshot, which has the negative positions, or changes."""
     return _snapshot(context, start, end) if start < 0 else _changes(context, start, end)
 
 
 def _snapshot(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """Yield rows of the snapshot as changes; columns that were added later are null."""
     options, schema = context.options, RowPacker(context.schema).arrow_schema
-    copy, number = slot.snapshot_of(options).sql, sql.Identifier(slot.NUMBER)
+    copy, number = slot.snapshot_of(options), sql.Identifier(slot.NUMBER)
     copied = set(schema_of(context.connection, copy).names) - {slot.NUMBER}
     _check_columns(context, copied, schema_of(context.connection, options.table.sql).names)
     columns = [field for field in _struct(context, "after") if field.name in copied]
     where = sql.SQL("{0} >= {1} AND {0} < {2}").format(number, start, min(0, end))
     for batch in arrow_rows(options, copy, StructType(columns), where):
-        rows = {name: batch.column(name) for name in batch.schema.names}
-        key = {name: rows[name] for name in _struct(context, "key").names}
-        operation = pa.array(["snapshot"] * batch.num_rows)
-        after, count = schema.field("after").type, batch.num_rows
-        known = {"operation": operation, "key": _as_struct(key, schema.field("key").type, count)}
-        known["after"] = _as_struct(rows, after, count)
-        yield pa.RecordBatch.from_struct_array(_as_struct(known, pa.struct(schema), count))
+        rows = dict(zip(batch.schema.names, batch.columns, strict=True))
+        known = {name: _as_struct(rows, schema.field(name).type) for name in ("key", "after")}
+        known["operation"] = pa.array(["snapshot"] * batch.num_rows)
+        yield pa.RecordBatch.from_struct_array(_as_struct(known, pa.struct(schema)))
 
 
-def _as_struct(arrays: dict[str, pa.Array], kind: pa.StructType, count: int) -> pa.StructArray:
+def _as_struct(arrays: dict[str, pa.Array], kind: pa.StructType) -> pa.StructArray:
     """Return structs of this type; missing fields are null."""
-    columns = [arrays.get(field.name, pa.nulls(count)).cast(field.type) for field in kind]
+    nulls = pa.nulls(len(next(iter(arrays.values()))))
+    columns = [arrays.get(field.name, nulls).cast(field.type) for field in kind]
     return pa.StructArray.from_arrays(columns, fields=list(kind))
 
 
@@ -154,9 +142,6 @@ def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordB
             inside = changes.between(start, end)
             if len(inside.at):
                 yield packer.pack(inside)
-
-
-# ---- Values --------------------------------------------------------------------------------------
 
 
 class ChangePacker:
@@ -177,9 +162,9 @@ class ChangePacker:
             )
         _check_columns(self._context, changes.relation.columns, self._now)
         before, after = (self._rows(changes, values) for values in changes.tuples())
-        letters, names = [*OPERATIONS], pa.array([*OPERATIONS.values()])
+        letters, operations = [*map(ord, OPERATIONS)], pa.array([*OPERATIONS.values()])
         known = {
-            "operation": names.take(pa.array(np.searchsorted(letters, changes.kinds))),
+            "operation": operations.take(pa.array(np.searchsorted(letters, changes.kinds))),
             "key": self._keys(before, after),
             "before": before,
             "after": after,
@@ -191,14 +176,14 @@ class ChangePacker:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _rows(self, changes: pgoutput.Changes, values: pgoutput.Numbers) -> pa.StructArray:
-        """Return the rows as structs; null, not a struct of nulls, where there is no row."""
+        """Return the rows as structs; null, not a struct of nulls, for a change without a row."""
         kind, missing = self._schema.field("after").type, values[0, 0] == pgoutput.ABSENT
         if missing.all():
             return pa.nulls(len(missing), kind)
-        places = {name: place for place, name in enumerate(changes.relation.columns)}
+        by_name = dict(zip(changes.relation.columns, values, strict=True))
         arrays = [
-            self._array(field, changes, values[places[field.name]])
-            if field.name in places
+            self._array(field, changes, by_name[field.name])
+            if field.name in by_name
             else pa.nulls(len(missing), kind.field(field.name).type)
             for field in _struct(self._context, "after")
         ]
@@ -234,17 +219,16 @@ class ChangePacker:
         if not isinstance(field.dataType, PARSED_BY_CLIENT):
             with contextlib.suppress(pa.ArrowInvalid):  # then the client finds the wrong value
                 return _parsed(texts, packer.arrow_schema.types[0])
-        rows = [(None if text is None else self._value(field, text),) for text in texts]
-        return packer.pack(rows).column(0)
-
-    def _value(self, field: StructField, text: bytes) -> Any:
-        """Convert by the column's Spark type: the log has only the name of a domain."""
+        # By the column's Spark type: the log has only the name of a domain.
         loader = self._transformer.get_loader(oid_of(field.dataType), Format.TEXT)
-        try:
-            return loader.load(text)
-        except (ArithmeticError, ValueError, psycopg.DataError) as error:
-            message = f"column `{field.name}` cannot hold {text.decode()!r}: {error}"
-            raise ValueError(message) from error
+        rows = list[tuple[Any]]()
+        for text in texts:
+            try:
+                rows.append((None if text is None else loader.load(text),))
+            except (ArithmeticError, ValueError, psycopg.DataError) as error:
+                message = f"column `{field.name}` cannot hold {text!r}: {error}"
+                raise ValueError(message) from error
+        return packer.pack(rows).column(0)
 
 
 def _parsed(texts: list[bytes | None], kind: pa.DataType) -> pa.Array:

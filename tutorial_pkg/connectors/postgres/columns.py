@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
-
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,8 +35,6 @@ ANY_NUMERIC = DecimalType(38, 18)  # Spark's JDBC source reads NUMERIC without p
 FITTING = r"^-?[0-9]{1,20}(\.[0-9]+)?$"  # in DECIMAL(38,18); Arrow overlooks larger ones
 FIRST_DAY, END_DAY = -719_162, 2_932_897  # 0001-01-01 and 10000-01-01, from 1970 on
 
-# ---- Types ---------------------------------------------------------------------------------------
-
 
 def schema_of(connection: Connection, source: sql.Composable) -> StructType:
     """Return the schema of a table, or a query in brackets. Raises `ValueError` for wrong SQL."""
@@ -49,24 +45,17 @@ def schema_of(connection: Connection, source: sql.Composable) -> StructType:
         raise ValueError(f"format `{FORMAT}`: {' '.join(str(error).split())}") from None
     schema = StructType()
     for column in cursor.description or []:
-        kind = _type_of(column.type_code)
-        if kind == ANY_NUMERIC:
-            kind = _decimal(column)
-        schema.add(column.name, ArrayType(_decimal(column)) if kind == ANY_NUMERICS else kind)
+        schema.add(column.name, _type_of(column))
     return schema
 
 
-def _type_of(oid: int) -> DataType:
-    """Return the Spark type for a type of PostgreSQL's."""
-    info = psycopg.adapters.types.get(oid)
+def _type_of(column: psycopg.Column) -> DataType:
+    info = psycopg.adapters.types.get(column.type_code)
     if info is None:  # an enum, a domain, an extension's type
         return StringType()
-    kind = ANY_NUMERIC if info.name == "numeric" else TYPES.get(info.name, StringType())
-    is_list = oid == info.array_oid and info.delimiter == ","  # an array of boxes is a text
+    kind = _decimal(column) if info.name == "numeric" else TYPES.get(info.name, StringType())
+    is_list = column.type_code == info.array_oid and info.delimiter == ","  # boxes have another
     return ArrayType(kind) if is_list else kind
-
-
-ANY_NUMERICS = ArrayType(ANY_NUMERIC)
 
 
 def _decimal(column: psycopg.Column) -> DataType:
@@ -88,34 +77,26 @@ def _element(kind: DataType) -> DataType:
     return kind.elementType if isinstance(kind, ArrayType) else kind
 
 
-# ---- Values --------------------------------------------------------------------------------------
-
-
 def select_list(schema: StructType) -> sql.Composed:
     """Return the SELECT list. Types that Spark doesn't have are fetched as PostgreSQL's own text.
 
-    In each row, `NESTED` names a column whose array has several dimensions; the client would
-    flatten such an array silently.
+    In each row, `NESTED` names a column with an array of several dimensions, which the client
+    would flatten silently.
     """
-    items = [_expression(field.dataType).format(sql.Identifier(field.name)) for field in schema]
-    arrays = [field.name for field in schema if isinstance(field.dataType, ArrayType)]
-    is_nested = sql.SQL("WHEN array_ndims({}) > 1 THEN {}")
-    whens = [is_nested.format(sql.Identifier(name), name) for name in arrays]
+    items, whens = list[sql.Composable](), list[sql.Composable]()
+    for field in schema:
+        name, kind, text = sql.Identifier(field.name), _element(field.dataType), "{0}"
+        if isinstance(kind, StringType):
+            text = f"({OWN_TEXT})::text"
+        elif isinstance(kind, DecimalType):
+            text = "{0}::text"
+        if isinstance(field.dataType, ArrayType):  # a slice counts from 1, as the client expects
+            text = f"({text.replace('::text', '::text[]')})[:]"
+            whens.append(sql.SQL("WHEN array_ndims({}) > 1 THEN {}").format(name, field.name))
+        items.append(sql.SQL(f"{text} AS {{0}}").format(name))
     if whens:
         items.append(sql.SQL(f"CASE {{}} END AS {NESTED}").format(sql.SQL(" ").join(whens)))
     return sql.SQL(", ").join(items)
-
-
-def _expression(kind: DataType) -> sql.SQL:
-    is_array, element = isinstance(kind, ArrayType), _element(kind)
-    as_text: LiteralString = "::text[]" if is_array else "::text"
-    text: LiteralString = "{0}"
-    if isinstance(element, StringType):
-        text = f"({OWN_TEXT}){as_text}"
-    elif isinstance(element, DecimalType):
-        text = f"{{0}}{as_text}"
-    # A slice counts from 1, as the client expects.
-    return sql.SQL(f"({text})[:] AS {{0}}" if is_array else f"{text} AS {{0}}")
 
 
 class Fitter:
@@ -135,10 +116,8 @@ class Fitter:
             self._check(field.name, _element(field.dataType), batch.column(field.name))
         nested = pc.drop_null(batch.column(NESTED)) if NESTED in batch.schema.names else []
         if len(nested):
-            raise ValueError(
-                f"column `{nested[0]}` has an array of several dimensions, and an ARRAY of Spark "
-                "has one; read it as text, with a `query`"
-            )
+            problem = "an array of several dimensions, and an ARRAY of Spark has one"
+            raise ValueError(f"column `{nested[0]}` has {problem}; read it as text, with a `query`")
         batch = batch.select(self._schema.names)
         names = self._decimals.schema.names
         arrays = self._decimals.fit(batch.select(names), strict=False).columns  # they are texts
@@ -147,22 +126,19 @@ class Fitter:
         return self._packer.fit(batch)
 
     def _check(self, name: str, kind: DataType, array: pa.Array) -> None:
+        problem = ""
         if pa.types.is_list(array.type):
             array = array.flatten()
-        if kind == ANY_NUMERIC and not _all(pc.match_substring_regex(array, FITTING)):
-            raise ValueError(
-                f"column `{name}` has a number that does not fit into DECIMAL(38,18); read it as "
-                "text or as numeric(precision, scale), with a `query`"
-            )
-        if pa.types.is_temporal(array.type) and not _all(_in_years(array)):
-            raise ValueError(
-                f"column `{name}` has a time that Spark does not support: infinity, or outside the "
-                "years 1 to 9999; filter such rows, or read it as text, with a `query`"
-            )
+        if kind == ANY_NUMERIC and _any_not(pc.match_substring_regex(array, FITTING)):
+            problem = "a number that does not fit into DECIMAL(38,18)"
+        elif pa.types.is_temporal(array.type) and _any_not(_in_years(array)):
+            problem = "a time that Spark does not support, infinity or outside the years 1 to 9999"
+        if problem:
+            raise ValueError(f"column `{name}` has {problem}; read it as text, with a `query`")
 
 
-def _all(holds: pa.Array) -> bool:
-    return pc.all(holds).as_py() is not False  # None if there are only nulls
+def _any_not(holds: pa.Array) -> bool:
+    return pc.all(holds).as_py() is False  # None if there are only nulls
 
 
 def _in_years(array: pa.Array) -> pa.Array:

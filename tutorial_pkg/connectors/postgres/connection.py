@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -54,41 +54,36 @@ def conninfo(options: OptionValues) -> str:
     """Return libpq's connection string, which contains the password. Raises `ValueError`."""
     if (options.url is None) == (options.service is None):
         raise ValueError(f"format `{FORMAT}`: set one of the options `url` and `service`")
-    own = {"service": options.service, "user": options.user}
-    if options.password:
-        own["password"] = options.password.reveal()
-    present = {name: value for name, value in own.items() if value is not None}
+    password = options.password.reveal() if options.password else None
+    own = {"service": options.service, "user": options.user, "password": password}
+    own = {name: value for name, value in own.items() if value is not None}
     parts = _parsed(options.url.reveal() if options.url else "")
-    values = {**LIVENESS, "application_name": "tutorial_pkg", **parts, **present}
+    values = {**LIVENESS, "application_name": "tutorial_pkg", **parts, **own}
     return make_conninfo("", **{**values, "client_encoding": "UTF8"})
 
 
 def _parsed(url: str) -> dict[str, Any]:
     """Parse the address. libpq's own error would quote the password."""
     authority = re.match(r"postgres(ql)?://([^/?]*)", url)
-    try:
-        parts = conninfo_to_dict(url)
-    except psycopg.Error:
-        parts = None
     # With several `@`, or letters in the port, libpq would take parts of the password for the host.
-    is_ambiguous = authority and authority[2].count("@") > 1
-    if parts is None or is_ambiguous or not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
-        raise ValueError(
-            f"format `{FORMAT}`: option `url` is not an address of a PostgreSQL database (not "
-            "shown, since it may contain a password). Expected "
-            "`postgresql://user@host:5432/database`, with `%`, `@`, `/`, `:` and blanks in its "
-            "parts written as %25, %40 and so on; or set the option `password`"
-        )
-    return parts
+    if not (authority and authority[2].count("@") > 1):
+        with suppress(psycopg.Error):
+            parts = conninfo_to_dict(url)
+            if re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
+                return parts
+    raise ValueError(
+        f"format `{FORMAT}`: option `url` is not an address of a PostgreSQL database (not shown, "
+        "since it may contain a password). Expected `postgresql://user@host:5432/database`, with "
+        "`%`, `@`, `/`, `:` and blanks in its parts written as %25, %40 and so on; or set the "
+        "option `password`"
+    )
 
 
 def settings(options: OptionValues) -> str:
     """Return the first statement of every connection."""
     lock_timeout = str(min(max(1, options.waitSeconds * 1000), MAX_MILLIS))
-    pairs = sql.SQL(", ").join(
-        sql.SQL("({}, {})").format(name, value)
-        for name, value in {**SETTINGS, "lock_timeout": lock_timeout}.items()
-    )
+    values = {**SETTINGS, "lock_timeout": lock_timeout}
+    pairs = sql.SQL(", ").join(sql.SQL("({}, {})").format(*pair) for pair in values.items())
     text = """SELECT set_config(name, value, false) FROM (VALUES {}) AS ours (name, value)
         WHERE current_setting(name, true) IS NOT NULL
         AND (name <> 'synchronous_commit' OR current_setting(name) = 'off')"""
@@ -98,9 +93,8 @@ def settings(options: OptionValues) -> str:
 def connect(options: OptionValues, **parameters: Any) -> Connection:
     """Open a connection in autocommit mode; wait for a database that is unavailable.
 
-    Raises:
-        ValueError: `url` isn't an address.
-        ConnectionError: the server refuses, or is away for longer than `waitSeconds`.
+    Raises `ValueError` if `url` isn't an address, and `ConnectionError` if the server refuses, or
+    is away for longer than `waitSeconds`.
     """
     address = make_conninfo(conninfo(options), **parameters)
 
@@ -112,11 +106,9 @@ def connect(options: OptionValues, **parameters: Any) -> Connection:
     try:
         return patiently(open_once, _may_pass, options.waitSeconds)
     except psycopg.OperationalError as error:
-        text = " ".join(str(error).split())
-        if _may_pass(error):
-            waited = f"{options.waitSeconds} s (option `waitSeconds`)"
-            raise ConnectionError(f"no database after {waited}: {text}") from None
-        raise ConnectionError(f"the database refuses: {text}") from None
+        waited = f"no database after {options.waitSeconds} s (option `waitSeconds`)"
+        problem = waited if _may_pass(error) else "the database refuses"
+        raise ConnectionError(f"{problem}: {' '.join(str(error).split())}") from None
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,8 @@ FORM = pacsv.WriteOptions(include_header=False, batch_size=10_000, quoting_style
 def csv_of(batch: pa.RecordBatch, json_columns: Collection[str] = ()) -> memoryview:
     """Convert all rows. Arrow writes texts, numbers and times without a Python loop.
 
-    Lists become JSON in `json_columns` and PostgreSQL arrays elsewhere.
-
-    Raises:
-        ValueError: a value can't be written; names the column.
+    Lists become JSON in `json_columns` and PostgreSQL arrays elsewhere. Raises `ValueError` that
+    names the column.
     """
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
@@ -96,23 +94,19 @@ def _plain(kind: pa.DataType, value: Any) -> Any:
     if kinds.is_struct(kind):
         return {field.name: _plain(field.type, value[field.name]) for field in kind}
     if kinds.is_map(kind):
-        return {_key(kind.key_type, key): _plain(kind.item_type, item) for key, item in value}
+        keys = [_plain(kind.key_type, key) for key, _ in value]
+        names = [key if isinstance(key, str) else json.dumps(key, allow_nan=False) for key in keys]
+        items = [_plain(kind.item_type, item) for _, item in value]
+        return dict(zip(names, items, strict=True))
     if _is_list(kind):
         return [_plain(kind.value_type, item) for item in value]
     if _is_bytes(kind):
         return "\\x" + value.hex()
+    if kinds.is_duration(kind):
+        return f"{value.days} days {value.seconds}.{value.microseconds:06} seconds"
     if kinds.is_temporal(kind):
-        return _interval(value) if kinds.is_duration(kind) else value.isoformat()
+        return value.isoformat()
     return str(value) if kinds.is_decimal(kind) else value
-
-
-def _key(kind: pa.DataType, key: Any) -> str:
-    plain = _plain(kind, key)
-    return plain if isinstance(plain, str) else json.dumps(plain, allow_nan=False)
-
-
-def _interval(span: timedelta) -> str:
-    return f"{span.days} days {span.seconds}.{span.microseconds:06} seconds"
 
 
 def _is_list(kind: pa.DataType) -> bool:

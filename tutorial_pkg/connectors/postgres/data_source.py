@@ -1,4 +1,4 @@
-"""Format `postgres`: tables and queries, streams out of them, and three ways to write."""
+"""Format `postgres`: its class, with the help that users read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PostgresDataSource(Format):
     - `df.write` in the modes append and overwrite, in one transaction.
 
     Parallelism: batch: one task per range. Streams: one task. Writing: one task per partition.
-    Replay: any batch; of changes, any batch that Spark has not committed.
+    Replay: any batch; of changes, any batch that Spark hasn't committed.
     Guarantee: reading: exactly once. Writing a stream: exactly once in all three modes; readers see
         a batch whole or not at all. Conditions: docs/formats/postgres.md.
 

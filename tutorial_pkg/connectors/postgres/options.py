@@ -70,20 +70,17 @@ def slot_name(text: str) -> str:
     return text
 
 
-URL = (
-    "the database's address: `postgresql://user@host:5432/database?sslmode=verify-full`, or "
-    "`host=… dbname=… sslmode=…`, with any parameter that libpq knows"
-)
+URL = "`postgresql://user@host:5432/database?sslmode=verify-full`, or `host=… dbname=… sslmode=…`"
 KEY = (
     "batch: the column for parallel ranges; stream of inserted rows: the growing column of whole "
     "numbers; upsert and merge: the columns of a unique index"
 )
 WAIT = "how long to wait for a database that is away, full or starting, and for a lock on a table"
+MODE = "append rows; replace those with the same `key`; or merge into them"
 MERGE = (
     "merge: the SET of an UPDATE, where `old` is the row in the table and `excluded` the new one: "
     "`total = old.total + excluded.total`"
 )
-MODE = "append rows; replace those with the same `key`; or merge into them"
 SHARED = (
     Option("url", secret, None, URL),
     Option("service", not_empty, None, "an entry of `pg_service.conf`, instead of `url`"),

@@ -38,7 +38,7 @@ class Relation:
 
 
 class Chunk:
-    """Some messages, concatenated in `data`; `at` has the offset of each."""
+    """Some messages, concatenated in `data`; `at` has the offset of each one."""
 
     def __init__(self, messages: Sequence[bytes]) -> None:
         self.data = b"".join([*messages, PADDING])
@@ -67,21 +67,18 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes of one table, in order; one array element for each.
-
-    `positions`, `ids` and `committed` (microseconds since 1970) describe the transactions.
-    """
+    """Changes of one table, in order."""
 
     chunk: Chunk
     relation: Relation
     kinds: Numbers
     at: Numbers
-    positions: Numbers
-    ids: Numbers
-    committed: Numbers
+    positions: Numbers  # of the commits
+    ids: Numbers  # of the transactions
+    committed: Numbers  # in microseconds since 1970
 
     def between(self, start: int, end: int) -> Changes:
-        """Return the changes whose transactions were committed in this part of the log."""
+        """Return the changes that were committed in this part of the log."""
         inside = (start <= self.positions) & (self.positions < end)
         arrays = (self.kinds, self.at, self.positions, self.ids, self.committed)
         return Changes(self.chunk, self.relation, *(array[inside] for array in arrays))
@@ -91,11 +88,7 @@ class Changes:
         return self.chunk.numbers(">u4", self.at + np.where(self.kinds == TRUNCATE, 6, 1))
 
     def tuples(self) -> tuple[Numbers, Numbers]:
-        """Return the rows before and after, like `Chunk.values`; `ABSENT` where there is none.
-
-        The row before has what the table's REPLICA IDENTITY provides: by default only the key, and
-        only if the key has changed.
-        """
+        """Return the rows before and after, like `Chunk.values`; missing rows are `ABSENT`."""
         chunk, columns, is_row = self.chunk, len(self.relation.columns), self.kinds != TRUNCATE
         is_old = is_row & (chunk.numbers("u1", self.at + 5) != NEW)
         first, end = chunk.values(self.at + 6, is_row, columns)

@@ -1,7 +1,5 @@
-"""The sink: tasks stage rows in tables of their own, one transaction publishes them with a record.
-
-A row goes through `Stage` (COPY into the task's table) and `publish` (INSERT from all stages, and
-a row in `spark_batches` that says the batch is done). Then the stages are dropped.
+"""The sink. Each task stages its rows in a table of its own, with COPY. One transaction inserts the
+rows of all stages and records the batch in `spark_batches`. Then the stages are dropped.
 """
 
 from __future__ import annotations
@@ -42,12 +40,10 @@ JSON = (TYPES["json"].oid, TYPES["jsonb"].oid)
 MONEY = (TYPES["money"].oid, TYPES["money"].array_oid)
 DROPPED_AT_ONCE = 100  # each table takes a place in the server's table of locks
 
-# ---- In the tasks --------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Staged:
-    """What a task reports: its table, the columns in it, and which key columns contain nulls."""
+    """A task's report: its table, the columns in it, and which key columns contain nulls."""
 
     table: str
     columns: tuple[str, ...]
@@ -56,7 +52,7 @@ class Staged:
 
 
 class Stage:
-    """One task's rows, in a table of its own.
+    """The rows of one task, in a separate table.
 
     The table is UNLOGGED, which halves the writing. A crash of the server empties it; `publish`
     detects that.
@@ -133,20 +129,25 @@ def columns(names: Iterable[str]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
-# ---- In the driver, once per batch ---------------------------------------------------------------
-
-
 def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
     """Insert all rows and record the batch in one transaction; do nothing for a repeated batch.
 
     A batch write has no record, so it must not be repeated when its commit may have succeeded.
     """
-    stages = [stage for stage in staged if stage]
+    options, stages = context.options, [stage for stage in staged if stage]
+    rows = sum(stage.rows for stage in stages)
     if context.streaming and not stages:
         return
     try:
-        with pg.connect(context.options) as connection, pg.locks_in_time(context.options):
-            _publish(connection, context, stages)
+        with pg.connect(options) as connection, pg.locks_in_time(options):
+            if context.streaming:
+                _create_records(connection, options.table.beside(RECORDS))
+            with connection.transaction():
+                if context.overwrite and not context.streaming:
+                    connection.execute(sql.SQL("TRUNCATE {}").format(options.table.sql))
+                if stages and (not context.streaming or _record(connection, context, rows)):
+                    _insert(connection, options, stages, rows)
+            _drop_stages(connection, options.table, context.query)
     except psycopg.OperationalError as error:
         if context.streaming:  # the builder repeats this function
             raise
@@ -157,19 +158,6 @@ def discard(context: BatchContext, staged: Sequence[Staged | None]) -> None:
     """Drop the stages of a failed batch."""
     with pg.connect(context.options) as connection:
         _drop_stages(connection, context.options.table, context.query)
-
-
-def _publish(connection: pg.Connection, context: BatchContext, stages: list[Staged]) -> None:
-    target = context.options.table
-    if context.streaming:
-        _create_records(connection, target.beside(RECORDS))
-    with connection.transaction():
-        if not context.streaming and context.overwrite:
-            connection.execute(sql.SQL("TRUNCATE {}").format(target.sql))
-        rows = sum(stage.rows for stage in stages)
-        if stages and (not context.streaming or _record(connection, context, rows)):
-            _insert(connection, context.options, stages)
-    _drop_stages(connection, target, context.query)
 
 
 def _create_records(connection: pg.Connection, records: Table) -> None:
@@ -202,11 +190,17 @@ def _record(connection: pg.Connection, context: BatchContext, rows: int) -> bool
     return not is_repeated(f"table `{target}`", context.batch, last, known_rows == rows)
 
 
-# ---- From the stages into the table --------------------------------------------------------------
-
-
-def _insert(connection: pg.Connection, options: OptionValues, stages: list[Staged]) -> None:
-    _check_stages(connection, options.table, stages)
+def _insert(
+    connection: pg.Connection, options: OptionValues, stages: list[Staged], rows: int
+) -> None:
+    for stage in stages:
+        filled = sql.SQL("SELECT EXISTS (SELECT FROM {})")
+        name = options.table.beside(stage.table).sql
+        if connection.execute(filled.format(name)).fetchone() != (True,):
+            raise RuntimeError(
+                "the server crashed and emptied the staged rows; nothing of this batch was "
+                "published. Start the query again: Spark repeats the batch"
+            )
     _check_nulls(connection, options, stages)
     try:
         inserted = connection.execute(insert_statement(options, stages)).rowcount
@@ -215,21 +209,9 @@ def _insert(connection: pg.Connection, options: OptionValues, stages: list[Stage
             f"a batch has several rows with the same key ({', '.join(options.key)}), and their "
             "order is unknown; keep one per key: aggregate, or use dropDuplicates"
         ) from None
-    rows = sum(stage.rows for stage in stages)
-    if inserted != rows and options.mode != "merge":  # whose SET may have a WHERE
+    if inserted != rows and options.mode != "merge":  # its SET can have a WHERE
         text = "table `%s` has stored %d of %d rows; check its triggers and rules"
         _log.warning(text, options.table, inserted, rows)
-
-
-def _check_stages(connection: pg.Connection, target: Table, stages: list[Staged]) -> None:
-    """Detect a crash of the server, which empties UNLOGGED tables completely."""
-    for stage in stages:
-        look = sql.SQL("SELECT EXISTS (SELECT FROM {})").format(target.beside(stage.table).sql)
-        if connection.execute(look).fetchone() != (True,):
-            raise RuntimeError(
-                "the server crashed after rows were staged; nothing of this batch was published. "
-                "Start the query again: Spark repeats the batch"
-            )
 
 
 def _check_nulls(connection: pg.Connection, options: OptionValues, stages: list[Staged]) -> None:
@@ -248,25 +230,24 @@ def _check_nulls(connection: pg.Connection, options: OptionValues, stages: list[
 
 def insert_statement(options: OptionValues, stages: list[Staged]) -> sql.Composed:
     """Return one statement for all stages, so that a key in two of them is an error."""
-    names = columns(stages[0].columns)
+    names = stages[0].columns
     select = sql.SQL("SELECT {} FROM {}")
-    rows = [select.format(names, options.table.beside(stage.table).sql) for stage in stages]
+    rows = sql.SQL(" UNION ALL ").join(
+        select.format(columns(names), options.table.beside(stage.table).sql) for stage in stages
+    )
     insert = sql.SQL("INSERT INTO {} AS old ({}) {}")
-    append = insert.format(options.table.sql, names, sql.SQL(" UNION ALL ").join(rows))
+    append = insert.format(options.table.sql, columns(names), rows)
     if options.mode == "append":
         return append
-    key = columns(options.key)
+    if options.mode == "merge":
+        changes: sql.Composable = sql.SQL(cast(LiteralString, options.merge))
+    else:
+        new = [name for name in names if name not in options.key] or list(options.key)
+        assign = sql.SQL("{0} = excluded.{0}")
+        changes = sql.SQL(", ").join(assign.format(sql.Identifier(name)) for name in new)
     # Sorted by key: two queries that lock the same rows wait for each other without a deadlock.
     upsert = sql.SQL("{} ORDER BY {} ON CONFLICT ({}) DO UPDATE SET {}")
-    return upsert.format(append, key, key, _assignments(options, stages[0].columns))
-
-
-def _assignments(options: OptionValues, names: Sequence[str]) -> sql.Composable:
-    if options.mode == "merge":
-        return sql.SQL(cast(LiteralString, options.merge))
-    values = [name for name in names if name not in options.key] or list(options.key)
-    assignment = sql.SQL("{0} = excluded.{0}")
-    return sql.SQL(", ").join(assignment.format(sql.Identifier(name)) for name in values)
+    return upsert.format(append, columns(options.key), columns(options.key), changes)
 
 
 def _drop_stages(connection: pg.Connection, target: Table, query: str) -> None:
@@ -285,33 +266,20 @@ def _drop_stages(connection: pg.Connection, target: Table, query: str) -> None:
             )
 
 
-# ---- The sink ------------------------------------------------------------------------------------
-
-
 def check(context: TargetContext) -> None:
     """Raise `ValueError` for options that contradict each other, and for unsupported columns."""
-    options = context.options
-    if options.table is None:
-        raise ValueError(f"format `{FORMAT}`: option `table` is missing; name the table to write")
-    for field in context.schema:
-        if holds(field.dataType, (VariantType,)):
-            raise ValueError(
-                f"column `{field.name}` contains a VARIANT; convert it with `to_json`, which the "
-                "database accepts as json"
-            )
-    for name, modes in (("key", ("upsert", "merge")), ("merge", ("merge",))):
-        is_needed = options.mode in modes
+    options, problem = context.options, ""
+    variants = [field.name for field in context.schema if holds(field.dataType, (VariantType,))]
+    needed = {"table": True, "key": options.mode != "append", "merge": options.mode == "merge"}
+    for name, is_needed in needed.items():
         if (options[name] is not None) != is_needed:
-            raise ValueError(
-                f"format `{FORMAT}`: option `{name}` "
-                f"{'is missing; it is needed for' if is_needed else 'is only for'} "
-                f"mode={' and mode='.join(modes)}, got mode={options.mode}"
-            )
+            problem = f"option `{name}` is {'missing' if is_needed else 'not for this mode'}"
+    if variants:
+        problem = f"column `{variants[0]}` contains a VARIANT; convert it with `to_json`"
     if context.streaming and context.overwrite and options.mode != "upsert":
-        raise ValueError(
-            f"format `{FORMAT}`: in the output mode `complete` every batch repeats all rows, so it "
-            f"needs mode=upsert and a `key`, got mode={options.mode}"
-        )
+        problem = "the output mode `complete` repeats all rows, so it needs mode=upsert and a `key`"
+    if problem:
+        raise ValueError(f"format `{FORMAT}`: {problem}; got mode={options.mode}")
 
 
 sink = (

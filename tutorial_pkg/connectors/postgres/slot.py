@@ -7,14 +7,14 @@ the rows of the snapshot, a copy of the table as it was where the slot begins: -
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import psycopg
 from psycopg import sql
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.postgres.connection import Connection, connect
-from tutorial_pkg.connectors.postgres.options import FORMAT, Table
+from tutorial_pkg.connectors.postgres.options import FORMAT
 
 NUMBER = "spark_number"  # the snapshot's extra column
 MAX_MESSAGES = 100_000  # in one batch, unless `maxRowsPerTrigger` says otherwise
@@ -26,40 +26,45 @@ PLUGIN = "pgoutput"
 PEEK = """pg_logical_slot_peek_binary_changes(%s, '0/0'::pg_lsn + %s::numeric, %s,
     'proto_version', '1', 'publication_names', %s)"""
 
-# ---- Before the first batch ----------------------------------------------------------------------
-
 
 def prepare(database: Connection, options: OptionValues) -> int:
-    """Create publication, slot and snapshot, unless the slot exists; return the first position."""
+    """Create publication, slot and snapshot, unless the slot exists; return the first position.
+
+    The server waits for all open transactions that write. Raises `TimeoutError`.
+    """
     look = "SELECT FROM pg_replication_slots WHERE slot_name = %s"
     if not database.execute(look, [options.slot]).rowcount:
         _create_publication(database, options)
-        _create_slot(database, options)
+        published(database, options)  # before the slot starts to keep the log
+        try:
+            if options.snapshot:
+                _create_with_snapshot(database, options)
+            else:
+                create = "SELECT pg_create_logical_replication_slot(%s, %s)"
+                database.execute(create, [options.slot, PLUGIN])
+        except psycopg.errors.LockNotAvailable:
+            raise TimeoutError(
+                "a slot can't be created while a transaction that has written something is open, "
+                f"and one was open for more than {options.waitSeconds} s (option `waitSeconds`); "
+                "see the views `pg_stat_activity` and `pg_prepared_xacts`"
+            ) from None
     return _first(database, options)
 
 
-def snapshot_of(options: OptionValues) -> Table:
+def snapshot_of(options: OptionValues) -> sql.Identifier:
     """Return the name of the table's copy, in the same schema."""
-    table: Table = options.table
-    return table.beside(f"spark_snapshot_{options.slot}")
+    return cast(sql.Identifier, options.table.beside(f"spark_snapshot_{options.slot}").sql)
 
 
 def _create_publication(database: Connection, options: OptionValues) -> None:
-    """Publish the table under the slot's name, unless there is such a publication."""
-    look = "SELECT FROM pg_publication WHERE pubname = %s"
-    if not database.execute(look, [options.slot]).rowcount:
-        _check_identity(database, options)
-        create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
-        database.execute(create.format(sql.Identifier(options.slot), options.table.sql))
-    published(database, options)
+    """Publish the table under the slot's name, unless there is such a publication.
 
-
-def _check_identity(database: Connection, options: OptionValues) -> None:
-    """Raise `ValueError` if publishing the table would block the application's UPDATEs.
-
-    The server refuses them without a replica identity and, from version 18 on, if the identity has
-    a generated column that isn't published.
+    Raises `ValueError` if the server would then refuse UPDATEs: without a replica identity and,
+    from version 18 on, if the identity has a generated column that isn't published.
     """
+    look = "SELECT FROM pg_publication WHERE pubname = %s"
+    if database.execute(look, [options.slot]).rowcount:
+        return
     look = """SELECT FROM pg_class LEFT JOIN pg_index ON indrelid = pg_class.oid AND indimmediate
             AND CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident END
         WHERE relkind = 'r' AND (pg_class.oid = %s::regclass
@@ -75,35 +80,19 @@ def _check_identity(database: Connection, options: OptionValues) -> None:
             "or deferrable, or has a generated column. Use ALTER TABLE … REPLICA IDENTITY DEFAULT "
             "and a primary key that is not DEFERRABLE; see docs/formats/postgres.md"
         )
-
-
-def _create_slot(database: Connection, options: OptionValues) -> None:
-    """The server waits for all open transactions that write. Raises `TimeoutError`."""
-    try:
-        if options.snapshot:
-            _create_with_snapshot(database, options)
-        else:
-            create = "SELECT pg_create_logical_replication_slot(%s, %s)"
-            database.execute(create, [options.slot, PLUGIN])
-    except psycopg.errors.LockNotAvailable:
-        raise TimeoutError(
-            "a slot can't be created while a transaction that has written something is open, and "
-            f"one was open for more than {options.waitSeconds} s (option `waitSeconds`); see the "
-            "views `pg_stat_activity` and `pg_prepared_xacts`"
-        ) from None
+    create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
+    database.execute(create.format(sql.Identifier(options.slot), options.table.sql))
 
 
 def _create_with_snapshot(database: Connection, options: OptionValues) -> None:
-    """Take the snapshot first, then create its slot: after a crash in between there is no slot.
+    """Take the snapshot first, then create its slot: a crash never leaves a slot alone.
 
     A temporary slot marks a place in the log and exports the view of the tables at that place. The
     table is copied under this view; then the temporary slot is copied to a permanent one. The lock
     keeps others from rewriting the table, which would look empty under an older view.
     """
-    temporary = f"{options.slot}_new"
-    create = (
-        f"CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL {PLUGIN} (SNAPSHOT 'export')"
-    )
+    new = f"{options.slot}_new"
+    create = f"CREATE_REPLICATION_SLOT \"{new}\" TEMPORARY LOGICAL {PLUGIN} (SNAPSHOT 'export')"
     with (
         connect(options, replication="database") as replication,
         connect(options) as locking,
@@ -116,54 +105,52 @@ def _create_with_snapshot(database: Connection, options: OptionValues) -> None:
         begin, view = ((created.get_value(0, column) or b"").decode() for column in (1, 2))
         _copy_table(database, options, view, begin)
         copy = "SELECT pg_copy_logical_replication_slot(%s, %s, false)"
-        database.execute(copy, [temporary, options.slot])
+        database.execute(copy, [new, options.slot])
 
 
 def _copy_table(database: Connection, options: OptionValues, view: str, begin: str) -> None:
-    table, snapshot = options.table.sql, snapshot_of(options).sql
-    number = sql.Identifier(NUMBER)
-    copy = """CREATE TABLE {snapshot} AS
-        SELECT row_number() OVER () - 1 - counted.total AS {number}, source.*
-        FROM {table} AS source, (SELECT count(*) AS total FROM {table}) AS counted"""
+    # The log ignores policies, too.
+    text = f"""SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+        SET TRANSACTION SNAPSHOT {{view}};
+        SET LOCAL row_security = off;
+        DROP TABLE IF EXISTS {{copy}};
+        CREATE TABLE {{copy}} AS
+        SELECT row_number() OVER () - 1 - counted.total AS {NUMBER}, source.*
+        FROM {{table}} AS source, (SELECT count(*) AS total FROM {{table}}) AS counted;
+        ALTER TABLE {{copy}} ADD PRIMARY KEY ({NUMBER});
+        COMMENT ON TABLE {{copy}} IS {{begin}}"""
+    names = {"copy": snapshot_of(options), "table": options.table.sql}
     with database.transaction():
-        database.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        database.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(view)))
-        database.execute("SET LOCAL row_security = off")  # the log ignores policies, too
-        database.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(snapshot))
-        database.execute(sql.SQL(copy).format(snapshot=snapshot, number=number, table=table))
-        database.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(snapshot, number))
-        database.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(snapshot, sql.Literal(begin)))
+        database.execute(sql.SQL(text).format(**names, view=view, begin=begin))
 
 
 def _first(database: Connection, options: OptionValues) -> int:
     """Return where a new query begins. Raises `ValueError` if the snapshot is gone."""
     if not options.snapshot:
         return slot_position(database, options)
-    name = snapshot_of(options)
-    if database.execute("SELECT to_regclass(%s)", [name.quoted]).fetchone() == (None,):
+    count = sql.SQL("SELECT count(*) FROM {}").format(snapshot_of(options))
+    try:
+        [rows] = next(database.execute(count))
+    except psycopg.errors.UndefinedTable:
         raise ValueError(
             f"format `{FORMAT}`: slot `{options.slot}` exists, and only a new slot can have a "
             "snapshot. Drop it, choose another name, or leave out `snapshot`"
-        )
-    [rows] = next(database.execute(sql.SQL("SELECT count(*) FROM {}").format(name.sql)))
+        ) from None
     return -rows or _end_of_snapshot(database, options)
 
 
 def _end_of_snapshot(database: Connection, options: OptionValues) -> int:
     """Return where the changes begin; the copy's comment says it, so a new slot is noticed."""
     look = "SELECT (obj_description(to_regclass(%s), 'pg_class')::pg_lsn - '0/0')::bigint"
-    [begin] = database.execute(look, [snapshot_of(options).quoted]).fetchone() or [None]
+    [begin] = database.execute(look, [snapshot_of(options).as_string()]).fetchone() or [None]
     return slot_position(database, options, begin)
-
-
-# ---- Looking, reading and releasing --------------------------------------------------------------
 
 
 def published(database: Connection, options: OptionValues) -> int:
     """Return the oid of the table's entry in the publication. Raises `RuntimeError`.
 
     It changes when the table or the publication is re-created, or the table is removed and added
-    again. Changes from the time in between are not in the log.
+    again: the log lacks the changes of the meantime.
     """
     look = """SELECT entry.oid::bigint, pubinsert AND pubupdate AND pubdelete AND pubtruncate
             AND to_jsonb(entry) ->> 'prqual' IS NULL AND to_jsonb(entry) ->> 'prattrs' IS NULL
@@ -212,12 +199,6 @@ def _restart(options: OptionValues) -> str:
     )
 
 
-def end_of_log(database: Connection) -> int:
-    """Return the position after everything on the server's disk."""
-    [end] = next(database.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint"))
-    return int(end)
-
-
 def next_position(
     database: Connection, options: OptionValues, start: int, end: int, rows: int | None
 ) -> int:
@@ -229,7 +210,7 @@ def next_position(
         return end  # counting the messages would take as long as reading them
     count = _uncommitted(database, options, start) + (rows or MAX_MESSAGES)
     text = f"SELECT (max(lsn) - '0/0')::bigint FROM {PEEK}"
-    [last] = next(database.execute(text, _peek_arguments(options, end, count)))
+    [last] = next(database.execute(text, [options.slot, end, count, options.slot]))
     if last and last > start:
         return int(last)
     return end if end - start > IDLE_BYTES else start
@@ -243,8 +224,7 @@ def _uncommitted(database: Connection, options: OptionValues, start: int) -> int
     if slot_position(database, options, start) == start:
         return 0
     text = f"SELECT count(*) FROM {PEEK} WHERE lsn <= '0/0'::pg_lsn + %s::numeric"
-    arguments = [*_peek_arguments(options, start, None), start]
-    [count] = next(database.execute(text, arguments))
+    [count] = next(database.execute(text, [options.slot, start, None, options.slot, start]))
     return int(count)
 
 
@@ -257,9 +237,10 @@ def messages(
     """
     with database.transaction(), database.cursor(name="changes") as cursor:
         text, some, size = f"SELECT data FROM {PEEK}", list[bytes](), 0
-        cursor.execute(text, _peek_arguments(options, end, None), binary=True)
+        slot_position(database, options, start)  # says what to do about a lost slot
+        cursor.execute(text, [options.slot, end, None, options.slot], binary=True)
         rows = cursor.fetchmany(FETCHED)  # the server decodes everything now
-        slot_position(database, options, start)  # so a change released before that is noticed
+        slot_position(database, options, start)  # notices changes that were released before that
         while rows:
             some += [data for (data,) in rows]
             size += sum(len(data) for (data,) in rows)
@@ -273,11 +254,7 @@ def release(database: Connection, options: OptionValues, position: int) -> None:
     """Let the server delete its log before `position`, which Spark has committed."""
     if options.snapshot and position >= 0:
         drop = sql.SQL("DROP TABLE IF EXISTS {}")
-        database.execute(drop.format(snapshot_of(options).sql))
+        database.execute(drop.format(snapshot_of(options)))
     if position > slot_position(database, options):
         advance = "SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)"
         database.execute(advance, [options.slot, position])
-
-
-def _peek_arguments(options: OptionValues, end: int, count: int | None) -> list[Any]:
-    return [options.slot, end, count, f'"{options.slot}"']

@@ -24,8 +24,7 @@ LOOK_SECONDS = 1.0  # how long a look waits for writers; the next look continues
 PAUSE_SECONDS = 0.02
 PREPARED = "-1/"  # how the id of a transaction without a session starts: see PREPARE TRANSACTION
 SAMPLED_PAGES = 2000  # of 8 kB: takes some ten milliseconds, and gives fair ranges
-
-# ---- Rows ----------------------------------------------------------------------------------------
+Range = tuple[str | None, str | None]  # from a key up to, but without, another; None is open
 
 
 def source_of(options: OptionValues) -> sql.Composable:
@@ -55,11 +54,6 @@ def arrow_rows(
         cursor.execute(text.as_string())
         for batch in cursor.fetch_record_batch():
             yield fitter.fit(batch)
-
-
-# ---- Batch: ranges of keys -----------------------------------------------------------------------
-
-Range = tuple[str | None, str | None]  # from a key up to, but without, another; None is open
 
 
 def ranges(database: pg.Connection, options: OptionValues) -> list[Range]:
@@ -92,17 +86,13 @@ def _sample(database: pg.Connection, options: OptionValues) -> sql.Composable:
 
 def _within(key: str | None, part: Range) -> sql.Composable:
     """Return the condition for a range; the first one includes the rows without a key."""
-    low, high = part
     if key is None or part == (None, None):
         return sql.SQL("true")
-    above = sql.SQL("{} >= {}").format(sql.Identifier(key), sql.Literal(low))
-    below = sql.SQL("{} < {}").format(sql.Identifier(key), sql.Literal(high))
-    if low is None:
-        return sql.SQL("({} OR {} IS NULL)").format(below, sql.Identifier(key))
-    return above if high is None else sql.SQL("{} AND {}").format(above, below)
-
-
-# ---- Stream of inserted rows: how far the table goes ---------------------------------------------
+    low, high = map(sql.Literal, part)
+    if part[0] is None:
+        return sql.SQL("({0} < {1} OR {0} IS NULL)").format(sql.Identifier(key), high)
+    between = sql.SQL("{0} >= {1}" if part[1] is None else "{0} >= {1} AND {0} < {2}")
+    return between.format(sql.Identifier(key), low, high)
 
 
 def _end(database: pg.Connection, options: OptionValues) -> int:
@@ -160,7 +150,7 @@ def _writers(database: pg.Connection, options: OptionValues) -> set[str]:
 
 
 def _check_writers_are_visible(database: pg.Connection, options: OptionValues) -> None:
-    """Raise `ValueError` for views and standbys, whose locks don't show the writers."""
+    """Raise `ValueError` for views and standbys: their locks don't show the writers."""
     text = """SELECT relkind IN ('r', 'p') AND NOT pg_is_in_recovery() FROM pg_class
         WHERE oid = %s::regclass"""
     if database.execute(text, [options.table.quoted]).fetchone() != (True,):
@@ -179,17 +169,11 @@ def _between(options: OptionValues, start: int, end: int) -> sql.Composable:
 def _check_stream(context: SplitContext) -> None:
     """Raise `ValueError` for options that don't describe a stream."""
     options, types = context.options, {field.name: field.dataType for field in context.schema}
-    if options.table is None or options.key is None:
+    if options.table is None or not isinstance(types.get(options.key), IntegralType):
         raise ValueError(
-            "a stream needs a `table`, and a `key` (inserted rows) or `slot` (changes)"
+            "a stream needs a `table`, and a `slot` for changes or a `key` for inserted rows: one "
+            f"of the columns {[*types]} with whole numbers; got key={options.key!r}"
         )
-    if not isinstance(types.get(options.key), IntegralType):
-        raise ValueError(
-            f"option `key` must be a column of whole numbers, got {options.key!r} of {[*types]}"
-        )
-
-
-# ---- The source ----------------------------------------------------------------------------------
 
 
 class Watch:

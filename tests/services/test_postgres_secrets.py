@@ -1,4 +1,4 @@
-"""Format `postgres` in real queries: a server that is killed, and secrets that nobody sees."""
+"""Format `postgres` in real queries: secrets appear nowhere."""
 
 from __future__ import annotations
 
@@ -6,117 +6,26 @@ import json
 import os
 import urllib.parse
 import urllib.request
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql import SparkSession
 
-from spark_connector_tests.query_process import wait_until
 from tests.services.databases import new_database
-from tests.soak import few_or_many
 from tutorial_pkg import PostgresDataSource, last_error
 from workbook.services import Postgres
 
 PASSWORD = """a'b "c@d%/:e f\\"""
 SECONDS = 100
 
-# ---- A server that is killed ---------------------------------------------------------------------
-
-
-class Kept:
-    """A query that is started again when an error has ended it, as a service's keeper would."""
-
-    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
-        self._start = start
-        self.errors: list[str] = []
-        self._query = start()
-
-    def keep_up(self) -> None:
-        if not self._query.isActive:
-            self.errors.append(str(last_error(self._query)))
-            self._query = self._start()
-
-    def stop(self) -> None:
-        self._query.stop()
-
-
-def values(url: str, table: str) -> Counter[str]:
-    with psycopg.connect(url) as database:
-        return Counter(v for (v,) in database.execute(f"SELECT value FROM {table}".encode()))
-
-
-def has_slot(url: str, name: str) -> bool:
-    with psycopg.connect(url) as database:
-        look = "SELECT FROM pg_replication_slots WHERE slot_name = %s"
-        return database.execute(look, [name]).rowcount == 1
-
-
-@few_or_many("kills", 1, 10)
-def test_a_killed_server_loses_nothing_and_repeats_nothing(
-    spark: SparkSession, postgres: Postgres, tmp_path: Path, kills: int
-) -> None:
-    """Lines go into one table, and its changes into another one."""
-    url, lines = new_database(postgres), tmp_path / "lines.txt"
-    lines.touch()
-    with psycopg.connect(url, autocommit=True) as database:
-        database.execute("CREATE TABLE first (id SERIAL PRIMARY KEY, value TEXT)")
-        database.execute("CREATE TABLE second (value TEXT)")
-    reader = spark.readStream.format("postgres").options(url=url, table="first", slot="killed")
-
-    def write(name: str, frame: Callable[[], DataFrame]) -> Kept:
-        def start() -> StreamingQuery:
-            writer = frame().writeStream.format("postgres").options(url=url, table=name)
-            return writer.option("checkpointLocation", str(tmp_path / name)).start()
-
-        return Kept(start)
-
-    queries = [
-        write("first", lambda: spark.readStream.format("file_lines").load(str(lines))),
-        write("second", lambda: reader.load().select("after.value")),
-    ]
-    # The query's first batch makes the slot, and what was written before is no change.
-    wait_until(lambda: has_slot(url, "killed"), SECONDS, "the slot")
-    sent: list[str] = []
-
-    def send(count: int) -> None:
-        more = [str(number) for number in range(len(sent), len(sent) + count)]
-        sent.extend(more)
-        with lines.open("a") as file:
-            file.write("".join(f"{value}\n" for value in more))
-
-    def arrived(table: str) -> bool:
-        for query in queries:
-            query.keep_up()
-        return len(values(url, table)) == len(sent)
-
-    send(100)
-    wait_until(lambda: arrived("second"), SECONDS, "the first lines in both tables")
-    for _ in range(kills):
-        send(2000)
-        wait_until(lambda: len(values(url, "first")) > len(sent) - 2000, SECONDS, "some of them")
-        send(2000)
-        postgres.kill()
-        postgres.restart()
-    for table in ("first", "second"):
-        wait_until(lambda table=table: arrived(table), SECONDS, f"all lines in {table}")
-        assert values(url, table) == Counter(sent)
-    for query in queries:
-        query.stop()
-    print("errors on the way:", [error for query in queries for error in query.errors])
-
-
-# ---- Secrets -------------------------------------------------------------------------------------
-
 
 @pytest.fixture
 def locked(postgres: Postgres, service_folder: Path) -> Iterator[str]:
-    """A database that one role reaches only with its password; where it is, without that."""
+    """Return the address of a database that a role reaches only with its password."""
     url = new_database(postgres)
     rules = service_folder / "postgres" / "pg_hba.conf"
     before = rules.read_text()
@@ -147,7 +56,7 @@ def ways_to_say_it(url: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> l
     ]
 
 
-def test_the_password_works_and_is_nowhere_to_be_seen(
+def test_password_works_and_appears_nowhere(
     spark: SparkSession,
     locked: str,
     tmp_path: Path,
@@ -191,7 +100,7 @@ def test_the_password_works_and_is_nowhere_to_be_seen(
 
 
 def user_interface(spark: SparkSession) -> str:
-    """What Spark's web pages and their REST interface say about all queries."""
+    """Return Spark's web pages, and the answers of its REST interface, about all queries."""
     base = spark.sparkContext.uiWebUrl
     application = spark.sparkContext.applicationId
     pages = [
@@ -210,7 +119,7 @@ def fetched(address: str) -> str:
         return str(answer.read().decode())
 
 
-def test_a_wrong_password_is_one_readable_error(spark: SparkSession, locked: str) -> None:
+def test_wrong_password_is_one_readable_error(spark: SparkSession, locked: str) -> None:
     reader = spark.read.format("postgres").options(url=locked, table="t", password="wr0ng-secret")
     with pytest.raises(PySparkException) as caught:
         reader.load()
