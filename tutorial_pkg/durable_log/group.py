@@ -177,11 +177,9 @@ class LogGroup(Logs):
     Raises `LogLockedError` and `LogDamagedError`.
     """
 
-    def __init__(
-        self, directory: Path, numbers: Iterable[int], noun: str, user: str = "query"
-    ) -> None:
+    def __init__(self, directory: Path, numbers: Iterable[int], noun: str) -> None:
         self.directory, self.noun = directory, noun
-        self._lock = WriterLock(directory, user=user)
+        self._lock = WriterLock(directory)
         self.id = _id_of(directory)
         self._appended = threading.Event()
         self.writers = {

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.core.disk import make_folder, replace_file
+from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.core.waiting import wait_for
 from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs, Number
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS, WriterLock
@@ -38,7 +38,7 @@ class Handover:
     def __init__(self, logs: LogGroup) -> None:
         self._logs = logs
         folder = (logs.directory / REPORTED).parent
-        make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o770)  # the query may run as another user of the same group
         self._published: dict[str, Any] = {}
         self._deleted: Mapping[str, int] = {}

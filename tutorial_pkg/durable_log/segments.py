@@ -32,7 +32,7 @@ try:
 except ModuleNotFoundError:
     from zlib import crc32
 
-from tutorial_pkg.core.disk import make_folder, naming, open_own, sync_directory
+from tutorial_pkg.core.disk import naming, sync_directory
 from tutorial_pkg.core.places import unseen_text
 from tutorial_pkg.durable_log.lock import FOLDER_MODE
 
@@ -223,7 +223,7 @@ class SegmentWriter:
         self._file_in_use = threading.Lock()
         self._sync_failure: OSError | None = None
         self.repair: str | None = None
-        make_folder(directory, FOLDER_MODE)
+        directory.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         self.end = self._synced = self._open_last_segment()
         self.first = _base(_segments(directory)[0])
 
@@ -298,7 +298,7 @@ class SegmentWriter:
             self._start_segment(0)
             return 0
         self._base = _base(segments[-1])
-        self._file = open_own(segments[-1], os.O_WRONLY | os.O_APPEND)
+        self._file = os.open(segments[-1], os.O_WRONLY | os.O_APPEND)
         try:
             with naming(self.directory):
                 end = self._cut_torn_tail(segments[-1])
@@ -329,7 +329,7 @@ class SegmentWriter:
     def _start_segment(self, base: int) -> None:
         name = self.directory / f"{base:020d}.segment"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
-        self._file = open_own(name, flags, _FILE_MODE)
+        self._file = os.open(name, flags, _FILE_MODE)
         self._base = base
         sync_directory(self.directory)
 

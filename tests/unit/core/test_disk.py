@@ -11,18 +11,6 @@ import pytest
 from tutorial_pkg.core.disk import replace_file
 
 
-@pytest.mark.parametrize("name", ["id", "id.new", "id.draft", ".id.new", "id.PID.draft"])
-def test_draft_follows_no_link(tmp_path: Path, name: str) -> None:
-    """A link could lead to any file."""
-    victim, file = tmp_path / "victim", tmp_path / "log" / "id"
-    victim.write_text("theirs")
-    file.parent.mkdir()
-    (file.parent / name.replace("PID", str(os.getpid()))).symlink_to(victim)
-    replace_file(file, "ours")
-    assert victim.read_text() == "theirs"
-    assert (file.read_text(), file.is_symlink()) == ("ours", False)
-
-
 def test_full_disk_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -128,24 +130,16 @@ def test_only_own_and_very_old_orphans_are_deleted(log: Log) -> None:
 # ---- Crashes and disks ---------------------------------------------------------------------------
 
 
-class FullDisk:
-    """Raises the error of a full disk after `room` bytes."""
-
-    def __init__(self, room: int) -> None:
-        self._room, self._copy = room, publish.copy_some
-
-    def __call__(self, reader: int, writer: int, count: int, source: int, target: int) -> int:
-        if not self._room:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        copied = self._copy(reader, writer, min(count, self._room), source, target)
-        self._room -= copied
-        return copied
+def copy_to_full_disk(reader: BinaryIO, writer: BinaryIO, _: int) -> None:
+    writer.write(reader.read(3))
+    writer.flush()
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_full_disk_names_the_file_and_commit_resumes(log: Log) -> None:
     log.add(0, {0: "a\n", 1: "b\n"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(publish, "copy_some", FullDisk(3))
+        patch.setattr(shutil, "copyfileobj", copy_to_full_disk)
         with pytest.raises(OSError, match="No space left") as failed:
             log.add(1, {0: "aaaa\n", 1: "bbbb\n", 2: "cccc\n"})
     assert failed.value.filename == str(log.path / file_name(0))
@@ -174,18 +168,6 @@ def test_recovery_syncs_what_a_crash_renamed(log: Log, monkeypatch: pytest.Monke
     assert not log.add(1, {1: "b\n"})
     assert synced == [log.path / "_cpu_log", log.path]
     assert log.visible() == {"0": "a\n", "1": "b\n"}
-
-
-def test_python_copies_if_the_kernel_cannot(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: int) -> int:
-        raise OSError(errno.EXDEV, "not here")
-
-    monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    monkeypatch.setattr(disk, "READ_BYTES", 7)
-    long = "".join(f"{i}\n" for i in range(100))
-    for batch, text in enumerate(["a\n", long, "b\n"]):
-        log.add(batch, {0: text})
-    assert log.visible() == {"0": f"a\n{long}b\n"}
 
 
 def test_followed_empty_file_stays_the_same_file(log: Log) -> None:

@@ -45,58 +45,25 @@ def test_second_writer_waits_for_the_first(tmp_path) -> None:
     WriterLock(tmp_path).release()
 
 
-def test_deleted_lock_file_lets_nobody_in(tmp_path) -> None:
-    with held(tmp_path):
-        (tmp_path / "lock").unlink()
-        with pytest.raises(LogLockedError, match="unsigned"):
-            WriterLock(tmp_path, patience=0)
-    WriterLock(tmp_path, patience=0).release()
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1, 2", "12", '{"process": 12, "since": "then"}'])
-def test_signature_of_another_version_or_damaged(tmp_path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "process"), [("", None), ("[1, 2", None), ('{"process": 12, "host": "h"}', 12)]
+)
+def test_damaged_or_old_signature(tmp_path, text: str, process: int | None) -> None:
     (tmp_path / "lock").write_text(text)
     with (tmp_path / "lock").open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert writer_process(tmp_path) == (12 if "since" in text else None)
-        expected = "process 12" if "since" in text else "unsigned"
-        with pytest.raises(LogLockedError, match=expected):
+        assert writer_process(tmp_path) == process
+        with pytest.raises(LogLockedError, match=f"process {process}" if process else "unknown"):
             WriterLock(tmp_path, patience=0)
 
 
-@pytest.mark.parametrize("user", ["query", "receiver"])
-def test_self_join_is_explained_to_queries_only(tmp_path, user: str) -> None:
-    """Two receivers of one shell have the same parent, too."""
-    first = WriterLock(tmp_path, user=user)
-    with pytest.raises(LogLockedError) as error:
-        WriterLock(tmp_path, patience=0, user=user)
-    assert ("self-join" in str(error.value)) == (user == "query")
-    first.release()
-
-
-def test_file_system_without_locks(tmp_path, monkeypatch) -> None:
+def test_file_system_without_locks_is_an_error(tmp_path, monkeypatch) -> None:
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    with pytest.raises(OSError, match="files cannot be locked here"):
+    with pytest.raises(OSError, match=f"No locks available: '{tmp_path}/lock'"):
         WriterLock(tmp_path, patience=0)
-
-
-def test_file_lock_suffices_where_folders_have_none(tmp_path, monkeypatch) -> None:
-    """As on NFS."""
-    flock = fcntl.flock
-
-    def files_only(handle: int, kind: int) -> None:
-        if os.path.isdir(f"/dev/fd/{handle}"):  # noqa: PTH112  (a Path of it is resolved)
-            raise OSError(errno.EBADF, "Bad file descriptor")
-        flock(handle, kind)
-
-    monkeypatch.setattr(fcntl, "flock", files_only)
-    lock = WriterLock(tmp_path)
-    with pytest.raises(LogLockedError):
-        WriterLock(tmp_path, patience=0)
-    lock.release()
 
 
 def test_lock_works_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +75,3 @@ def test_lock_works_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(LogLockedError):
         WriterLock(tmp_path, patience=0)
     lock.release()
-
-
-def test_symbolic_link_as_lock_is_refused(tmp_path) -> None:
-    (tmp_path / "victim").write_text("theirs")
-    (tmp_path / "log").mkdir()
-    (tmp_path / "log" / "lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic link"):
-        WriterLock(tmp_path / "log")
-    assert (tmp_path / "victim").read_text() == "theirs"

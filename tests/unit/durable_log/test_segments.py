@@ -188,17 +188,6 @@ def test_missing_folder_is_not_damage(tmp_path) -> None:
         list(frames(folder, 0, 28))
 
 
-def test_symbolic_links_are_not_followed(tmp_path) -> None:
-    victim = tmp_path / "somebody's"
-    victim.write_bytes(b"theirs")
-    (tmp_path / "log").mkdir()
-    link = tmp_path / "log" / f"{0:020d}.segment"
-    link.symlink_to(victim)
-    with pytest.raises(OSError, match=f"{link} is a symbolic link, which is not followed here"):
-        SegmentWriter(tmp_path / "log")
-    assert victim.read_bytes() == b"theirs"
-
-
 def test_failed_sync_stays_failed(tmp_path, monkeypatch) -> None:
     """After an error the system forgets the bytes, and its next answer is "done"."""
     log = write(tmp_path, PAYLOADS)

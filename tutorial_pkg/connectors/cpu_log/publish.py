@@ -24,8 +24,8 @@ redo log of databases, reduced to one entry. Readers must wait for the newline o
 
 from __future__ import annotations
 
-import errno
 import os
+import shutil
 import signal
 import time
 import zlib
@@ -44,9 +44,6 @@ from tutorial_pkg.connectors.cpu_log.record import (
 )
 from tutorial_pkg.core.batch_order import is_repeated
 from tutorial_pkg.core.disk import (
-    READ_BYTES,
-    begin_sync,
-    copy_some,
     naming,
     replace_file,
     sync_directory,
@@ -133,11 +130,9 @@ class PublishedDirectory:
         lock = FileLock(self._state / "lock", 0o600)
         try:
             if not lock.take(LOCK_SECONDS, 0.02):
-                holder = lock.holder()
-                process = f"process {holder.process}" if holder else "another process"
                 raise RuntimeError(
-                    f"{lock.path} has been locked by {process} for {LOCK_SECONDS:g} s; end that "
-                    "process, then start the query again"
+                    f"{lock.path} has been locked by {lock.holder()} for {LOCK_SECONDS:g} s; end "
+                    "that process, then start the query again"
                 )
             yield
         finally:
@@ -239,24 +234,14 @@ class PublishedDirectory:
         if not target.exists() and pieces[0].offset == 0:
             self._source(pieces.pop(0)).rename(target)  # synced by its task, and complete
         if pieces:
-            with target.open("r+b", buffering=0) as writer:
+            with target.open("r+b") as writer:
                 for piece in pieces:
+                    writer.seek(piece.offset)
                     with self._source(piece).open("rb") as reader:
-                        _copy_piece(reader.fileno(), writer.fileno(), piece)
+                        shutil.copyfileobj(reader, writer, COPY_BYTES)
 
     def _source(self, piece: Piece) -> Path:
         return self._staged / piece.staged.name
-
-
-def _copy_piece(reader: int, writer: int, piece: Piece) -> None:
-    done = 0
-    while done < piece.staged.length:
-        count, target = min(COPY_BYTES, piece.staged.length - done), piece.offset + done
-        copied = copy_some(reader, writer, count, done, target)
-        if not copied:
-            raise OSError(errno.EIO, "the staged file ends too early")
-        begin_sync(writer, target, copied)
-        done += copied
 
 
 def _check_length(path: Path, expected: int, remedy: str) -> None:
@@ -268,7 +253,7 @@ def _check_length(path: Path, expected: int, remedy: str) -> None:
 def _check_checksum(path: Path, expected: int) -> None:
     crc32 = 0
     with path.open("rb") as file:
-        while data := file.read(READ_BYTES):
+        while data := file.read(COPY_BYTES):
             crc32 = zlib.crc32(data, crc32)
     if crc32 != expected:
         raise RuntimeError(f"{path} is damaged: its checksum does not match the record")

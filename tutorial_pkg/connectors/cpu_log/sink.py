@@ -35,7 +35,7 @@ from tutorial_pkg.connectors.cpu_log.line_format import format_lines
 from tutorial_pkg.connectors.cpu_log.monitor import cpu_monitor
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory, crash_point
 from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
-from tutorial_pkg.core.disk import begin_sync, naming, sync_directory
+from tutorial_pkg.core.disk import naming, sync_directory
 
 PATH = Option("path", local_directory, REQUIRED, "the directory of the `data.<i>.csv` files")
 MAX_FILE_BYTES = Option(
@@ -86,7 +86,6 @@ class Stage:
         with naming(self._path):
             while rest:
                 rest = rest[self._file.write(rest) :]
-            begin_sync(self._file.fileno(), self._length, len(lines))
         self._crc32 = zlib.crc32(lines, self._crc32)
         self._length += len(lines)
 

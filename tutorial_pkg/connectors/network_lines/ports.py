@@ -10,8 +10,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tutorial_pkg.durable_log.lock import RETRY_SECONDS
-
 WAITING_CONNECTIONS = 1024
 DESCRIPTORS_PER_PORT = 10  # its sockets, its selector, its log, and some in use for a moment
 DESCRIPTORS_IN_RESERVE = 50
@@ -72,7 +70,7 @@ def _bind(host: str, port: int, deadline: float) -> socket.socket:
             bound = socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS)
         except OSError as error:
             if error.errno == errno.EADDRINUSE and time.monotonic() <= deadline:
-                time.sleep(RETRY_SECONDS)
+                time.sleep(0.1)
                 continue
             reason = str(error.strerror).split(" (")[0]
             raise OSError(

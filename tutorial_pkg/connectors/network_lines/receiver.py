@@ -58,7 +58,7 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
 @contextmanager
 def _open(options: OptionValues) -> Iterator[tuple[LogGroup, Handover]]:
     folder, ports = Path(options.path).resolve(), ports_of(options)
-    with closing(LogGroup(folder, ports, "port", user="receiver")) as logs:
+    with closing(LogGroup(folder, ports, "port")) as logs:
         published = Handover(logs)
         published.publish()
         try:
