@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.functions import Functions
 from tutorial_pkg.core.options import Options, OptionValues
-from tutorial_pkg.core.spark_versions import warn_of_limits
 
 PlainSchema = str | StructType
 Schema = PlainSchema | Callable[[OptionValues], PlainSchema]
@@ -52,8 +51,6 @@ class BuiltSource(Built):
 
     def schema(self) -> PlainSchema:
         options, schema = self.values(), self.parts.schema
-        # `spark.read` of a cursor needs no log, and names none.
-        warn_of_limits(self.name(), options, log=self.reads_log and "path" in self.options)
         return schema(options) if callable(schema) else schema
 
 

@@ -59,9 +59,6 @@ def builder_status(path: str | Path) -> BuilderStatus:
     """Return the status of the source with the log `path`, at most half a second old.
 
     It reads a file, so it works at any time, even if no query is running.
-
-    Raises:
-        ValueError: The status file is damaged.
     """
     directory = Path(path)
     published = status_file(directory).read()

@@ -18,15 +18,6 @@ MOST = 2**63 - 1
 
 # Spark adds these to what the user wrote; they are not options of ours.
 ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
-
-# What Spark adds in `CREATE TABLE … USING`; it keeps such tables, but not their options.
-ADDED_BY_TABLES = frozenset({"owner", "provider"})
-NO_TABLES = (
-    "Spark 4.3 reads a table of a Python format without its options; "
-    "use `CREATE TEMPORARY VIEW name USING format OPTIONS (path '…')`, or `load(path)`"
-)
-
-
 FAMILY = ".*"  # at the end of a name: all options with this prefix
 
 
@@ -39,9 +30,6 @@ class OptionValues(SimpleNamespace):
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"no option `{name}` is declared: add `.option({name!r}, ...)`")
 
 
 @dataclass(frozen=True)
@@ -121,8 +109,6 @@ def not_empty(text: str) -> str:
 @accepts("names with commas between them")
 def names(text: str) -> tuple[str, ...]:
     """Parse `a, b`: distinct names."""
-    if re.match(r"[\[({]['\"]", text):  # a list that Spark has converted to a text
-        raise ValueError
     parts = tuple(not_empty(name).strip() for name in text.split(","))
     if len(set(parts)) < len(parts):
         raise ValueError
@@ -176,13 +162,6 @@ class Options:
 
     def _check_names(self, given: Mapping[str, str]) -> None:
         """`given` has the names as the user wrote them, by their lower-case form."""
-        if given.keys() >= ADDED_BY_TABLES:
-            raise ValueError(f"format `{self.format_name}`: {NO_TABLES}")
-        if "paths" in given and "path" in self.declared:
-            raise ValueError(
-                f"format `{self.format_name}` reads one path, and `load` got several; load each "
-                "and combine them with `union`"
-            )
         families = tuple(name[:-1] for name in self.declared if name.endswith(FAMILY))
         for name in given.keys() - self.declared.keys() - ADDED_BY_SPARK:
             if not name.startswith(families):
@@ -192,33 +171,26 @@ class Options:
         if option.name.endswith(FAMILY):
             return self._family(option, values)
         text = values.get(option.name.lower())
+        if text is None and option.default is REQUIRED:
+            raise ValueError(
+                f"format `{self.format_name}`: option `{option.name}` is missing; "
+                f"give {option.takes}: {option.meaning}"
+            )
         if text is None:
-            if option.default is REQUIRED:
-                raise ValueError(self._missing_text(option, values))
             return option.default
         try:
-            value = option.parse(text)
+            return option.parse(text)
         except ValueError:
-            value = None
-        if value is None:  # a parser such as `dict.get`
             raise ValueError(
                 f"format `{self.format_name}`: option `{option.name}` must be "
                 f"{option.takes}, got {redacted(text, option.name)!r}"
-            )
-        return value
+            ) from None
 
     def _family(self, family: Option, values: Mapping[str, str]) -> dict[str, Any]:
         prefix = family.name.lower()[:-1]
         names = [name for name in values if name.startswith(prefix)]
         members = {name: replace(family, name=name) for name in names}
         return {name[len(prefix) :]: self._value(members[name], values) for name in names}
-
-    def _missing_text(self, option: Option, values: Mapping[str, str]) -> str:
-        table = "" if values else f". If this is a table: {NO_TABLES}"
-        return (
-            f"format `{self.format_name}`: option `{option.name}` is missing; "
-            f"give {option.takes}: {option.meaning}{table}"
-        )
 
     def _unknown_text(self, name: str) -> str:
         near = difflib.get_close_matches(name.lower(), self.declared, n=1)

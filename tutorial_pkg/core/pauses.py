@@ -1,4 +1,4 @@
-"""Waiting with a bound: before Spark hears that there is nothing, and for what is unavailable."""
+"""Pauses: of a source without news, and between tries of work that may fail."""
 
 from __future__ import annotations
 
@@ -12,52 +12,42 @@ Answer = TypeVar("Answer")
 IDLE_AFTER = 1.0  # seconds without news
 LONGEST = 0.2  # seconds that news of another source of the query may then wait
 SHORT = 0.02  # and before that
-_ASKED_AGAIN = 0.05  # Spark asks 10 ms after it heard that there is nothing, if it has no batch
+_ASKED_AGAIN = 0.05  # Spark asks again 10 ms after it heard that there is nothing
 
 
 class Patience:
-    """Lets an idle source be asked five times a second instead of eighty.
+    """Limits Spark to five questions a second to an idle source; eighty take a quarter of a core.
 
-    Spark asks again and again whether there is something, which takes a quarter of a core. So
-    `wait` before the answer, and note what it was. It returns at once while Spark is busy between
-    two questions: then another source of the query has rows, which must not wait for this one.
-    It also returns at once while there is news, unless the source is notified when more comes:
-    waiting for that is some 5 ms faster than Spark's next question.
+    Call `wait` before you answer Spark's question for the newest offset, and `answer` with the
+    answer. `wait` returns at once if Spark was busy between two questions: then another source of
+    the query has rows, which must not wait for this one.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._clock, self._sleep = clock, sleep
-        self._news_at = self._answered_at = clock()
+    def __init__(self) -> None:
+        self._news_at = self._answered_at = time.monotonic()
 
     def wait(self, for_news: Callable[[float], object] | None = None) -> None:
-        """Return after a while, or as soon as `for_news(seconds)` does: at most that long."""
-        now = self._clock()
+        """Return after a while, or as soon as `for_news(seconds)` does."""
+        now = time.monotonic()
         if now - self._answered_at >= _ASKED_AGAIN:
             return
         if now - self._news_at >= IDLE_AFTER:
-            (for_news or self._sleep)(LONGEST)
-        elif for_news:
+            (for_news or time.sleep)(LONGEST)
+        elif for_news:  # notices news 5 ms earlier than Spark's next question
             for_news(SHORT)
 
     def answer(self, is_news: bool) -> None:
-        """Record whether Spark is now hearing that there is something."""
-        self._answered_at = self._clock()
+        """Record whether the answer is that there is something new."""
+        self._answered_at = time.monotonic()
         if is_news:
             self._news_at = self._answered_at
 
 
-LONGER = 10  # times the first pause: the longest one
-
-
 class Tries:
-    """How long, and after which pauses, one work is tried again after errors that may pass.
+    """The pauses after transient errors, for at most `seconds`.
 
-    The pauses double up to ten times the first. Each is cut short by chance, by up to a half, so
-    that those who failed together do not come back together. The last try is when time is up.
+    They double up to ten times the first. Each is shortened at random, by up to a half, so that
+    tasks that failed together don't retry together. The last try is when time is up.
     """
 
     def __init__(
@@ -65,27 +55,24 @@ class Tries:
         may_pass: Callable[[Exception], bool],
         seconds: float,
         pause: float = 0.2,
-        clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
         out_of_time: Callable[[Exception], Exception] = lambda error: error,
     ) -> None:
-        self._may_pass, self._clock, self._chance = may_pass, clock, chance
-        self._out_of_time = out_of_time
-        self._until = clock() + seconds
-        self._pause, self._longest = pause, LONGER * pause
+        self._may_pass, self._out_of_time = may_pass, out_of_time
+        self._until = time.monotonic() + seconds
+        self._pause, self._longest = pause, 10 * pause
 
     def pause_after(self, error: Exception) -> float:
         """Return the seconds until the next try.
 
-        Raises `error` if it will not pass, and `out_of_time(error)` when time is up.
+        Raises `error` if it is not transient, and `out_of_time(error)` when time is up.
         """
-        left = self._until - self._clock()
+        left = self._until - time.monotonic()
         if not self._may_pass(error):
             raise error
         if left <= 0:
             raise self._out_of_time(error)
         pause, self._pause = self._pause, min(2 * self._pause, self._longest)
-        return min(left, pause * (1 - self._chance() / 2))
+        return min(left, pause * (1 - random.random() / 2))
 
 
 def patiently(
@@ -93,18 +80,12 @@ def patiently(
     may_pass: Callable[[Exception], bool],
     seconds: float,
     pause: float = 0.2,
-    between: Callable[[Exception], object] = lambda error: None,
 ) -> Answer:
-    """What `work` returns; it is tried again, for so long, after errors that may pass.
-
-    An error that will not pass is raised at once, and the last one when time is up. `between` is
-    called with each of the others. For the pauses see `Tries`.
-    """
+    """Return what `work` returns; retry it after transient errors, with the pauses of `Tries`."""
     tries = Tries(may_pass, seconds, pause)
     while True:
         try:
             return work()
         except Exception as error:
             rest = tries.pause_after(error)
-            between(error)
         time.sleep(rest)

@@ -6,13 +6,10 @@ docs/versions.md explains the differences to users.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pyspark import accumulators
 from pyspark.sql import GroupedData, datasource, types
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -111,29 +108,6 @@ class _SelfLimiting(DataSourceStreamReader):
         self._reader.stop()
 
 
-def warn_of_limits(name: str, options: SimpleNamespace, log: bool = False) -> None:
-    """At `load()`, warn of what `availableNow` cannot do with a limit or a log in this Spark."""
-    values = vars(options)
-    limits = [name for name in values if name.endswith("PerTrigger") and values[name]]
-    if HAS_LIMITS or not (limits or log):
-        return
-    if log:
-        effect = (
-            "such a query also takes in new rows, and ends after one batch of what is in the log "
-            "then; the next run resumes there. Use a different trigger"
-        )
-    else:
-        effect = (
-            f"with `{limits[0]}` such a query ends after one batch, and the next run resumes "
-            "there. Leave the option out"
-        )
-    warnings.warn(
-        f"format `{name}`: before Spark 4.2 a source does not know the trigger `availableNow`, "
-        f"so {effect}, or update Spark",
-        stacklevel=2,
-    )
-
-
 # ---- Record batches for a streaming sink -------------------------------------------------------
 
 if TYPE_CHECKING or HAS_ARROW_STREAMS:
@@ -159,13 +133,6 @@ TIME_TYPES: tuple[type[types.DataType], ...] = tuple(
     for name in ("DateType", "TimestampType", "TimestampNTZType", "TimeType")
     if hasattr(types, name)
 )
-# Servers for accumulators in the driver: Unix sockets from 4.1 on.
-ACCUMULATOR_SERVERS: tuple[Any, ...] = tuple(
-    getattr(accumulators, name)
-    for name in ("AccumulatorServer", "AccumulatorTCPServer", "AccumulatorUnixServer")
-    if hasattr(accumulators, name)
-)
-HAS_UNIX_SOCKETS = hasattr(accumulators, "AccumulatorUnixServer")
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 CHECKPOINT_FILES = (
     f"{_STREAMING}.{'checkpointing.' if HAS_ARROW_STREAMS else ''}"

@@ -30,10 +30,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Published(Generic[Status]):
-    """The file's content, empty before the first query.
-
-    `process` writes to the logs; it is None if that process is gone.
-    """
+    """The file's content, empty before the first query; `process` is None if it has ended."""
 
     process: int | None
     each: dict[int, Status]
@@ -54,21 +51,14 @@ class StatusFile(Generic[Status]):
         replace_file(self._file, text, survives_power_failure=False)
 
     def read(self) -> Published[Status]:
-        """Return what was published last. Raises `ValueError` if the file is damaged."""
+        """Return what was published last; nothing if a power failure has torn the file."""
         try:
-            process, each, warnings = self._parsed(self._file.read_text())
-        except (FileNotFoundError, NotADirectoryError):
+            content = json.loads(self._file.read_text())
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return Published(None, {}, [])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            text = f"{self._file} is damaged; delete it, and a running query writes a new one"
-            raise ValueError(text) from None
-        alive = process is not None and process == writer_process(self.directory)
-        return Published(process if alive else None, each, warnings)
-
-    def _parsed(self, text: str) -> tuple[int | None, dict[int, Status], list[str]]:
-        content = json.loads(text)
         statuses = {int(key): self._kind(**fields) for key, fields in content[self._key].items()}
-        return content["process"], statuses, content["warnings"]
+        is_alive = content["process"] == writer_process(self.directory)
+        return Published(content["process"] if is_alive else None, statuses, content["warnings"])
 
 
 class StatusPublisher(threading.Thread, Generic[Status]):

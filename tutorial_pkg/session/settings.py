@@ -24,7 +24,7 @@ import pyspark
 from pyspark import SparkConf
 
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.spark_versions import CHECKPOINT_FILES, HAS_UNIX_SOCKETS
+from tutorial_pkg.core.spark_versions import CHECKPOINT_FILES
 
 Settings = dict[str, str]
 
@@ -136,7 +136,7 @@ def _on_one_machine(cores: int, jars: bool) -> Settings:
     if not (jars or needs_extensions()):
         # Spark would search all jars for extensions and find only the ML library's functions.
         settings["spark.sql.extensions.test.loadFromCp"] = "false"
-    if HAS_UNIX_SOCKETS and (folder := socket_folder()):
+    if folder := socket_folder():
         # Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(folder)

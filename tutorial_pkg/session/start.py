@@ -14,10 +14,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -27,7 +28,6 @@ from pyspark.sql.utils import is_remote
 
 from tutorial_pkg import connectors
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.spark_versions import ACCUMULATOR_SERVERS
 from tutorial_pkg.session.cell_errors import show_short_errors
 from tutorial_pkg.session.cluster import (
     SHIP,
@@ -277,8 +277,9 @@ def _prepare_python() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
-    for server in ACCUMULATOR_SERVERS:
-        server.handle_error = lambda *_: None  # else an EOFError whenever a query is stopped
+    for server in vars(accumulators).values():
+        if isinstance(server, type) and issubclass(server, BaseServer):
+            server.handle_error = lambda *_: None  # else an EOFError when a query stops
 
 
 # ---- What is printed -----------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_wrong_settings_are_refused_at_once(make: Callable[[], Any], text: str) 
 def test_undeclared_option_is_an_error() -> None:
     options = OptionValues(step=2)
     assert options["step"] == options.step == 2
-    with pytest.raises(AttributeError, match=r"no option `speed` is declared"):
+    with pytest.raises(AttributeError, match="speed"):
         options.speed  # noqa: B018
     assert cloudpickle.loads(cloudpickle.dumps(options)) == options
 

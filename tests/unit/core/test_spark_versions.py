@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tutorial_pkg
-from tutorial_pkg import NetworkLinesDataSource, ObjectsDataSource, SourceBuilder
-from tutorial_pkg.connectors.file_lines import FileLinesDataSource
-from tutorial_pkg.connectors.file_lines.data_source import FileLinesStreamReader
 from tutorial_pkg.core import spark_versions
 from tutorial_pkg.core.spark_versions import ReadMaxRows, stream_reader
 
 PACKAGE = Path(tutorial_pkg.__file__).parent
 # What differs, and how one would look at a version.
-OF_SOME_VERSIONS = {"DataSourceStreamArrowWriter", "DatetimeType", "accumulators"}
+OF_SOME_VERSIONS = {"DataSourceStreamArrowWriter", "DatetimeType"}
 ONLY_SINCE_4_2 = "pyspark.sql.streaming.datasource"
 LOOKS = re.compile(r"(__version__|spark_version|spark\.version)\W*(<|>|==|split|startswith)")
 
@@ -95,29 +91,3 @@ def test_old_spark_resumes_after_restart(old: None) -> None:
 def test_new_spark_gets_the_reader_itself() -> None:
     numbers = Numbers()
     assert stream_reader(numbers) is numbers
-
-
-def test_old_spark_warns_of_limits(old: None, tmp_path: Path) -> None:
-    given = {"path": str(tmp_path), "maxRowsPerTrigger": "10"}
-    objects = {"path": str(tmp_path), "format": "lines", "maxFilesPerTrigger": "10"}
-    with pytest.warns(UserWarning, match="so with `maxFilesPerTrigger` such a query"):
-        ObjectsDataSource(objects).schema()
-    with pytest.warns(
-        UserWarning, match="`availableNow`, so with `maxRowsPerTrigger` such a query"
-    ):
-        FileLinesDataSource(given).schema()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        FileLinesDataSource({"path": str(tmp_path)}).schema()
-    assert not isinstance(FileLinesDataSource(given).streamReader(None), FileLinesStreamReader)
-
-
-def test_old_spark_warns_of_logs(old: None, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="ends after one batch of what is in the log then"):
-        NetworkLinesDataSource({"path": str(tmp_path), "port": "11000"}).schema()
-    pages = SourceBuilder.cursor("pages", "value STRING", read=lambda *_: ([], 0)).build()
-    with pytest.warns(UserWarning, match="format `pages`: before Spark 4.2"):
-        pages({"path": str(tmp_path)}).schema()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pages({}).schema()  # `spark.read`

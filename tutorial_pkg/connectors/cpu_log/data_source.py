@@ -21,7 +21,7 @@ from tutorial_pkg.connectors.file_lines import (
     local_path,
 )
 from tutorial_pkg.core.lines import LAST_MILLIS
-from tutorial_pkg.core.spark_versions import stream_reader, warn_of_limits
+from tutorial_pkg.core.spark_versions import stream_reader
 
 READ_OPTIONS = Options("cpu_log", (PATH, *FILE_OPTIONS[1:]))  # FILE_OPTIONS[0] is their own path
 ALL_OPTIONS = Options("cpu_log", (*WRITE_OPTIONS, *FILE_OPTIONS[1:]))
@@ -57,7 +57,7 @@ class CpuLogDataSource(Format):
         return sink
 
     def schema(self) -> str:
-        warn_of_limits(self.name(), _read_options(self.options))  # also checks the options
+        _read_options(self.options)  # checks them
         return "timestamp TIMESTAMP_LTZ, cpu_usage DOUBLE, item STRING"
 
     def reader(self, schema: StructType) -> FileLinesReader:

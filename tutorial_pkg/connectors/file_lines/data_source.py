@@ -46,7 +46,6 @@ from tutorial_pkg.core.spark_versions import (
     ReadLimit,
     SupportsTriggerAvailableNow,
     stream_reader,
-    warn_of_limits,
 )
 from tutorial_pkg.core.worker import outlive_ctrl_c, uncollected
 
@@ -167,9 +166,7 @@ class FileLinesDataSource(DataSource):
         return "file_lines"
 
     def schema(self) -> str:
-        options = parse_file_options(OPTIONS, self.options)
-        warn_of_limits(self.name(), options)
-        return lines_schema(options)
+        return lines_schema(parse_file_options(OPTIONS, self.options))
 
     def reader(self, schema: StructType) -> FileLinesReader:
         options = parse_file_options(OPTIONS, self.options)

@@ -24,7 +24,7 @@ from tutorial_pkg.core.options import (
     integer,
     names,
 )
-from tutorial_pkg.core.spark_versions import stream_reader, warn_of_limits
+from tutorial_pkg.core.spark_versions import stream_reader
 from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
 from tutorial_pkg.durable_log.handover import ReceivedLogs, is_received
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
@@ -178,7 +178,6 @@ class NetworkLinesDataSource(DataSource):
 
     def schema(self) -> str:
         options = parse_options(self.options)
-        warn_of_limits(self.name(), options, log=True)
         metadata = f", {METADATA}" if options.includeMetadata else ""
         event_time = ", event_time TIMESTAMP_LTZ" if options.eventTime else ""
         return f"value STRING{metadata}{event_time}"

@@ -67,8 +67,7 @@ class NetworkStatus:
 def network_status(path: str | Path) -> NetworkStatus:
     """Return the state of the listener that writes the log `path`, at most half a second old.
 
-    This only reads files, so you can call it at any time, even when nothing listens. Raises
-    `ValueError` when the status file is damaged.
+    This only reads files, so you can call it at any time, even when nothing listens.
     """
     directory = Path(path)
     published = status_file(directory).read()
