@@ -94,9 +94,15 @@ class Visible(JsonWriter):
         return Draft(f"batch-{draft.name}.json")
 
 
+class KeepsDrafts(JsonWriter):
+    def abort(self, messages: Any, batchId: int) -> None:
+        pass
+
+
 def test_01_2(spark: SparkSession) -> None:
     assert checks.check_01_2(JsonWriter).passed
     refuses(checks.check_01_2, (NewNames, "a repeated batch"), (Visible, "before `commit`"))
+    refuses(checks.check_01_2, (KeepsDrafts, "`abort` removes"))
 
 
 class Counted(DataSourceWriter):

@@ -85,11 +85,12 @@ def check_01_2(answer: Any) -> str:
                 early = [file.name for file in (folder / "out").glob("batch-*.json")]
                 if early and batchId == 0:
                     raise ValueError(f"readers see {early} before `commit`")
+                if batchId == 2:
+                    raise ValueError("all drafts are there, and then the batch fails")
                 super().commit(messages, batchId)
 
         def query() -> DataStreamWriter:
             rows = spark.readStream.text(str(folder / "in")).repartition(2)
-            rows = rows.selectExpr("if(value = 'bad', raise_error('bad'), value) AS value")
             return rows.writeStream.format("checked").option("path", str(folder / "out"))
 
         spark.dataSource.register(sink_of(Watched, "checked"))
@@ -97,7 +98,7 @@ def check_01_2(answer: Any) -> str:
         run_and_restart(query, folder, steps)
         names = [f"batch-{batch}-{task}.json" for batch in (0, 1) for task in (0, 1)]
         try:
-            run_and_restart(query, folder, [partial(_post, folder / "in", "d\nbad\n")])
+            run_and_restart(query, folder, [partial(_post, folder / "in", "d\ne\n")])
         except Wrong:
             found = sorted(file.name for file in (folder / "out").iterdir())
         why = "a repeated batch replaces its files, and `abort` removes the drafts."
