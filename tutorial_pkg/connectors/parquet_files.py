@@ -71,10 +71,12 @@ class RowGroups:
             dictionary_pagesize_limit=DICTIONARY_BYTES,
             write_page_checksum=True,
         )
+        self.file, self.rows = file, 0
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         if self._bytes >= GROUP_BYTES:

@@ -36,6 +36,7 @@ __all__ = [
     "log",
     "short_text",
     "storage_settings",
+    "sync_folders",
     "visible",
 ]
 
@@ -299,9 +300,14 @@ def _write_durably(root: Path, key: str, content: bytes | IO[bytes], create: boo
             draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
+    sync_folders(root, file)
+
+
+def sync_folders(root: Path, file: Path) -> None:
+    """Make the file's name survive a power failure, and those of the folders down to it."""
     for folder in file.parents:
         sync_directory(folder)
-        if folder == root:
+        if folder in (root, folder.parent):
             break
 
 

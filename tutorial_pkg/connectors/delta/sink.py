@@ -10,18 +10,15 @@ import json
 import tempfile
 import time
 import uuid
-from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from tutorial_pkg.builder import (
     BatchContext,
@@ -36,7 +33,6 @@ from tutorial_pkg.connectors.arrow_columns import by_values, in_utc, spark_schem
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
     NoTableError,
-    arrow_schema_of,
     check_columns,
     create_table,
     open_table,
@@ -54,78 +50,67 @@ RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression",
 # ---- In the tasks --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Written:
-    """A file that a task has written: its number of rows, and of nulls by column."""
+class Written(NamedTuple):
+    """A file that a task has written, and the partition values of its rows."""
 
     key: str
     size: int
     rows: int
     values: dict[str, str | None]
-    nulls: dict[str, int]
-    columns: StructType
-
-
-class FileDraft:
-    """A file that is being written on the task's disk."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile()
-        self._groups, self._columns = RowGroups(self.file, schema), spark_schema(schema)
-        self.rows, self.nulls = 0, Counter[str]()
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._groups.write(batch)
-        self.rows += batch.num_rows
-        self.nulls.update({name: batch.column(name).null_count for name in batch.schema.names})
-
-    def upload(self, store: Store, key: str, values: dict[str, str | None]) -> Written:
-        self._groups.close()
-        size = store.write(key, self.file).size
-        return Written(key, size, self.rows, values, dict(self.nulls), self._columns)
 
 
 class TableUpload:
     """One task's rows: a file for each partition of the table."""
 
     def __init__(self, context: SinkContext) -> None:
-        self._context = context
-        self._drafts: dict[tuple[str | None, ...], FileDraft] = {}
-        self._files = ExitStack()
-        self._columns: Sequence[str] | None = None
+        self._context, self._drafts = context, dict[tuple[str | None, ...], RowGroups]()
+        self._partitions: list[str] | None = None
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
-        columns = self._partition_columns()
-        for values, rows in by_values(in_utc(batch), columns):
-            rows, texts = rows.drop_columns(list(columns)), tuple(map(_text, values))
+        batch = in_utc(batch)
+        if self._partitions is None:
+            self._partitions = self._check_table(spark_schema(batch.schema))
+        for values, rows in by_values(batch, self._partitions):
+            texts, rows = tuple(map(_text, values)), rows.drop_columns(self._partitions)
+            self._check_nulls(rows, dict(zip(self._partitions, texts, strict=True)))
             if texts not in self._drafts:
-                self._drafts[texts] = FileDraft(rows.schema)
-                self._files.callback(self._drafts[texts].file.close)
-            self._drafts[texts].add(rows)
+                self._drafts[texts] = RowGroups(tempfile.TemporaryFile(), rows.schema)
+            self._drafts[texts].write(rows)
 
     def flush(self) -> list[Written]:
         options, context = self._context.options, self._context
         folder = f"{STAGED}/{context.query}/" if options.mode == "upsert" else ""
-        store = Store(options, options.path)
-        return [
-            draft.upload(
-                store,
-                f"{folder}part-{context.batch:020}-{context.index}-{uuid.uuid4().hex}.parquet",
-                dict(zip(self._columns or (), texts, strict=True)),
-            )
-            for texts, draft in self._drafts.items()
-            if draft.rows
-        ]
+        store, files = Store(options, options.path), []
+        for texts, draft in self._drafts.items():
+            if not draft.rows:
+                continue
+            draft.close()
+            name = f"part-{context.batch:020}-{context.index}-{uuid.uuid4().hex}.parquet"
+            size = store.write(folder + name, draft.file).size
+            values = dict(zip(self._partitions or (), texts, strict=True))
+            files.append(Written(folder + name, size, draft.rows, values))
+        return files
 
     def close(self) -> None:
-        self._files.close()
+        for draft in self._drafts.values():
+            draft.file.close()
 
-    def _partition_columns(self) -> Sequence[str]:
-        if self._columns is None:
-            options = self._context.options
-            table = None if options.mode == "upsert" else open_table(options)
-            self._columns = table.metadata().partition_columns if table else ()
-        return self._columns
+    def _check_table(self, schema: StructType) -> list[str]:
+        """Check that the rows still fit, and return the columns that separate files."""
+        options = self._context.options
+        table = open_table(options)
+        check_schema(table, schema, options)
+        self._required = [field.name for field in table.schema().fields if not field.nullable]
+        return table.metadata().partition_columns if options.mode == "append" else []
+
+    def _check_nulls(self, rows: pa.RecordBatch, values: dict[str, str | None]) -> None:
+        for name in self._required:
+            if name in values:
+                has_null = values[name] is None
+            else:
+                has_null = name in rows.schema.names and rows.column(name).null_count > 0
+            if has_null:
+                raise ValueError(f"column `{name}` of the table must not be null, and a row is")
 
 
 def _text(value: Any) -> str | None:
@@ -140,26 +125,17 @@ def _text(value: Any) -> str | None:
 
 def publish(context: BatchContext, handles: Sequence[list[Written]]) -> None:
     """Commit the batch, unless the table has it already."""
-    files = [file for handle in handles for file in handle]
+    options, files = context.options, [file for handle in handles for file in handle]
     if files:
-        _publish(context, files)
-        sync_commits(context.options, lambda actions: _has_batch(actions, context))
-    if context.options.mode == "upsert":
+        table = open_table(options)
+        last = table.transaction_version(context.query)
+        if not is_repeated(f"the table at {options.path}", context.batch, last):
+            write = _append if options.mode == "append" else _upsert
+            transaction = Transaction(context.query, context.batch)
+            write(table, options, files, CommitProperties(app_transactions=[transaction]))
+        sync_commits(options, lambda actions: _has_batch(actions, context))
+    if options.mode == "upsert":
         _remove_staged(context)
-
-
-def _publish(context: BatchContext, files: list[Written]) -> None:
-    options, table = context.options, open_table(context.options)
-    last = table.transaction_version(context.query)
-    if is_repeated(f"the table at {options.path}", context.batch, last):
-        return
-    _check_schema(table, files[0].columns, options)
-    _check_nulls(table, files)
-    batch = CommitProperties(app_transactions=[Transaction(context.query, context.batch)])
-    if options.mode == "append":
-        _append(table, files, batch)
-    else:
-        _upsert(table, options, files, batch)
 
 
 def _is_conflict(error: BaseException) -> bool:
@@ -173,20 +149,9 @@ def _has_batch(actions: list[dict[str, Any]], context: BatchContext) -> bool:
     return any((txn["appId"], txn["version"]) == (context.query, context.batch) for txn in done)
 
 
-def _check_nulls(table: DeltaTable, files: list[Written]) -> None:
-    required = [field.name for field in table.schema().fields if not field.nullable]
-    for name in required:
-        if any(_count_nulls(file, name) for file in files):
-            raise ValueError(f"column `{name}` of the table must not be null, and some rows are")
-
-
-def _count_nulls(file: Written, name: str) -> int:
-    if name in file.values:  # a partition column has one value in a file
-        return file.rows if file.values[name] is None else 0
-    return file.nulls.get(name, file.rows)
-
-
-def _append(table: DeltaTable, files: list[Written], batch: CommitProperties) -> None:
+def _append(
+    table: DeltaTable, options: OptionValues, files: list[Written], batch: CommitProperties
+) -> None:
     """Add the files of the tasks that count. VACUUM removes the others."""
     now = int(time.time() * 1000)
     actions: list[Any] = [
@@ -230,7 +195,7 @@ def _check_keys(rows: pa.Table, key: Sequence[str]) -> None:
         if pa.types.is_floating(column.type):  # to Arrow, -0.0 and 0.0 differ
             keys[name] = pc.add(column, pa.scalar(0, column.type))
     counts = pa.table(keys).group_by(list(key)).aggregate([([], "count_all")])
-    if rows.num_rows and pc.max(counts.column("count_all")).as_py() > 1:
+    if pc.max(counts.column("count_all")).as_py() > 1:
         raise ValueError(
             f"a batch has several rows with the same key ({', '.join(key)}), and their order is "
             "unknown; keep one for each key: aggregate, or dropDuplicates"
@@ -241,8 +206,9 @@ def _remove_staged(context: BatchContext) -> None:
     """Remove the staged rows of this batch and earlier ones, also those of failed tasks."""
     store = Store(context.options, context.options.path)
     staged = store.listing(f"{STAGED}/{context.query}")
-    old = [file.key for file in staged if int(file.key.split("part-")[1][:20]) <= context.batch]
-    store.delete(old)
+    store.delete(
+        [file.key for file in staged if int(file.key.split("part-")[1][:20]) <= context.batch]
+    )
 
 
 # ---- Before the query runs -----------------------------------------------------------------------
@@ -275,10 +241,10 @@ def _prepare(context: TargetContext, rows: pa.Schema) -> None:
         table = create_table(context.options, rows)
     check_columns(table)
     _check_rules(table)
-    new = _check_schema(table, context.schema, context.options)
+    new = check_schema(table, context.schema, context.options)
     if new:
         fields = Schema.from_arrow(pa.schema([rows.field(name) for name in new])).fields
-        table.alter.add_columns([Field(each.name, each.type, nullable=True) for each in fields])
+        table.alter.add_columns([Field(field.name, field.type, nullable=True) for field in fields])
 
 
 def _check_rules(table: DeltaTable) -> None:
@@ -289,22 +255,25 @@ def _check_rules(table: DeltaTable) -> None:
             f"format `{FORMAT}` cannot write to a table with rules for its rows ({rule}…), as it "
             "would not check them"
         )
-    for field in arrow_schema_of(table):
-        if field.name in table.metadata().partition_columns and pa.types.is_binary(field.type):
+    for field in schema_of_table(table):
+        if field.name in table.metadata().partition_columns and field.dataType == BinaryType():
             raise ValueError(f"column `{field.name}` is BINARY, and cannot partition a table")
 
 
-def _check_schema(table: DeltaTable, schema: StructType, options: OptionValues) -> list[str]:
+def check_schema(table: DeltaTable, schema: StructType, options: OptionValues) -> list[str]:
     """Return the columns that the table lacks. Raises `ValueError` for columns that do not fit."""
-    present = {field.name: field.dataType for field in schema_of_table(table)}
+    present = {field.name: field.dataType.simpleString() for field in schema_of_table(table)}
     for field in schema:
-        kind = present.get(field.name)
-        if kind is not None and kind.simpleString() != field.dataType.simpleString():
+        kind = field.dataType.simpleString()
+        if present.get(field.name, kind) != kind:
             raise ValueError(
-                f"column `{field.name}` is {field.dataType.simpleString()}, and in the table "
-                f"{kind.simpleString()}: cast it with `selectExpr`"
+                f"column `{field.name}` is {kind}, and in the table {present[field.name]}: cast "
+                "it with `selectExpr`"
             )
-    new = [field.name for field in schema if field.name not in present]
+    missing = {field.name for field in table.schema().fields if not field.nullable}
+    if options.mode == "append" and (missing := missing - set(schema.names)):
+        raise ValueError(f"the rows have no column {sorted(missing)}, which must not be null")
+    new = [name for name in schema.names if name not in present]
     if new and not options.evolve:
         raise ValueError(
             f"the table at {options.path} has no column `{new[0]}`; choose columns with "

@@ -27,9 +27,9 @@ from tutorial_pkg.connectors.store import (
     local_folder,
     short_text,
     storage_settings,
+    sync_folders,
 )
 from tutorial_pkg.core.arrow_casts import check_names
-from tutorial_pkg.core.disk import sync_directory
 
 LOG = "_delta_log"
 
@@ -52,7 +52,7 @@ def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
             f"format `{FORMAT}`: there is no Delta table at {options.path}"
         ) from None
     except DeltaError as error:
-        _check_log(options, whole=True)
+        _check_log(options, torn=True)
         which = f" in version {version}" if version is not None else ""
         raise ValueError(f"{options.path} cannot be read{which}: {short_text(error)}") from None
     except OSError as error:
@@ -80,12 +80,8 @@ def _uri(path: str) -> str:
     return path.removeprefix("file://")
 
 
-def arrow_schema_of(table: DeltaTable) -> pa.Schema:
-    return pa.schema(table.schema().to_arrow())
-
-
 def schema_of_table(table: DeltaTable) -> StructType:
-    return spark_schema(arrow_schema_of(table))
+    return spark_schema(pa.schema(table.schema().to_arrow()))
 
 
 def check_columns(table: DeltaTable) -> None:
@@ -220,19 +216,17 @@ _DAMAGED = (
 # ---- Tables in local folders ---------------------------------------------------------------------
 
 
-def _check_log(options: OptionValues, whole: bool = False) -> None:
-    """Raise `RuntimeError` for a commit that a power failure has left empty, or torn.
+def _check_log(options: OptionValues, torn: bool = False) -> None:
+    """Raise `RuntimeError` for a commit that a power failure has left empty, or `torn`.
 
-    To delta-rs, an empty one is a version without changes. Stores have no such objects. With
-    `whole`, the content is checked, too.
+    To delta-rs, an empty one is a version without changes. Stores have no such objects.
     """
     folder = local_folder(options.path)
     if folder is None:
         return
-    checkpoints = (file.name[:20] for file in (folder / LOG).glob("*.checkpoint*"))
-    checkpoint = max(checkpoints, default="")
+    checkpoint = max((file.name[:20] for file in (folder / LOG).glob("*.checkpoint*")), default="")
     for commit in _commit_files(folder):
-        if commit.name > checkpoint and (whole or not commit.stat().st_size):
+        if commit.name > checkpoint and (torn or not commit.stat().st_size):
             try:
                 _actions(commit.read_bytes())
             except ValueError:
@@ -257,22 +251,14 @@ def sync_commits(options: OptionValues, is_last: Callable[[list[dict[str, Any]]]
         actions = _actions(commit.read_bytes())
         for action in actions:
             for kind in {"add", "cdc"} & action.keys():
-                _sync_file(folder / unquote(action[kind]["path"]), folder)
-        _sync_file(commit, folder)
+                _sync_file(folder, folder / unquote(action[kind]["path"]))
+        _sync_file(folder, commit)
         if is_last(actions):
             break
 
 
-def _sync_file(file: Path, root: Path) -> None:
-    """Sync a file and the folders up to the table's. VACUUM may have removed the file."""
-    if not file.is_file():
-        return
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    for folder in file.parents:
-        sync_directory(folder)
-        if folder in (root, folder.parent):
-            break
+def _sync_file(root: Path, file: Path) -> None:
+    if file.is_file():  # VACUUM may have removed it
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+        sync_folders(root, file)
