@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from spark_connector_tests import Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from tests.conftest import first_of_free_ports
-from tests.unit.workbook.capstone import ask, commit, latest, patiently, read, sink_of, source_of
+from tests.unit.workbook.capstone import ask, commit, look, patiently, read, sink_of, source_of
 from workbook.ledger import MOST_LINES, Ledger, booked, entries, start_ledger
 from workbook.ledger_drill import Drill
 
@@ -52,7 +52,7 @@ class TestSource(OnLedger, StreamSourceTests):
                 booked(self.ledger.address, options["book"], "kit", texts[0], texts)
 
         return StreamSource(
-            source_of(latest, read),
+            source_of(look, read),
             options,
             number="INT(text)",
             feed=feed,
@@ -78,7 +78,7 @@ class TestSink(OnLedger, StreamSinkTests):
 def test_every_order_is_copied_once_whoever_is_killed(
     spark: SparkSession, ledger: Ledger, tmp_path: Path
 ) -> None:
-    account = Drill(spark, ledger, tmp_path).run(source_of(latest, read), sink_of(commit))
+    account = Drill(spark, ledger, tmp_path).run(source_of(look, read), sink_of(commit))
     assert account.passed, account
     assert [name for _, name in account.kills] == ["the ledger", "a worker", "the driver"]
 
@@ -93,5 +93,5 @@ def test_the_drill_finds_a_sink_that_books_twice(
         if lines:
             patiently(lambda: ask(context.options.address, request, lines))
 
-    account = Drill(spark, ledger, tmp_path).run(source_of(latest, read), sink_of(blind))
+    account = Drill(spark, ledger, tmp_path).run(source_of(look, read), sink_of(blind))
     assert account.twice and not account.lost

@@ -279,7 +279,8 @@ def _prepare_python() -> None:
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
     for server in vars(accumulators).values():
         if isinstance(server, type) and issubclass(server, BaseServer):
-            server.handle_error = lambda *_: None  # else an EOFError when a query stops
+            # Else an EOFError is printed when a query stops.
+            server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 # ---- What is printed -----------------------------------------------------------------------------
