@@ -6,54 +6,25 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.functions import udf
-from pyspark.sql.types import StructType
 
-from tests.since import since_4_1
 from tutorial_pkg import last_error, register, start_spark
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.worker import CORES, cores
-from tutorial_pkg.session.cluster import note_cores
-
-
-class CoresDataSource(DataSource):
-    """One row: the cores that the process knows of in which the read is planned."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "cores"
-
-    def schema(self) -> str:
-        return "cores INT"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return CoresReader()
-
-
-class CoresReader(DataSourceReader):
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(cores())]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
-        yield (partition.value,)
 
 
 @pytest.mark.parametrize("cores", [0, -1, 1.5, "2", True])
-def test_a_wrong_number_of_cores_is_refused(cores: object) -> None:
-    with pytest.raises(ValueError, match="`cores` must be a whole number of at least 1, got "):
+def test_wrong_cores_are_an_error(cores: object) -> None:
+    with pytest.raises(ValueError, match="`cores`"):
         start_spark(cores=cores)
 
 
-def test_a_second_call_returns_the_same_session_in_any_thread(spark: SparkSession) -> None:
+def test_second_call_returns_the_session(spark: SparkSession) -> None:
     found = [start_spark()]
     thread = threading.Thread(target=lambda: found.append(start_spark("another name", cores=1)))
     thread.start()
@@ -62,41 +33,18 @@ def test_a_second_call_returns_the_same_session_in_any_thread(spark: SparkSessio
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_a_second_master_is_refused(spark: SparkSession) -> None:
+def test_second_master_is_an_error(spark: SparkSession) -> None:
     assert start_spark(**{"spark.master": "local[2]"}) is spark
-    with pytest.raises(RuntimeError, match=r"session on local\[2\] runs .* none on spark://other"):
+    with pytest.raises(RuntimeError, match=r"session on local\[2\].* spark://other"):
         start_spark(**{"spark.master": "spark://other:7077"})
 
 
-def test_what_plans_a_source_knows_the_cores_of_the_session(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Seven, which no machine has by chance; what runs elsewhere gets it by its environment."""
-    context = spark.sparkContext
-    assert context.environment[CORES] == str(context.defaultParallelism)
-    monkeypatch.setitem(context.environment, CORES, "to be noted anew")
-    with monkeypatch.context() as patched:
-        patched.setattr(SparkContext, "defaultParallelism", 7)
-        note_cores(context)
-    spark.dataSource.register(CoresDataSource)
-    assert spark.read.format("cores").load().first().cores == 7
-
-
-@since_4_1
-def test_python_talks_over_unix_sockets_in_a_folder_of_its_own(spark: SparkSession) -> None:
-    spark.range(3).mapInArrow(lambda batches: batches, "id long").collect()
-    folder = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
-    assert folder.name.startswith("sockets-")
-    assert [file for file in folder.iterdir() if file.is_socket()]
-
-
-def test_workers_use_the_pyspark_that_is_installed(spark: SparkSession) -> None:
-    """With its bytecode: the one in Spark's zip would be compiled by each process anew."""
+def test_workers_use_the_installed_pyspark(spark: SparkSession) -> None:
     where = udf(lambda _: __import__("pyspark").__file__)
     assert spark.range(1).select(where("id")).first()[0] == pyspark.__file__
 
 
-def test_functions_of_the_ml_library_come_with_its_import(spark: SparkSession) -> None:
+def test_ml_functions_come_with_its_import(spark: SparkSession) -> None:
     from pyspark.ml.functions import array_to_vector, vector_to_array
 
     register(spark)
@@ -147,37 +95,26 @@ print(starts.seen)
 
 
 @pytest.mark.soak
-def test_two_sessions_in_a_row_with_other_settings_are_quiet(tmp_path: Path) -> None:
-    """Queries that are stopped in mid-batch leave no byte on stderr.
+def test_new_settings_get_a_new_quiet_jvm(tmp_path: Path) -> None:
+    """Queries that are stopped in mid-batch print nothing.
 
-    The caller comes before the environment in the JVM, too, and a session that wants another
-    memory than the one before gets another JVM. There a listener of the first session goes on. In
-    both, Spark finds the source that a package brings which is named as Spark wants it.
+    A session with a different memory setting gets a new JVM, in which a listener of the first
+    session still works. Both find a source that a package brings under Spark's naming rule.
     """
     (tmp_path / "pyspark_brought.py").write_text(BROUGHT)
     done = run_python(TWO_SESSIONS, tmp_path, "--driver-memory 600m pyspark-shell")
     assert (done.returncode, done.stderr) == (0, "")
-    told, first, brought, _, second, again, seen = done.stdout.splitlines()
-    assert told.startswith(
-        f"Spark {pyspark.__version__} runs on 2 cores. UI: off Log: .work/logs/spark-"
-    )
-    log = tmp_path / told.split("Log: ")[1]
-    assert log.is_file(), "what the JVM prints went nowhere"
-    assert not list(tmp_path.glob(".work/spark/sockets-*"))
+    greeting, first, brought, _, second, again, starts = done.stdout.splitlines()
+    assert greeting.startswith(f"Spark {pyspark.__version__} runs on 2 cores. UI: off Log: ")
+    assert (tmp_path / greeting.split("Log: ")[1]).is_file()
     assert 500 < int(first) <= 600 < int(second) <= 700
-    assert (brought, again) == ("42", "42")
-    assert seen == "4"
-
-
-def share_class_archive(folder: Path) -> None:
-    """A JVM that starts there has it, and takes half of the CPU time."""
-    (folder / ".work").mkdir()
-    (folder / ".work" / "java").symlink_to(work_dir("java"))
+    assert (brought, again, starts) == ("42", "42", "4")
 
 
 def run_python(code: str, folder: Path, submit: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, with `submit` for PYSPARK_SUBMIT_ARGS."""
-    share_class_archive(folder)
+    """Run a new process in `folder` with `submit` as its PYSPARK_SUBMIT_ARGS."""
+    (folder / ".work").mkdir()
+    (folder / ".work" / "java").symlink_to(work_dir("java"))  # the class archive
     return subprocess.run(
         [sys.executable, "-c", f"from tutorial_pkg import start_spark\n{code}"],
         capture_output=True,
@@ -188,9 +125,7 @@ def run_python(code: str, folder: Path, submit: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_error_of_an_exception_is_one_line_and_nothing_is_printed(
-    spark: SparkSession, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_spark_error_is_one_line(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(AnalysisException) as caught:
         spark.sql("SELECT nope")
     assert last_error(caught.value).startswith("AnalysisException: [UNRESOLVED_COLUMN")

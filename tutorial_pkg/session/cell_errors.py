@@ -14,18 +14,15 @@ from pyspark.errors import PySparkException
 from tutorial_pkg.core.errors import last_error
 
 RESTART = "Spark is stopped. Run the cell with `start_spark` again, then this one."
+# A stopped session raises the last two, from inside PySpark.
+KINDS = (PySparkException, Py4JError, ConnectionRefusedError, AttributeError)
 
 
 def show_short_errors() -> None:
-    """In IPython, show Spark's errors as the lines of your cell and one line with the cause.
-
-    Do nothing outside of IPython.
-    """
+    """In IPython, show Spark's errors as the lines of your cell and one line with the cause."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    if shell is not None:
-        kinds = (PySparkException, Py4JError, ConnectionRefusedError, AttributeError)
-        shell.set_custom_exc(kinds, _show)
+    if shell := ipython and ipython.get_ipython():
+        shell.set_custom_exc(KINDS, _show)
 
 
 def _show(
@@ -41,7 +38,7 @@ def _show(
 
 
 def short_text(error: BaseException, raised_in: str) -> str | None:
-    """Return what to show, or None for an error that has nothing to do with Spark."""
+    """Return the text to show, or None for an error that has nothing to do with Spark."""
     of_spark = isinstance(error, PySparkException | Py4JError)
     if not of_spark and "pyspark" not in raised_in and "py4j" not in raised_in:
         return None

@@ -7,13 +7,13 @@ archive saves 4 s of CPU. The archive belongs to one Java and one Spark.
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.session.java import archive_path, find_java
 from tutorial_pkg.session.start import start_spark, stop_spark
 
@@ -28,8 +28,8 @@ def make_archive() -> Path:
         print("Preparing Spark to start faster (once, about 20 s) ...", flush=True)
         unfinished = archive.with_suffix(".part")
         unfinished.unlink(missing_ok=True)
-        options = f'-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="{unfinished}"'
-        settings: dict[str, Any] = {"spark.driver.extraJavaOptions": options}
+        java = f'-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="{unfinished}"'
+        settings: dict[str, Any] = {"spark.driver.extraJavaOptions": java}
         with contextlib.redirect_stdout(None):
             spark = start_spark("class archive", **settings)
         _run_workload(spark)
@@ -44,10 +44,8 @@ def _run_workload(spark: SparkSession) -> None:
     windows = rows.withWatermark("timestamp", "1 second")
     counts = windows.groupBy(F.window("timestamp", "1 second")).count()
     for name, frame, mode in (("rows", rows, "append"), ("windows", counts, "update")):
-        writer = frame.writeStream.format("memory").queryName(name).outputMode(mode)
-        query = writer.trigger(processingTime="200 milliseconds").start()
-        while not any(progress["numInputRows"] for progress in query.recentProgress):
-            time.sleep(0.1)
+        query = frame.writeStream.format("memory").queryName(name).outputMode(mode).start()
+        wait_until(spark.table(name).count, 120, "a row")
         query.stop()
     batches = spark.range(10).mapInArrow(lambda batches: batches, "id long")
     batches.groupBy((F.col("id") % 3).alias("key")).count().orderBy("key").toPandas()

@@ -63,9 +63,10 @@ def package_zip(folder: Path) -> Path:
     return target
 
 
-def note_archive(context: SparkContext) -> None:
-    """Let all processes here import a package that was shipped as a zip (`--py-files`)."""
-    if not PACKAGE.is_dir():
+def describe_session(context: SparkContext) -> None:
+    """Give Spark's Python processes the number of cores, and a package that came as a zip."""
+    context.environment[CORES] = str(context.defaultParallelism)
+    if not PACKAGE.is_dir():  # `--py-files`
         _import_here_from(context, PACKAGE.parent)
 
 
@@ -102,8 +103,3 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
             f"No worker of {context.master} has joined within {seconds:g} s; queries wait for one "
             f"with a free core and {memory} (`spark.executor.memory`). See the master's web page"
         )
-
-
-def note_cores(context: SparkContext) -> None:
-    """Tell the processes that plan work how many tasks may run at once."""
-    context.environment[CORES] = str(context.defaultParallelism)

@@ -18,7 +18,6 @@ from pyspark.sql.streaming import StreamingQuery
 from tutorial_pkg.core.waiting import wait_for
 
 LOOK_SECONDS = 0.1
-SIGNALS = ("TERM", "INT")
 
 
 def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
@@ -39,16 +38,13 @@ def run_until_signal(query: StreamingQuery, seconds: float = 60) -> bool:
         while query.isActive and not signaled.wait(LOOK_SECONDS):
             pass
         if signaled.is_set():
-            stop_after_batch(query, seconds)
+            _stop_after_batch(query, seconds)
     query.awaitTermination()  # raises what ended it
     return signaled.is_set()
 
 
-def stop_after_batch(query: StreamingQuery, seconds: float = 60) -> None:
-    """Stop the query when its running batch is done, or after `seconds`.
-
-    A batch that begins at that very moment is interrupted, and the next start repeats it.
-    """
+def _stop_after_batch(query: StreamingQuery, seconds: float) -> None:
+    """A batch that begins at that very moment is interrupted, and the next start repeats it."""
 
     def last_batch() -> int | None:
         progress = query.lastProgress
@@ -71,11 +67,10 @@ def _catching_signals(signaled: threading.Event) -> Iterator[None]:
         if java is not None:  # with Spark Connect, the server's JVM never gets our signals
             ensure_callback_server_started(SparkContext._gateway)
             handler, handle = _JavaHandler(signaled), java.sun.misc.Signal.handle
-            for name in SIGNALS:
+            for name in ("TERM", "INT"):
                 number = java.sun.misc.Signal(name)
                 restored.callback(handle, number, handle(number, handler))
-        for name in SIGNALS:
-            own = signal.Signals[f"SIG{name}"]
+        for own in (signal.SIGTERM, signal.SIGINT):
             before = signal.signal(own, lambda *_: signaled.set())
             restored.callback(signal.signal, own, before)
         yield

@@ -15,7 +15,7 @@ from pyspark import __version__ as spark_version
 
 from tutorial_pkg.core.places import project_dir, work_dir
 
-SUPPORTED = (17, 21)
+SUPPORTED = ("17", "21")
 REMEDY = (
     "Spark needs Java 17 or 21. Install it (Debian/Ubuntu: `apt-get install "
     "openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; conda: `conda install "
@@ -35,12 +35,6 @@ class Java:
     release: str
     found_by: str
 
-    @property
-    def version(self) -> int:
-        """The main version: 17, 21 …, and 8 for the release 1.8."""
-        first, _, rest = self.release.partition(".")
-        return int(rest.partition(".")[0]) if first == "1" else int(first)
-
 
 def archive_path(java: Java) -> Path:
     """Return where the class-data archive for this Java and this Spark is, or would be."""
@@ -57,18 +51,14 @@ def find_java() -> Java:
     """Return the first Java 17 or 21 in `JAVA_HOME`, `PATH` or the project's `.java` folder.
 
     Raises:
-        JavaNotFoundError: there is none; the message lists what was found instead.
+        JavaNotFoundError: there is none; the message lists the others.
     """
     rejected = []
     for home, found_by in _candidates():
         release = java_release(home)
-        if release is None:
-            rejected.append(f"no working Java by {found_by} ({home})")
-            continue
-        java = Java(home, release, found_by)
-        if java.version in SUPPORTED:
-            return java
-        rejected.append(f"Java {release} by {found_by} ({home})")
+        if release and release.split(".")[0] in SUPPORTED:
+            return Java(home, release, found_by)
+        rejected.append(f"Java {release or 'that does not run'} by {found_by} ({home})")
     raise JavaNotFoundError(f"{REMEDY} Found: {'; '.join(rejected) or 'no Java at all'}.")
 
 

@@ -8,12 +8,10 @@ JVM reads the second and third itself; only the master has to be known before th
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import re
 import shlex
 import shutil
-import socket
 import sys
 import tempfile
 from functools import cache
@@ -33,30 +31,25 @@ DRIVER_HOST, BIND_ADDRESS = "spark.driver.host", "spark.driver.bindAddress"
 SUBMIT_ARGS, SHELL = "PYSPARK_SUBMIT_ARGS", "pyspark-shell"
 OF_A_SESSION = ("spark.app.", "spark.sql.", "spark.tutorial_pkg.", "spark.ui.")
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark redacts
-NAMED = re.compile(r"""(?:--master[ =]|spark\.master[ =])["']?([^\s"']+)""")
-FILE = re.compile(r"""--properties-file[ =]["']?([^\s"']+)""")
+IN_ARGS = re.compile(r"""(?:--master|spark\.master)[ =]["']?([^\s"']+)""")
 IN_FILE = re.compile(r"^\s*spark\.master[ \t=:]+(\S+)", re.MULTILINE)
+PROPERTIES_FILE = re.compile(r"""--properties-file[ =]["']?([^\s"']+)""")
 ML = "pyspark.ml"
-JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 BRINGS_JARS = re.compile(r"--jars|--packages|--driver-class-path")
+JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
 # ---- The master ----------------------------------------------------------------------------------
 
 
-def master_for(cores: int, given: Settings) -> str:
-    """Return the master that the caller, the environment or a file names; else `local[cores]`."""
-    return given.get(MASTER) or named_outside() or f"local[{cores}]"
-
-
 def named_outside() -> str | None:
     """Return the master in `PYSPARK_SUBMIT_ARGS` or in the properties file that Spark will read."""
     text = os.environ.get(SUBMIT_ARGS, "")
-    if named := NAMED.findall(text):
-        return str(named[-1])
+    if in_args := IN_ARGS.findall(text):
+        return str(in_args[-1])
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     usual = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
-    file = Path(named_files[-1]) if (named_files := FILE.findall(text)) else usual
+    file = Path([str(usual), *PROPERTIES_FILE.findall(text)][-1])
     in_file = IN_FILE.findall(file.read_text()) if file.is_file() else []
     return str(in_file[-1]) if in_file else None
 
@@ -76,11 +69,6 @@ def is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def is_submitted() -> bool:
-    """Return whether `spark-submit` started this Python, so that its JVM runs already."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
 # ---- All settings --------------------------------------------------------------------------------
 
 
@@ -89,77 +77,85 @@ def settings_for(master: str, app_name: str | None, given: Settings, outside: Se
 
     Args:
         given: the caller's settings.
-        outside: what the JVM has read from `PYSPARK_SUBMIT_ARGS`, `spark-submit` and files.
+        outside: the settings from `PYSPARK_SUBMIT_ARGS`, `spark-submit` and files.
 
     Raises:
-        ValueError: workers on other machines could not reach the driver, or a setting names
-            something that PySpark would ignore.
+        ValueError: workers on other machines could not reach the driver.
     """
     named = given if app_name is None else {APP_NAME: app_name, **given}
-    if outside.get(APP_NAME) == SHELL:
-        outside = {name: value for name, value in outside.items() if name != APP_NAME}
     chosen = {**outside, **named, MASTER: master}
+    if chosen.get(APP_NAME) == SHELL:  # Spark's own name for a session without one
+        del chosen[APP_NAME]
     defaults = {APP_NAME: "workbook", "spark.sql.session.timeZone": "UTC"}
     if is_here(master):
         defaults |= {DRIVER_HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
     else:
         _refuse_loopback(master, chosen)
     if is_local(master):
-        defaults |= _on_one_machine(cores_of(master), any(chosen.get(name) for name in JARS))
+        brings_jars = any(chosen.get(name) for name in JARS)
+        defaults |= _on_one_machine(cores_of(master), brings_jars)
     return {**defaults, **chosen}
 
 
 def read_by_jvm(jvm: Any) -> Settings:
-    """Return what the JVM has made of its command line and its files."""
+    """Return the settings that the JVM has read from its command line and its files."""
     return dict(SparkConf(loadDefaults=True, _jvm=jvm).getAll())
 
 
 def cores_of(master: str) -> int:
     """Return how many cores a `local` master has."""
-    cores = re.match(r"local\[\s*(\d+|\*)\s*[,\]]", master)
-    if not cores:
-        return 1 if master == "local" else 2
-    return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
+    if "*" in master:
+        return os.cpu_count() or 1
+    number = re.search(r"\d+", master)
+    return int(number[0]) if number else 1
 
 
-def _on_one_machine(cores: int, jars: bool) -> Settings:
-    """What suits a laptop; a cluster has its administrator's settings."""
+def _on_one_machine(cores: int, brings_jars: bool) -> Settings:
+    """Return settings for a laptop; a cluster has its administrator's."""
     settings = {
         "spark.local.dir": str(work_dir("spark")),
         "spark.sql.warehouse.dir": str(work_dir("warehouse")),
-        # The rest is for speed: bench_startup.py and bench_latency.py show the gain.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": str(cores),
         # Spark's default manager starts some ten `readlink` processes for each micro-batch.
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
-    }
-    if not (jars or needs_extensions()):
-        # Spark would search all jars for extensions and find only the ML library's functions.
-        settings["spark.sql.extensions.test.loadFromCp"] = "false"
-    if folder := socket_folder():
         # Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement.
-        settings["spark.python.unix.domain.socket.enabled"] = "true"
-        settings["spark.python.unix.domain.socket.dir"] = str(folder)
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(socket_folder()),
+    }
+    if not (brings_jars or _may_bring_functions()):
+        # Spark would search all jars for extensions, for a second, and find only its ML library's.
+        settings["spark.sql.extensions.test.loadFromCp"] = "false"
     return settings
 
 
-def needs_extensions() -> bool:
+def _may_bring_functions() -> bool:
     """Return whether jars or `pyspark.ml` may bring SQL functions of their own."""
-    outside = BRINGS_JARS.search(os.environ.get(SUBMIT_ARGS, ""))
-    return bool(outside) or "SPARK_HOME" in os.environ or ML in sys.modules
+    jars = BRINGS_JARS.search(os.environ.get(SUBMIT_ARGS, ""))
+    return bool(jars) or "SPARK_HOME" in os.environ or ML in sys.modules
 
 
 def _refuse_loopback(master: str, chosen: Settings) -> None:
     """Otherwise the first action would wait forever for workers that cannot reach the driver."""
-    addresses = {name: chosen[name] for name in (DRIVER_HOST, BIND_ADDRESS) if name in chosen}
-    addresses.setdefault(DRIVER_HOST, os.environ.get("SPARK_LOCAL_IP", ""))
+    addresses = {DRIVER_HOST: os.environ.get("SPARK_LOCAL_IP", ""), BIND_ADDRESS: ""}
     for name, address in addresses.items():
-        if is_loopback(address):
+        if is_loopback(address := chosen.get(name, address)):
             raise ValueError(
                 f"`{name}` is {address!r}, which workers of {master!r} cannot reach: set "
                 f"`{DRIVER_HOST}` to this machine's name or address in their network, and "
                 f"`{BIND_ADDRESS}` to '0.0.0.0'"
             )
+
+
+@cache
+def socket_folder() -> Path:
+    """Return a private folder for the sockets between the JVM and Python, removed at exit.
+
+    It is in /tmp, since a socket's path must be short.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="spark-sockets-", dir="/tmp"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 # ---- For the JVM ---------------------------------------------------------------------------------
@@ -182,20 +178,3 @@ def submit_words(settings: Settings) -> str:
     public = [name for name in settings if not SECRET.search(name) and name != MASTER]
     ours = [word for name in public for word in ("--conf", f"{name}={settings[name]}")]
     return shlex.join([*own, *ours, "--master", settings[MASTER], SHELL])
-
-
-@cache
-def socket_folder() -> Path | None:
-    """Return a private folder for the sockets between the JVM and Python, removed at exit.
-
-    Return None where the path would be too long for a socket, or the file system has none.
-    """
-    for place in (work_dir("spark"), Path(tempfile.gettempdir())):
-        folder = Path(tempfile.mkdtemp(prefix="sockets-", dir=place))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-            name = f".{'x' * 36}.sock"  # as long as Spark's own names
-            probe.bind(str(folder / name))
-            (folder / name).unlink()
-            return folder
-    return None

@@ -33,8 +33,7 @@ from tutorial_pkg.session.cluster import (
     SHIP,
     await_workers,
     check_master,
-    note_archive,
-    note_cores,
+    describe_session,
     ship,
     ships,
 )
@@ -46,9 +45,8 @@ from tutorial_pkg.session.settings import (
     Settings,
     is_here,
     is_local,
-    is_submitted,
     jvm_settings,
-    master_for,
+    named_outside,
     read_by_jvm,
     settings_for,
     submit_words,
@@ -70,11 +68,11 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
     "false". They need pyspark and pyarrow, and the Python that `PYSPARK_PYTHON` names.
 
-    If a session runs already, you get that one. After `spark.stop()` you get a new session. Columns
-    and functions made before have to be made again, since different settings need a new JVM.
+    If a session runs already, you get that one. After `spark.stop()` you get a new session. Create
+    your columns and functions again then, since different settings need a new JVM.
 
-    What Spark and its JVM print goes to a log file. Its name is printed once, with the address of
-    the Spark UI. So does what `.format("console")` prints: to see rows here, use a `memory` sink.
+    Spark and its JVM print to a log file. Its name is printed once, with the address of the Spark
+    UI. The output of `.format("console")` goes there, too: to see rows here, use a `memory` sink.
 
     Raises:
         ValueError: `cores` is below 1, or workers on other machines could not reach the driver.
@@ -86,27 +84,27 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
     _refuse_connect(conf)
-    if (running := SparkContext._active_spark_context) is not None:
-        if (named := str(conf.get(MASTER, running.master))) != running.master:
-            raise RuntimeError(
-                f"a session on {running.master} runs in this process, so there can be none on "
-                f"{named}: stop it first with `spark.stop()`"
-            )
-        session = SparkSession.builder.getOrCreate()
-        register(session)
-        return session
-    return _new_session(app_name, cores, {key: str(value) for key, value in conf.items()})
+    if (running := SparkContext._active_spark_context) is None:
+        return _new_session(app_name, cores, {key: str(value) for key, value in conf.items()})
+    if (named := str(conf.get(MASTER, running.master))) != running.master:
+        raise RuntimeError(
+            f"this process already has a session on {running.master}, so it cannot start one on "
+            f"{named}: stop the first with `spark.stop()`"
+        )
+    session = SparkSession.builder.getOrCreate()
+    register(session)
+    return session
 
 
 def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSession:
     _prepare_python()
     log = None
-    if is_submitted():
-        gateway = SparkContext._gateway or launch_gateway()  # connects to the JVM that runs already
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # `spark-submit` started this Python from its JVM
+        gateway = SparkContext._gateway or launch_gateway()
         outside = read_by_jvm(gateway.jvm)
         master = given.get(MASTER, outside[MASTER])
     else:
-        master = master_for(cores, given)
+        master = given.get(MASTER) or named_outside() or f"local[{cores}]"
         settings_for(master, app_name, given, {})  # raises before a JVM is started
         log = _open_log()
         gateway = _gateway_for(jvm_settings(master, given), log)
@@ -145,8 +143,7 @@ def register(spark: SparkSession) -> None:
     `vector_to_array`. `start_spark` leaves them out otherwise, since they take a second.
     """
     if not is_remote():
-        note_cores(spark.sparkContext)
-        note_archive(spark.sparkContext)
+        describe_session(spark.sparkContext)
         if ML in sys.modules:
             ml: Any = SparkContext._jvm.org.apache.spark.sql.ml  # type: ignore[union-attr]
             getattr(getattr(ml, "InternalFunctionRegistration$"), "MODULE$")
@@ -168,6 +165,23 @@ def stop_spark(spark: SparkSession) -> None:
     _end_jvm()
 
 
+# ---- The JVM -------------------------------------------------------------------------------------
+
+
+def _gateway_for(settings: Settings, log: Path) -> Any:
+    """Return the JVM of an ended session, or a new one if that was started differently."""
+    gateway: Any = SparkContext._gateway
+    shape = submit_words(settings), os.environ["PYSPARK_PYTHON"]
+    # `getattr` would look for an attribute in the JVM.
+    if gateway and vars(gateway).get("started_for", shape) != shape:
+        _end_jvm()
+        gateway = None
+    if not gateway:
+        gateway = _launch(settings, log)
+        gateway.started_for = shape
+    return gateway
+
+
 def _end_jvm() -> None:
     gateway: Any = SparkContext._gateway
     # A listener keeps its Java side, which would be null in the next JVM and break its queries.
@@ -181,24 +195,6 @@ def _end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-# ---- The JVM -------------------------------------------------------------------------------------
-
-
-def _gateway_for(settings: Settings, log: Path) -> Any:
-    """Return the JVM of an ended session, or a new one if we started that for other settings."""
-    gateway: Any = SparkContext._gateway
-    here = {**settings, MASTER: "here" if is_local(settings[MASTER]) else settings[MASTER]}
-    shape = here | {name: os.environ.get(name, "") for name in ("PYSPARK_PYTHON", SUBMIT_ARGS)}
-    # `getattr` would look for an attribute in the JVM.
-    if gateway and vars(gateway).get("started_for", shape) != shape:
-        _end_jvm()
-        gateway = None
-    if not gateway:
-        gateway = _launch(settings, log)
-        gateway.started_for = shape
-    return gateway
-
-
 def _launch(settings: Settings, log: Path) -> Any:
     """Start the JVM with its output in `log`, so that it never reaches a notebook's cell."""
     java = find_java()
@@ -209,13 +205,13 @@ def _launch(settings: Settings, log: Path) -> Any:
         SUBMIT_ARGS: submit_words(settings),
         "SPARK_SUBMIT_OPTS": " ".join([*options, own_options]),
     }
-    defaults = {"SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    defaults = {}
     if is_here(settings[MASTER]):
         defaults["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens there only, too
     if is_local(settings[MASTER]):
         defaults["SPARK_DRIVER_MEMORY"] = "2g"
         defaults |= {"SPARK_HOME": str(home)} if (home := spark_home()) else {}
-    with open(log, "ab") as output, _environment(defaults, replaced):
+    with open(log, "ab") as output, _environment({**defaults, **os.environ, **replaced}):
         before = log.stat().st_size  # the output of an earlier session in this process
         try:
             return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
@@ -230,17 +226,14 @@ def spark_home() -> Path | None:
     """Return a folder of links to PySpark's files, but without its zipped copy of PySpark.
 
     Spark puts that zip first on the path of each Python process it starts. Imports from a zip are
-    compiled each time, which costs 2.5 s of CPU before the first row of a stream. Return None where
-    `SPARK_HOME` is set, or where the workers' Python may have no PySpark of its own.
+    compiled each time, which costs 2.3 s before the first row of a source in Python. Return None
+    where `SPARK_HOME` is set, or where the workers' Python may have no PySpark of its own.
     """
-    if (
-        "SPARK_HOME" in os.environ
-        or os.environ.get("PYSPARK_PYTHON", sys.executable) != sys.executable
-    ):
+    workers = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    if "SPARK_HOME" in os.environ or workers != sys.executable:
         return None
-    installed = Path(pyspark.__file__).parent
     home = work_dir("spark-home", pyspark.__version__)
-    for entry in installed.iterdir():
+    for entry in Path(pyspark.__file__).parent.iterdir():
         link = home / entry.name
         if entry.name != "python" and not (link.is_symlink() and link.readlink() == entry):
             link.unlink(missing_ok=True)
@@ -256,25 +249,22 @@ def _reason(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _environment(defaults: Mapping[str, str], replaced: Mapping[str, str]) -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set variables for the JVM only: a later session may run on a cluster."""
     before = dict(os.environ)
-    os.environ.update({**defaults, **before, **replaced})
+    os.environ.update(variables)
     try:
         yield
     finally:
-        for name in {*defaults, *replaced} - before.keys():
-            del os.environ[name]
-        os.environ.update({name: before[name] for name in replaced if name in before})
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _prepare_python() -> None:
-    """Choose the workers' Python, and keep PySpark from printing what it also raises."""
+    """Choose the workers' Python, and keep PySpark from printing the errors that it also raises."""
     # Workers that run a different Python hang for seconds before they report anything.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # A task has one core. NumPy's other threads cost each Python process an eighth of a second.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
     for server in vars(accumulators).values():
@@ -283,7 +273,7 @@ def _prepare_python() -> None:
             server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
-# ---- What is printed -----------------------------------------------------------------------------
+# ---- The console ---------------------------------------------------------------------------------
 
 
 def _open_log() -> Path:
@@ -299,11 +289,11 @@ def _open_log() -> Path:
 
 def _greet(spark: SparkSession, log: Path | None) -> None:
     context = spark.sparkContext
-    master = str(context.master)
-    cores, parts = context.defaultParallelism, [f"UI: {context.uiWebUrl or 'off'}"]
+    master, cores = str(context.master), context.defaultParallelism
     where = f"{cores} core{'s' if cores > 1 else ''}" if is_local(master) else master
+    parts = [f"Spark {spark.version} runs on {where}. UI: {context.uiWebUrl or 'off'}"]
     if log:
         parts.append(f"Log: {os.path.relpath(log)}")
-    if os.environ.get("PYSPARK_PYTHON", sys.executable) != sys.executable:
-        parts.append(f"Workers: {os.environ['PYSPARK_PYTHON']} (PYSPARK_PYTHON)")
-    print(f"Spark {spark.version} runs on {where}. {' '.join(parts)}")
+    if (workers := os.environ.get("PYSPARK_PYTHON", sys.executable)) != sys.executable:
+        parts.append(f"Workers: {workers} (PYSPARK_PYTHON)")
+    print(*parts)

@@ -10,7 +10,7 @@ from tutorial_pkg.session.java import Java, JavaNotFoundError, find_java, instal
 
 
 def fake_java(home: Path, release: str) -> Path:
-    """A `java` that reports this release."""
+    """Create a `java` that reports this release."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{release}\" 2025-04-15' >&2\n")
@@ -22,13 +22,14 @@ def fake_java(home: Path, release: str) -> Path:
 def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A project folder on a machine without any Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", "/bin-of-nobody")
+    monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def test_java_home_wins_over_path(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = fake_java(project / ".java" / "local", "17.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(project / "gone"))  # broken, so it is skipped
     assert find_java() == Java(own, "17.0.2", "the project's .java folder")
     on_path = fake_java(project / "on path", "17.0.1")
     (links := project / "links").mkdir()
@@ -39,21 +40,13 @@ def test_java_home_wins_over_path(project: Path, monkeypatch: pytest.MonkeyPatch
     assert find_java() == Java(project / "chosen", "21.0.2", "JAVA_HOME")
 
 
-@pytest.mark.parametrize(("release", "version"), [("11.0.20", 11), ("1.8.0_392", 8), ("25", 25)])
+@pytest.mark.parametrize("release", ["11.0.20", "1.8.0_392", "25"])
 def test_unsupported_java_is_named(
-    project: Path, monkeypatch: pytest.MonkeyPatch, release: str, version: int
+    project: Path, monkeypatch: pytest.MonkeyPatch, release: str
 ) -> None:
-    home = fake_java(project / "old", release)
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    assert Java(home, release, "").version == version
-    with pytest.raises(JavaNotFoundError, match=rf"Found: Java {release} by JAVA_HOME"):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(project / "old", release)))
+    with pytest.raises(JavaNotFoundError, match=rf"Java {release} by JAVA_HOME"):
         find_java()
-
-
-def test_broken_java_is_skipped(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(project / "gone"))
-    home = fake_java(project / ".java" / "local", "17.0.2")
-    assert find_java().home == home
 
 
 def test_java_is_installed_into_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +54,7 @@ def test_java_is_installed_into_the_project(project: Path, monkeypatch: pytest.M
         raise OSError("no network")
 
     monkeypatch.setattr("cjdk.java_home", fail)
-    with pytest.raises(JavaNotFoundError, match="Installing it failed: no network"):
+    with pytest.raises(JavaNotFoundError, match="no network"):
         install_java()
     cached = fake_java(project / "cache", "17.0.11")
     monkeypatch.setattr("cjdk.java_home", lambda **_: cached)
