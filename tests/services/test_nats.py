@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
-from urllib.parse import urlsplit
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -34,11 +32,8 @@ from tests.services.secrets import SECRET, sightings
 from tests.soak import few_or_many
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource, last_error
-from tutorial_pkg.builder import Buffer, Options, SinkContext, SourceContext
-from tutorial_pkg.connectors.nats import publishing
-from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE, WRITE
-from tutorial_pkg.connectors.nats.pull import Pull
-from tutorial_pkg.connectors.nats.queue import Queue
+from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.connectors.nats.stream import Reading
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
@@ -46,7 +41,7 @@ from workbook.services import ServerProcess, start_nats
 
 ALL = ReadAllAvailable()
 NAMES = (f"S{number}" for number in count())
-NOBODY = "nats://127.0.0.1:9"
+UNUSED = "nats://127.0.0.1:9"
 SECONDS = 60
 
 
@@ -63,9 +58,10 @@ def streams(server: ServerProcess) -> Streams:
 
 @pytest.fixture
 def name(streams: Streams) -> str:
-    made = next(NAMES)
-    streams.make(made)
-    return made
+    """The name of a new stream."""
+    name = next(NAMES)
+    streams.make(name)
+    return name
 
 
 # ---- The conformance kit -------------------------------------------------------------------------
@@ -82,24 +78,20 @@ class OnServer:
         cls.server = Server(server.kill, server.restart, lambda: [server.pid])
 
     def new(self, queue: bool = False) -> str:
-        made = next(NAMES)
-        self.streams.make(made, queue)
-        return made
+        name = next(NAMES)
+        self.streams.make(name, queue)
+        return name
 
 
 @pytest.mark.soak
 class TestStream(OnServer, StreamSourceTests):
     def describe(self, folder: Path) -> StreamSource:
         name = self.new()
-
-        def feed(numbers: Sequence[int]) -> None:
-            self.streams.send(f"{name}.numbers", numbers)
-
         return StreamSource(
             NatsDataSource,
             {**self.streams.options, "stream": name},
             number="CAST(data AS STRING)",
-            feed=feed,
+            feed=lambda numbers: self.streams.send(f"{name}.numbers", numbers),
             limit={"maxRowsPerTrigger": LIMIT},
             other_parallelism={"parallelism": 3},
             server=self.server,
@@ -112,7 +104,7 @@ class TestQueue(OnServer, StreamSourceTests):
         name = self.new(queue=True)
 
         def feed(numbers: Sequence[int]) -> None:
-            """Returns when all are acknowledged: so they are in the log."""
+            """Return when all are acknowledged, so they are in the log."""
             self.streams.send(f"{name}.numbers", numbers)
             wait_until(lambda: not self.streams.left(name), SECONDS, "an empty queue")
 
@@ -127,7 +119,7 @@ class TestQueue(OnServer, StreamSourceTests):
                 "limit": "in whole frames",
                 "other_parallelism": "always 1",
                 "batch_read": "a queue is read by a stream only",
-                "two_queries": "a queue: a message is for one of those that read it",
+                "two_queries": "each message of a queue goes to one reader",
             },
             server=self.server,
         )
@@ -137,7 +129,7 @@ class TestQueue(OnServer, StreamSourceTests):
 class TestSink(OnServer, StreamSinkTests):
     def describe(self, folder: Path) -> StreamSink:
         name = self.new()
-        reason = "messages are there when they are sent"
+        reason = "messages are visible as soon as they are sent"
         return StreamSink(
             NatsDataSource,
             lambda: self.streams.values(name),
@@ -146,8 +138,8 @@ class TestSink(OnServer, StreamSinkTests):
             not_claimed={
                 "failed_batch": reason,
                 "whole_batches": reason,
-                "nulls": "a message has data, if only of no bytes",
-                "batch_write": "a stream's rows are written only",
+                "nulls": "a message always has data, possibly empty",
+                "batch_write": "only streams are written",
             },
             server=self.server,
         )
@@ -157,8 +149,8 @@ class TestSink(OnServer, StreamSinkTests):
 
 
 def reader(streams: Streams, name: str, **options: object) -> Any:
-    given = {key: str(value) for key, value in options.items()}
-    return NatsDataSource({**streams.options, "stream": name, **given}).streamReader(SCHEMA)
+    texts = {key: str(value) for key, value in options.items()}
+    return NatsDataSource({**streams.options, "stream": name, **texts}).streamReader(SCHEMA)
 
 
 def read_all(stream: Any, start: Any) -> tuple[list[Any], Any]:
@@ -167,9 +159,22 @@ def read_all(stream: Any, start: Any) -> tuple[list[Any], Any]:
     return [batch for part in parts for batch in stream.read(part)], end
 
 
+def planned(streams: Streams, name: str) -> Any:
+    """The partition of a batch with all messages: Spark may repeat it later."""
+    stream = reader(streams, name)
+    start = stream.initialOffset()
+    [part] = stream.partitions(start, stream.latestOffset(start, ALL))
+    return part
+
+
+def texts(numbers: Sequence[int]) -> list[bytes]:
+    return [b"%d" % number for number in numbers]
+
+
 def test_message_becomes_a_row(streams: Streams, name: str) -> None:
+    """A header `Status` makes no message a response of the server."""
     before = datetime.now(UTC).replace(microsecond=0)
-    streams.send(f"{name}.a", ["one"], kind="x")
+    streams.send(f"{name}.a", ["one"], Status="404")
     streams.send(f"{name}.b", ["two"])
     stream = reader(streams, name)
     batches, _ = read_all(stream, stream.initialOffset())
@@ -179,46 +184,26 @@ def test_message_becomes_a_row(streams: Streams, name: str) -> None:
         "subject": f"{name}.a",
         "data": b"one",
         "sequence": 1,
-        "headers": [("kind", "x")],
+        "headers": [("Status", "404")],
     }
     assert (two["sequence"], two["headers"]) == (2, None)
     stream.stop()
 
 
-def test_subject_filters_messages(streams: Streams, name: str) -> None:
+def test_subject_and_start_select_messages(streams: Streams, name: str) -> None:
     for number in range(20):
         streams.send(f"{name}.{'even' if number % 2 == 0 else 'odd'}", [number])
-    stream = reader(streams, name, subject=f"{name}.odd")
-    start = stream.initialOffset()
-    batches, end = read_all(stream, start)
-    assert column(batches, "data") == [b"%d" % number for number in range(1, 20, 2)]
-    none = reader(streams, name, subject=f"{name}.none")
-    assert read_all(none, start) == ([], end)
-
-
-def test_subject_that_is_not_utf8_is_read(streams: Streams, name: str, tmp_path: Path) -> None:
-    """A server takes any bytes; the client alone would never get past such a message."""
-    place = urlsplit(streams.uri)
-    with socket.create_connection((str(place.hostname), int(place.port or 0))) as device:
-        device.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n')
-        for subject in (b"a", b"Z\xfcrich", b"b"):
-            device.sendall(b"PUB %s.%s 1\r\nx\r\n" % (name.encode(), subject))
-        device.sendall(b"PING\r\n")
-        while not device.recv(4096).endswith(b"PONG\r\n"):
-            pass
-    subjects = [f"{name}.{subject}" for subject in ("a", "Z\ufffdrich", "b")]
-    stream = reader(streams, name, timeoutSeconds=5)
-    assert column(read_all(stream, stream.initialOffset())[0], "subject") == subjects
-    with working(streams, name, tmp_path / "log", timeoutSeconds=5) as run:
-        assert run.rows_until(lambda rows: len(rows) == 3) == subjects
-
-
-def test_new_query_starts_where_the_option_says(streams: Streams, name: str) -> None:
-    streams.send(f"{name}.a", range(5))
-    for place, found in {"latest": [], "4": [b"3", b"4"], "earliest": [b"0", b"1"]}.items():
-        stream = reader(streams, name, startingSequence=place)
+    expected = {
+        ("odd", "earliest"): range(1, 20, 2),
+        ("none", "earliest"): [],
+        (">", "16"): range(15, 20),
+        (">", "latest"): [],
+    }
+    for (subject, start), numbers in expected.items():
+        stream = reader(streams, name, subject=f"{name}.{subject}", startingSequence=start)
         batches, _ = read_all(stream, stream.initialOffset())
-        assert column(batches, "data")[:2] == found
+        assert column(batches, "data") == texts(numbers)
+    assert streams.ask(lambda broker: broker.stream_info(name)).state.consumer_count == 0
 
 
 def test_read_with_spark(streams: Streams, name: str, spark: SparkSession) -> None:
@@ -226,16 +211,15 @@ def test_read_with_spark(streams: Streams, name: str, spark: SparkSession) -> No
     streams.send(f"{name}.a", range(2_500))
     rows = spark.read.format("nats").options(**streams.options, stream=name, parallelism=2).load()
     assert rows.select(spark_partition_id()).distinct().count() == 2
-    found = sorted(int(row.data) for row in rows.select("data").collect())
-    assert found == list(range(2_500))
+    assert sorted(int(row.data) for row in rows.select("data").collect()) == list(range(2_500))
 
 
-def test_no_consumer_stays_on_the_server(streams: Streams, name: str) -> None:
-    streams.send(f"{name}.a", range(10))
-    stream = reader(streams, name)
-    read_all(stream, stream.initialOffset())
-    info = streams.ask(lambda broker: broker.stream_info(name))
-    assert info.state.consumer_count == 0
+@pytest.mark.parametrize("retention", ["workqueue", "interest"])
+def test_work_queue_is_refused_as_stream(streams: Streams, retention: str) -> None:
+    name = next(NAMES)
+    streams.ask(lambda broker: broker.add_stream(name=name, retention=retention))
+    with pytest.raises(Exception, match=f"ValueError: stream `{name}` .* option `mode` queue"):
+        reader(streams, name).initialOffset()
 
 
 # ---- Messages that are gone ----------------------------------------------------------------------
@@ -246,79 +230,46 @@ def test_deleted_messages_are_reported(streams: Streams, name: str, caplog: Any)
     _, start = read_all(stream, stream.initialOffset())
     streams.send(f"{name}.a", range(10))
     streams.forget(name, below=5)
-    text = f"`{name}`"
     with pytest.raises(Exception, match="failOnDataLoss"):
         stream.latestOffset(start, ALL)
     caplog.set_level(logging.WARNING)
-    going_on = reader(streams, name, failOnDataLoss="false")
-    ends = [going_on.latestOffset(start, ALL) for _ in range(2)]
-    assert len([told for told in caplog.messages if text in told]) == 1
-    batches, end = read_all(going_on, start)
-    assert column(batches, "data") == [b"%d" % number for number in range(4, 10)]
-    assert ends == [end, end]
+    tolerant = reader(streams, name, failOnDataLoss="false")
+    batches, _ = read_all(tolerant, start)
+    assert column(batches, "data") == texts(range(4, 10))
+    assert f"`{name}`" in caplog.text
 
 
-def test_messages_deleted_after_planning(streams: Streams, name: str, caplog: Any) -> None:
-    """Spark repeats a batch without asking the driver's side how far the stream goes."""
+def test_messages_deleted_after_planning(streams: Streams, name: str) -> None:
     streams.send(f"{name}.a", range(10))
-    planning = reader(streams, name)
-    start = planning.initialOffset()
-    end = planning.latestOffset(start, ALL)
-    [part] = planning.partitions(start, end)
+    part = planned(streams, name)
     streams.forget(name, below=5)
-    text = f"stream `{name}`: it starts at 5, and 1 was next"
-    with pytest.raises(Exception, match=re.escape(text)):
+    with pytest.raises(Exception, match=f"LookupError: stream `{name}`: it starts at 5"):
         list(reader(streams, name).read(part))
-    caplog.set_level(logging.WARNING)
     batches = list(reader(streams, name, failOnDataLoss="false").read(part))
-    assert column(batches, "data") == [b"%d" % number for number in range(4, 10)]
-    assert text in caplog.text
+    assert column(batches, "data") == texts(range(4, 10))
 
 
-def test_messages_deleted_while_reading(streams: Streams, name: str, caplog: Any) -> None:
+def test_messages_deleted_while_reading(streams: Streams, name: str) -> None:
     """The task has its consumer already, and some of the messages."""
     streams.send(f"{name}.a", range(300))
-    planning = reader(streams, name)
-    start = planning.initialOffset()
-    [part] = planning.partitions(start, planning.latestOffset(start, ALL))
-    text = f"stream `{name}`: it starts at 200, and 51 was next"
-    failing, going_on = (reader(streams, name, failOnDataLoss=fails) for fails in ("true", "false"))
-    reading = [each.read(part) for each in (failing, going_on)]
-    found = [column([next(each)], "data") for each in reading]
-    assert found[0] == found[1] == [b"%d" % number for number in range(50)]
+    part = planned(streams, name)
+    strict, tolerant = (
+        reader(streams, name, failOnDataLoss=fails).read(part) for fails in ("true", "false")
+    )
+    for batches in (strict, tolerant):
+        assert column([next(batches)], "data") == texts(range(50))
     streams.forget(name, below=200)
-    with pytest.raises(Exception, match=re.escape(text)):
-        list(reading[0])
-    rest = column(list(reading[1]), "data")
-    assert rest == [b"%d" % number for number in range(199, 300)]
-    assert text in caplog.text
+    with pytest.raises(Exception, match=f"LookupError: stream `{name}`: it starts at 200"):
+        list(strict)
+    assert column(list(tolerant), "data") == texts(range(199, 300))
 
 
-def test_messages_that_a_server_sends_twice_are_asked_for_again(
+def test_lagging_cluster_server_is_asked_again(
     streams: Streams, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is played. Two clusters that are leaf nodes of each other have done so."""
-    take, taken = Pull._receive, count(1)
-
-    async def take_twice(pull: Pull, message: Any) -> None:
-        await take(pull, message)
-        if next(taken) <= 30:
-            await take(pull, message)
-
-    streams.send(f"{name}.a", range(120))
-    stream = reader(streams, name, timeoutSeconds=10)
-    monkeypatch.setattr(Pull, "_receive", take_twice)
-    batches, _ = read_all(stream, stream.initialOffset())
-    assert column(batches, "sequence") == list(range(1, 121))
-
-
-@pytest.mark.parametrize("subject", [None, "a"])
-def test_a_server_of_a_cluster_that_lags_behind_is_asked_again(
-    streams: Streams, name: str, monkeypatch: pytest.MonkeyPatch, subject: str | None
-) -> None:
-    """It is played. On a real one, 3 of 40 batches that were read at such a moment were empty."""
+    """Simulated. On a real cluster, 3 of 40 batches read at such a moment were empty."""
     streams.send(f"{name}.a", range(5))
-    streams.send(f"{name}.b", range(2))  # of another subject: so nobody knows by the numbers
+    streams.send(f"{name}.b", range(2))  # so the last sequence number shows nothing
     begin, begun = Reading._begin, list[Any]()
 
     async def lagging(reading: Any, broker: Any) -> None:
@@ -332,72 +283,57 @@ def test_a_server_of_a_cluster_that_lags_behind_is_asked_again(
 
     monkeypatch.setattr(Reading, "_begin", lagging)
     monkeypatch.setattr(Reading, "_check_planned", check_planned)
-    given = {} if subject is None else {"subject": f"{name}.{subject}"}
-    stream = reader(streams, name, **given)
+    stream = reader(streams, name, subject=f"{name}.a")
     batches, _ = read_all(stream, stream.initialOffset())
-    found = [b"%d" % number for number in range(5)]
-    assert column(batches, "data") == (found if subject else [*found, b"0", b"1"])
+    assert column(batches, "data") == texts(range(5))
     assert len(begun) == 2
 
 
-def test_stream_recreated_after_planning(streams: Streams, name: str) -> None:
-    """The rows of the new one are not the old batch's."""
-    streams.send(f"{name}.a", range(3))
-    planning = reader(streams, name)
-    start = planning.initialOffset()
-    [part] = planning.partitions(start, planning.latestOffset(start, ALL))
-    streams.delete(name)
-    streams.make(name)
-    streams.send(f"{name}.a", range(7))
-    with pytest.raises(Exception, match=f"stream `{name}`: it was re-created"):
-        list(reader(streams, name).read(part))
-    assert list(reader(streams, name, failOnDataLoss="false").read(part)) == []
-
-
-def test_header_named_status_is_kept(streams: Streams, name: str) -> None:
-    """The server's answers have such a header, too."""
-    for number in range(3):
-        streams.send(f"{name}.a", [number], Status="404")
-    stream = reader(streams, name)
-    batches, _ = read_all(stream, stream.initialOffset())
-    assert column(batches, "data") == [b"0", b"1", b"2"]
-
-
 def test_recreated_stream_is_reported(streams: Streams, name: str) -> None:
-    """Also when it has grown past the old place since."""
+    """Even if it has grown past the old position."""
     streams.send(f"{name}.a", range(3))
-    stream = reader(streams, name)
+    stream, part = reader(streams, name), planned(streams, name)
     _, end = read_all(stream, stream.initialOffset())
     streams.delete(name)
-    with pytest.raises(Exception, match=f"there is no stream `{name}`; create it, or correct"):
+    with pytest.raises(Exception, match=f"LookupError: there is no stream `{name}`"):
         stream.latestOffset(end, ALL)
     streams.make(name)
     streams.send(f"{name}.a", range(7))
     with pytest.raises(Exception, match="re-created"):
         reader(streams, name).latestOffset(end, ALL)
-    going_on = reader(streams, name, failOnDataLoss="false")
-    batches, entering = read_all(going_on, end)
+    with pytest.raises(Exception, match=f"stream `{name}`: it was re-created"):
+        list(reader(streams, name).read(part))
+    tolerant = reader(streams, name, failOnDataLoss="false")
+    assert list(tolerant.read(part)) == []
+    batches, start = read_all(tolerant, end)
     assert batches == []
-    assert len(column(read_all(going_on, entering)[0], "data")) == 7
+    assert column(read_all(tolerant, start)[0], "data") == texts(range(7))
 
 
 # ---- Work queues ---------------------------------------------------------------------------------
 
 
 def working(streams: Streams, name: str, log: Path, **options: object) -> Any:
-    given = {**streams.options, "mode": "queue", "stream": name, "consumer": "spark", **options}
-    return running(NatsDataSource, log, schema=SCHEMA, **given)
+    defaults = {**streams.options, "mode": "queue", "stream": name, "consumer": "spark"}
+    return running(NatsDataSource, log, schema=SCHEMA, **{**defaults, **options})
 
 
-def numbers_of(run: Run, wanted: int) -> list[int]:
-    """From the log, in its order: the column of subjects holds them."""
-    found = run.rows_until(lambda rows: len(rows) >= wanted)
-    return [int(subject.rpartition(".")[2]) for subject in found]
+def numbers_of(run: Run, expected: int) -> list[int]:
+    """The numbers in the log, in its order: they are the ends of the subjects."""
+    subjects = run.rows_until(lambda rows: len(rows) >= expected)
+    return [int(subject.rpartition(".")[2]) for subject in subjects]
 
 
 def send_numbered(streams: Streams, name: str, numbers: Sequence[int]) -> None:
     for number in numbers:
         streams.send(f"{name}.{number}", ["x"])
+
+
+def add_consumer(streams: Streams, name: str, **config: Any) -> None:
+    """Create the consumer `spark` before the query does."""
+    settings = {"ack_policy": AckPolicy.EXPLICIT, **config}
+    consumer = ConsumerConfig(durable_name="spark", **settings)
+    streams.ask(lambda broker: broker.add_consumer(name, consumer))
 
 
 def test_queue_acknowledges_logged_messages(streams: Streams, tmp_path: Path) -> None:
@@ -414,55 +350,36 @@ def test_queue_acknowledges_logged_messages(streams: Streams, tmp_path: Path) ->
 
 
 def test_redelivered_messages_are_recognized(streams: Streams, name: str, tmp_path: Path) -> None:
-    """The consumer is made anew, so the server sends all that was acknowledged again."""
+    """A consumer that was deleted, during a run or before it, is created again."""
     send_numbered(streams, name, range(10))
     with working(streams, name, tmp_path / "log") as run:
-        assert numbers_of(run, 10) == list(range(10))
-        offset = run.offset
-    streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
-    send_numbered(streams, name, [10])
-    with working(streams, name, tmp_path / "log", offset=offset) as run:
-        assert numbers_of(run, 1) == [10]
-
-
-def test_deleted_consumer_is_created_again(streams: Streams, name: str, tmp_path: Path) -> None:
-    with working(streams, name, tmp_path / "log") as run:
-        send_numbered(streams, name, range(10))
         assert numbers_of(run, 10) == list(range(10))
         streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
         send_numbered(streams, name, [10])
         assert numbers_of(run, 1) == [10]
+        offset = run.offset
+    streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
+    send_numbered(streams, name, [11])
+    with working(streams, name, tmp_path / "log", offset=offset) as run:
+        assert numbers_of(run, 1) == [11]
 
 
-PASSES_OVER = "consumer `spark` was re-created: messages that it skips"
-
-
-@pytest.mark.parametrize(
-    ("policy", "retention"), [(DeliverPolicy.NEW, "limits"), (DeliverPolicy.ALL, "interest")]
-)
-def test_recreated_consumer_that_skips_is_a_warning(
-    streams: Streams, tmp_path: Path, caplog: Any, policy: DeliverPolicy, retention: str
+def test_recreated_consumer_is_a_warning(
+    streams: Streams, name: str, tmp_path: Path, caplog: Any
 ) -> None:
-    name = next(NAMES)
-    subjects = [f"{name}.>"]
-    streams.ask(lambda broker: broker.add_stream(name=name, subjects=subjects, retention=retention))
-    add_consumer(streams, name, deliver_policy=policy)  # at first, it is somebody's wish
+    add_consumer(streams, name, deliver_policy=DeliverPolicy.NEW)
     send_numbered(streams, name, [0])
     with working(streams, name, tmp_path / "log") as run:
         assert numbers_of(run, 1) == [0]
         offset = run.offset
-    assert PASSES_OVER not in caplog.text
+    assert caplog.messages == []
     streams.ask(lambda broker: broker.delete_consumer(name, "spark"))
     send_numbered(streams, name, [1])
-    add_consumer(streams, name, deliver_policy=policy)
+    add_consumer(streams, name, deliver_policy=DeliverPolicy.NEW)
     send_numbered(streams, name, [2])
-    for _ in range(2):
-        with working(streams, name, tmp_path / "log", offset=offset) as run:
-            assert numbers_of(run, 1) == [2]
-    found = [text for text in caplog.messages if PASSES_OVER in text]
-    assert len(found) == 1
-    assert f"(deliver policy `{policy.value}`)" in found[0]
-    assert f"(retention `{retention}`)" in found[0]
+    with working(streams, name, tmp_path / "log", offset=offset) as run:
+        assert numbers_of(run, 1) == [2]
+    assert "consumer `spark` was re-created" in caplog.text
 
 
 def test_recreated_queue_counts_from_one(
@@ -475,15 +392,9 @@ def test_recreated_queue_counts_from_one(
     streams.delete(name)
     streams.make(name)
     send_numbered(streams, name, [7, 8])
-    caplog.set_level(logging.WARNING)
     with working(streams, name, tmp_path / "log", offset=offset) as run:
         assert numbers_of(run, 2) == [7, 8]
     assert f"stream `{name}` was re-created" in caplog.text
-
-
-def test_queue_needs_one_instance(streams: Streams, name: str, tmp_path: Path) -> None:
-    with working(streams, name, tmp_path / "log", parallelism=2) as run:
-        assert "option `parallelism` must be 1 with the option `mode` queue, got 2" in run.failure()
 
 
 def test_consumer_with_a_small_limit(streams: Streams, name: str, tmp_path: Path) -> None:
@@ -493,69 +404,27 @@ def test_consumer_with_a_small_limit(streams: Streams, name: str, tmp_path: Path
         assert numbers_of(run, 20) == list(range(20))
 
 
-def test_messages_of_other_readers_are_awaited(streams: Streams, name: str, tmp_path: Path) -> None:
-    """The server gives nothing then, and says nothing."""
-    add_consumer(streams, name, max_ack_pending=3, ack_wait=4)
-    send_numbered(streams, name, range(4))
-
-    async def take_three(broker: Any) -> None:
-        pulling = await broker.pull_subscribe_bind("spark", name)
-        assert len(await pulling.fetch(3)) == 3
-
-    streams.ask(take_three)
-    with working(streams, name, tmp_path / "log", timeoutSeconds=2) as run:
-        assert sorted(numbers_of(run, 4)) == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize(
-    ("config", "text"),
+    ("config", "problem"),
     [
-        (
-            {"deliver_subject": "somewhere"},
-            "`spark` exists and is a push consumer; expected a pull",
-        ),
-        ({"ack_policy": AckPolicy.NONE}, "acknowledges by `none`"),
+        ({"deliver_subject": "somewhere"}, "is a push consumer"),
         ({"ack_policy": AckPolicy.ALL}, "acknowledges by `all`"),
         ({"headers_only": True}, "delivers headers only"),
-        ({"filter_subject": "{0}.b"}, "has the subjects ['{0}.b']"),
         ({}, "has the subjects [None]"),
     ],
 )
 def test_consumer_that_would_lose_messages_is_refused(
-    streams: Streams, name: str, tmp_path: Path, config: dict[str, Any], text: str
+    streams: Streams, name: str, tmp_path: Path, config: dict[str, Any], problem: str
 ) -> None:
-    values = {key: value.format(name) if key == "filter_subject" else value
-              for key, value in config.items()}  # fmt: skip
-    add_consumer(streams, name, **values)
+    add_consumer(streams, name, **config)
     with working(streams, name, tmp_path / "log", subject=f"{name}.a") as run:
-        assert text.format(name) in run.failure()
+        assert problem in run.failure()
 
 
-def add_consumer(streams: Streams, name: str, **config: Any) -> None:
-    """Somebody's own, of the name that the query is given."""
-    given = ConsumerConfig(durable_name="spark", **{"ack_policy": AckPolicy.EXPLICIT, **config})
-    streams.ask(lambda broker: broker.add_consumer(name, given))
-
-
-@pytest.mark.parametrize(
-    ("retention", "text"),
-    [
-        ("workqueue", "is a work queue, whose"),
-        ("interest", "keeps messages only until its consu"),
-    ],
-)
-def test_work_queue_is_refused_as_stream(streams: Streams, retention: str, text: str) -> None:
-    name = next(NAMES)
-    streams.ask(lambda broker: broker.add_stream(name=name, retention=retention))
-    with pytest.raises(Exception, match=f"stream `{name}` {text}.* option `mode` queue"):
-        reader(streams, name).initialOffset()
-
-
-# ---- Servers that are away, or refuse ------------------------------------------------------------
+# ---- Servers that are absent, or refuse ----------------------------------------------------------
 
 
 def test_readers_survive_a_killed_server(tmp_path: Path) -> None:
-    """Both modes and the reader of a batch go on; what was acknowledged does not come again."""
     with start_nats(tmp_path / "nats") as server:
         streams = Streams(server.uri)
         streams.make("S")
@@ -564,50 +433,47 @@ def test_readers_survive_a_killed_server(tmp_path: Path) -> None:
         start = stream.initialOffset()
         with working(streams, "S", tmp_path / "log") as run:
             assert numbers_of(run, 10) == list(range(10))
-            for round_ in range(1, 3):
-                server.kill()
-                server.restart()
-                send_numbered(streams, "S", range(10 * round_, 10 * round_ + 10))
-                assert numbers_of(run, 10) == list(range(10 * round_, 10 * round_ + 10))
+            server.kill()
+            server.restart()
+            send_numbered(streams, "S", range(10, 20))
+            assert numbers_of(run, 10) == list(range(10, 20))
         batches, _ = read_all(stream, start)
-        assert len(column(batches, "data")) == 30
+        assert len(column(batches, "data")) == 20
         stream.stop()
 
 
 def test_missing_server_is_a_timeout(tmp_path: Path) -> None:
-    nobody = Streams(NOBODY)
-    text = "NATS at nats://127.0.0.1:9 does not respond: "
+    missing = Streams(UNUSED)
+    text = f"TimeoutError: NATS at {UNUSED} does not respond"
     with pytest.raises(Exception, match=text):
-        reader(nobody, "S", timeoutSeconds=1).initialOffset()
-    with working(nobody, "S", tmp_path / "log", timeoutSeconds=1) as run:
+        reader(missing, "S", timeoutSeconds=1).initialOffset()
+    with working(missing, "S", tmp_path / "log", timeoutSeconds=1) as run:
         assert text in run.failure()
 
 
-@pytest.mark.parametrize("greeting", [b"", b"INF", b"INFO", b'INFO {"server_id'])
-def test_server_that_hangs_up_is_awaited(greeting: bytes) -> None:
-    """A load balancer, say, while no server is behind it, or a network that cuts a greeting."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
+@pytest.mark.parametrize("greeting", [b"", b'INFO {"server_id'])
+def test_interrupted_greeting_is_a_timeout(greeting: bytes) -> None:
+    """For example from a load balancer without a server."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def close_each() -> None:
             with suppress(OSError):
                 while True:
-                    with door.accept()[0] as caller:
-                        caller.sendall(greeting)
+                    with listener.accept()[0] as client:
+                        client.sendall(greeting)
 
         threading.Thread(target=close_each, daemon=True).start()
-        closed = Streams(f"nats://127.0.0.1:{door.getsockname()[1]}")
+        closed = Streams(f"nats://127.0.0.1:{listener.getsockname()[1]}")
         with pytest.raises(Exception, match=r"TimeoutError: NATS at .* does not respond"):
             reader(closed, "S", timeoutSeconds=1).initialOffset()
-        door.shutdown(socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_refused_login_ends_at_once(tmp_path: Path) -> None:
-    """A password with quotes, blanks and an @ opens the door; it shows in no error."""
     with start_nats(tmp_path, "--user", "spark", "--pass", SECRET) as server:
         streams = Streams(server.uri, user="spark", password=SECRET)
         streams.make("S")
-        given = {"user": "spark", "password": SECRET}
-        assert reader(streams, "S", **given).initialOffset()
+        assert reader(streams, "S", user="spark", password=SECRET).initialOffset()
         with pytest.raises(Exception, match=r"PermissionError: NATS at .* refused") as error:
             reader(streams, "S", user="spark", password=f"not {SECRET}").initialOffset()
         assert SECRET not in str(error.value)
@@ -621,47 +487,27 @@ DENIED = """authorization { users: [
 
 
 def test_missing_permission_is_named(tmp_path: Path) -> None:
-    """The server says so, and goes on: without acknowledgements until it sends no more."""
+    """The server only reports it: without acknowledgements, it would stop delivering."""
     (tmp_path / "users").write_text(DENIED)
     with start_nats(tmp_path / "nats", "-c", str(tmp_path / "users")) as server:
         streams = Streams(server.uri, user="admin", password="p")
         streams.make("S")
         streams.send("S.a", range(3))
-        given = {"url": server.uri, "password": "p", "timeoutSeconds": "1"}
-        read = {**given, "user": "noAck", "stream": "S", "mode": "queue", "consumer": "spark"}
-        values = Options(FORMAT, READ_QUEUE).parse(read)
-        with ExitStack() as ending:
-            queue = Queue(SourceContext(0, 1, values))
-            ending.callback(queue.destroy)
-            queue.fill(cast(Buffer, found := Found()))
-            assert len(found.tokens[0]) == 3
-            with pytest.raises(PermissionError, match=r'refused: .* publish to "\$js.ack'):
-                queue.acknowledge(found.tokens)
+        login = {"password": "p", "timeoutSeconds": "1"}
+        with working(streams, "S", tmp_path / "log", **login, user="noAck") as run:
+            assert 'publish to "$js.ack' in run.failure()
+        stream = reader(streams, "S", **login, user="noPull")
         with pytest.raises(Exception, match=r"PermissionError: .*consumer.msg.next"):
-            read_all(stream := reader(streams, "S", **given, user="noPull"), stream.initialOffset())
-        options = Options(FORMAT, WRITE).parse({**given, "user": "noRows", "subject": "S.b"})
-        with (
-            closing(Publisher(SinkContext("query", 0, 0, options))) as task,
-            pytest.raises(PermissionError, match=r'refused: .* publish to "s.b"'),
-        ):
-            task.send(pa.RecordBatch.from_pydict({"data": ["x"]}))
-
-
-class Found:
-    """A buffer that takes what a queue adds."""
-
-    def __init__(self) -> None:
-        self.tokens = list[Any]()
-
-    def add_batch(self, rows: pa.RecordBatch, token: Any) -> None:
-        self.tokens.append(token)
+            read_all(stream, stream.initialOffset())
+        with pytest.raises(PermissionError, match=r'refused: .* publish to "s.b"'):
+            publish(streams, "S.b", **login, user="noRows")
 
 
 # ---- Writing -------------------------------------------------------------------------------------
 
 
 def write(spark: SparkSession, rows: str, folder: Path, **options: object) -> str | None:
-    """One batch of the rows that SQL expressions make of `value`; the error, if there is one."""
+    """Write one batch, made of `value` by SQL expressions. Return the error, if there is one."""
     spark.dataSource.register(NatsDataSource)
     (folder / "in").mkdir(parents=True)
     (folder / "in" / "lines").write_text("1\n2\n2\n")
@@ -676,78 +522,64 @@ def write(spark: SparkSession, rows: str, folder: Path, **options: object) -> st
     return last_error(query)
 
 
+def publish(streams: Streams, *subjects: str, **options: str) -> None:
+    """Publish empty messages, as a task does."""
+    values = Options(FORMAT, WRITE).parse({**streams.options, "timeoutSeconds": "20", **options})
+    rows = {"subject": list(subjects), "data": pa.nulls(len(subjects), pa.string())}
+    with closing(Publisher(SinkContext(f"query {next(NAMES)}", 0, 0, values))) as task:
+        task.send(pa.RecordBatch.from_pydict(rows))
+
+
 def test_all_columns_and_equal_rows_are_written(
     streams: Streams, name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = f"value AS data; '{name}.a' AS subject; MAP('kind', 'x') AS headers"
     assert write(spark, rows, tmp_path, **streams.options) is None
-    found = streams.messages(name)
-    assert Counter(message.data for message in found) == Counter([b"1", b"2", b"2"])
-    assert {(message.subject, message.headers["kind"]) for message in found} == {(f"{name}.a", "x")}
-    assert len({message.headers["Nats-Msg-Id"] for message in found}) == 3
+    messages = streams.messages(name)
+    assert Counter(message.data for message in messages) == Counter([b"1", b"2", b"2"])
+    assert {(message.subject, message.headers["kind"]) for message in messages} == {
+        (f"{name}.a", "x")
+    }
+    assert len({message.headers["Nats-Msg-Id"] for message in messages}) == 3
 
 
 @pytest.mark.parametrize(
-    ("rows", "text"),
+    ("rows", "column"),
     [
-        ("1 AS data", "`data` is int, not string or binary: choose and cast with `selectExpr`"),
-        (
-            "value",
-            "`nats` writes the columns data, subject, headers; got `value`: choose and",
-        ),
-        ("value AS data", "set the option `subject`, or add a column `subject`"),
-        ("value AS data; CAST(NULL AS STRING) AS subject", "column `subject` must not be null"),
-        ("value AS data; 'nowhere' AS subject", "no stream takes the subject `nowhere`; create on"),
+        ("1 AS data", "`data`"),
+        ("value AS data", "`subject`"),
+        ("value AS data; 'nowhere' AS subject", "`nowhere`"),
     ],
 )
-def test_unwritable_rows_are_explained(
-    rows: str, text: str, streams: Streams, spark: SparkSession, tmp_path: Path
+def test_unwritable_column_is_named(
+    rows: str, column: str, streams: Streams, spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert text in str(write(spark, rows, tmp_path, **streams.options))
-
-
-def publish(streams: Streams, *subjects: str) -> None:
-    """What a task does with rows that say where they go."""
-    options = Options(FORMAT, WRITE).parse({**streams.options, "timeoutSeconds": "20"})
-    rows = {"subject": list(subjects), "data": pa.nulls(len(subjects), pa.string())}
-    with closing(Publisher(SinkContext(f"query {next(NAMES)}", 0, 0, options))) as task:
-        task.send(pa.RecordBatch.from_pydict(rows))
+    assert column in str(write(spark, rows, tmp_path, **streams.options))
 
 
 def test_only_streams_acknowledge(streams: Streams, name: str) -> None:
-    """Whoever listens may answer, before the stream does, or alone."""
-    heard = []
+    """A service on the same subject may respond before the stream, or alone."""
+    received = []
 
     async def serve(broker: Any) -> None:
-        async def answer(message: Any) -> None:
-            heard.append(message.subject)
+        async def respond(message: Any) -> None:
+            received.append(message.subject)
             for text in (b"thank you", b'{"stream": "", "seq": 1}', b'{"error": "no"}', b"[1]"):
                 await message.respond(text)
 
-        await broker._nc.subscribe("service.>", cb=answer)
-        await broker._nc.subscribe(f"{name}.served", cb=answer)
+        await broker._nc.subscribe("service.>", cb=respond)
+        await broker._nc.subscribe(f"{name}.served", cb=respond)
         await broker._nc.flush()
         loop = asyncio.get_running_loop()
         served = [f"{name}.a", f"{name}.served"] * 50
         await loop.run_in_executor(None, publish, streams, *served)
-        with pytest.raises(RuntimeError, match=r"takes the subject `service.x`; create"):
+        with pytest.raises(RuntimeError, match=r"takes the subject `service.x`"):
             await loop.run_in_executor(None, publish, streams, f"{name}.b", "service.x")
 
     streams.ask(serve)
-    assert heard.count(f"{name}.served") == 50 and "service.x" in heard
-    assert Counter(message.subject for message in streams.messages(name)) == {
-        f"{name}.a": 50,
-        f"{name}.served": 50,
-        f"{name}.b": 1,
-    }
-
-
-def test_subjects_of_the_server_are_refused(streams: Streams, name: str) -> None:
-    streams.send(f"{name}.a", ["kept"])
-    for subject in (f"$JS.API.STREAM.DELETE.{name}", "$SYS.REQ.SERVER.PING"):
-        with pytest.raises(ValueError, match="is for requests to the server, not for messages"):
-            publish(streams, subject)
-    assert streams.left(name) == 1
+    assert received.count(f"{name}.served") == 50 and "service.x" in received
+    subjects = {f"{name}.a": 50, f"{name}.served": 50, f"{name}.b": 1}
+    assert Counter(message.subject for message in streams.messages(name)) == subjects
 
 
 # Most of them can be sent.
@@ -759,55 +591,33 @@ MESSAGES = st.lists(st.tuples(st.none() | st.binary(max_size=9), HEADERS), max_s
 
 @few_or_many("examples", 40, 1_000)
 def test_messages_round_trip(streams: Streams, name: str, examples: int) -> None:
-    """Or a header that cannot be sent is an error with the column's name, and nothing is sent."""
+    """Or a header that cannot be sent is an error, and nothing is sent."""
     options = Options(FORMAT, WRITE).parse({**streams.options, "subject": f"{name}.a"})
-    kept, place = reader(streams, name), 0
-    numbers, kind = count(), pa.map_(pa.string(), pa.string())
+    stream, place = reader(streams, name), 0
+    batch_ids, kind = count(), pa.map_(pa.string(), pa.string())
 
     def check(rows: list[tuple[bytes | None, dict[str, str] | None]]) -> None:
         nonlocal place
         data, headers = [row[0] for row in rows], [row[1] for row in rows]
-        pairs = [found and list(found.items()) for found in headers]
+        pairs = [header and list(header.items()) for header in headers]
         columns = {"data": pa.array(data, pa.binary()), "headers": pa.array(pairs, kind)}
-        with closing(Publisher(SinkContext("query", next(numbers), 0, options))) as task:
+        with closing(Publisher(SinkContext("query", next(batch_ids), 0, options))) as task:
             try:
                 task.send(pa.RecordBatch.from_pydict(columns))
             except ValueError as error:
-                assert "column `headers` cannot hold" in str(error)
+                assert "column `headers`" in str(error)
                 return
-        start = kept.initialOffset() if place == 0 else place
-        batches, place = read_all(kept, start)
-        found = [row for each in batches for row in each.to_pylist()]
-        assert [row["data"] for row in found] == [each or b"" for each in data]
-        for row, wanted in zip(found, headers, strict=True):
-            back = dict(row["headers"])
-            assert ("Nats-Msg-Id" in back) and {
-                key: value for key, value in back.items() if key != "Nats-Msg-Id"
-            } == (wanted or {})
+        start = stream.initialOffset() if place == 0 else place
+        batches, place = read_all(stream, start)
+        read = [row for batch in batches for row in batch.to_pylist()]
+        assert [row["data"] for row in read] == [payload or b"" for payload in data]
+        for row, sent in zip(read, headers, strict=True):
+            received = dict(row["headers"])
+            assert received.pop("Nats-Msg-Id")
+            assert received == (sent or {})
 
     holds(check, examples, MESSAGES)
-    kept.stop()
-
-
-@pytest.mark.parametrize("ending", ["", "a..b", "a."])
-def test_empty_part_of_a_subject_is_refused(streams: Streams, name: str, ending: str) -> None:
-    with pytest.raises(ValueError, match=f"subject `{name}.{ending}` has an empty part"):
-        publish(streams, f"{name}.{ending}")
-
-
-@pytest.mark.parametrize("blank", ["\v", "\f"])
-def test_blank_in_a_subject_is_refused(streams: Streams, name: str, blank: str) -> None:
-    """To the client's parser it is two words."""
-    with pytest.raises(ValueError, match="has a blank that readers cannot parse"):
-        publish(streams, f"{name}.a{blank}b")
-
-
-def test_stream_without_acks_is_refused(streams: Streams, monkeypatch: Any) -> None:
-    monkeypatch.setattr(publishing, "SILENT_SECONDS", 0.1)
-    name = next(NAMES)
-    streams.make(name, no_ack=True)
-    with pytest.raises(RuntimeError, match=f"`{name}` takes the subject `{name}.a` without ack"):
-        publish(streams, f"{name}.a")
+    stream.stop()
 
 
 def test_secret_is_nowhere_visible(

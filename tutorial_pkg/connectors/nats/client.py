@@ -35,13 +35,6 @@ AWAY = (
 )
 
 
-class _Client(nats.NATS):
-    """The library's own stops reading, silently, at a subject that is not UTF-8."""
-
-    def _build_message(self, sid: int, subject: bytes, *rest: Any) -> Any:
-        return super()._build_message(sid, subject.decode(errors="replace").encode(), *rest)
-
-
 class NatsClient:
     """An event loop in a thread, with one client in it."""
 
@@ -112,7 +105,7 @@ class NatsClient:
     async def _connect(self) -> None:
         self._lost = asyncio.Event()
         self._denials.clear()
-        client = _Client()
+        client = nats.NATS()
         try:
             await client.connect(**self._settings(), closed_cb=self._note_loss)
         except (errors.Error, ValueError) as error:

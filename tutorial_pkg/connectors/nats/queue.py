@@ -9,9 +9,8 @@ from nats.js import api, errors
 
 from tutorial_pkg.builder import Buffer, SourceBuilder, SourceContext
 from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
-from tutorial_pkg.connectors.nats.messages import SCHEMA, Place, place_of, to_batch
+from tutorial_pkg.connectors.nats.messages import SCHEMA, Pull, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
-from tutorial_pkg.connectors.nats.pull import Pull
 
 FIRST_FETCHED, MOST_FETCHED = 50, 500  # messages at once
 FETCHED_BYTES = 4 * 1024 * 1024  # about
@@ -39,14 +38,12 @@ class Queue:
         self._pull: Any = None
         self._count = FIRST_FETCHED
         self._created = self._consumer = ""  # when the stream and the consumer were created
-        self._retention = ""
         self._floor, self._ahead = 0, set[int]()
-        self._newest = (0, 0)  # the largest sequence number, and the latest time in nanoseconds
 
     def fill(self, buffer: Buffer) -> None:
         """Add the new messages; redelivered ones are only acknowledged again."""
         messages = self._connection.ask(self._fetch)
-        new = [message for message in messages if self._is_new(place_of(message))]
+        new = [message for message in messages if self._is_new(place_of(message).sequence)]
         if messages:
             rows = to_batch(new, [place_of(message) for message in new])
             buffer.add_batch(rows, token=[message.reply for message in messages])
@@ -61,7 +58,6 @@ class Queue:
             "subject": self._options.subject,
             "floor": self._floor,
             "ahead": sorted(self._ahead),
-            "newest": self._newest,
             "created": self._created,
             "consumer": self._consumer,
         }
@@ -74,27 +70,16 @@ class Queue:
                 f"option `subject` is {subject!r}, and the log in `path` has {last['subject']!r}: "
                 "start with a new log, checkpoint and `consumer`"
             )
-        self._created, self._floor = last["created"], last["floor"]
-        self._ahead = set(last["ahead"])
-        self._newest = tuple(last.get("newest", self._newest))  # missing in logs of 0.1
-        self._consumer = last.get("consumer", "")
+        self._created, self._consumer = last["created"], last.get("consumer", "")
+        self._floor, self._ahead = last["floor"], set(last["ahead"])
 
     def destroy(self) -> None:
         self._connection.close()
 
-    def _is_new(self, place: Place) -> bool:
-        """Return whether the message is new, and remember it.
-
-        After data loss or a restore, the server reuses sequence numbers. A known number with a
-        later time than all messages so far therefore means reuse.
-        """
-        sequence, (largest, latest) = place.sequence, self._newest
+    def _is_new(self, sequence: int) -> bool:
+        """Return whether the message is not in the log yet, and remember it."""
         if sequence <= self._floor or sequence in self._ahead:
-            if sequence > largest or place.nanoseconds <= latest:
-                return False
-            self._start_over("has lost its last messages, and reuses their numbers")
-            largest = latest = 0
-        self._newest = max(largest, sequence), max(latest, place.nanoseconds)
+            return False
         self._ahead.add(sequence)
         return True
 
@@ -113,7 +98,7 @@ class Queue:
     async def _begin(self, broker: Any) -> None:
         """Find the durable consumer, or create it."""
         options = self._options
-        info = await stream_info(broker, options.stream)
+        self._compare_stream(await stream_info(broker, options.stream))
         try:
             consumer = await broker.consumer_info(options.stream, options.consumer)
         except errors.NotFoundError:
@@ -124,14 +109,34 @@ class Queue:
             )
             consumer = await broker.add_consumer(options.stream, config)
         self._check(consumer.config)
-        created = info.created.isoformat()
-        if self._created not in ("", created):  # a re-created stream counts from 1 again
-            self._start_over("was re-created: its unread messages are lost")
-        self._created, self._retention = created, info.config.retention
         self._compare_consumer(consumer)
         self._pull = Pull(self._connection.client, options.stream, options.consumer)
         await self._pull.start()
         self._broker = broker
+
+    def _compare_stream(self, info: Any) -> None:
+        """A re-created stream counts from 1 again, and so does one that lost its last messages."""
+        created, logged = info.created.isoformat(), max(self._ahead, default=self._floor)
+        recreated = self._created not in ("", created)
+        if recreated or info.state.last_seq < logged:
+            _log.warning(
+                "stream `%s` %s: its unread messages are lost, and it is read from its start",
+                self._options.stream,
+                "was re-created" if recreated else "has lost its last messages",
+            )
+            self._floor, self._ahead = 0, set()
+        self._created = created
+
+    def _compare_consumer(self, consumer: Any) -> None:
+        """Warn of a re-created consumer: it may skip what the old one had not delivered."""
+        created = consumer.created.isoformat()
+        if self._consumer not in ("", created):
+            _log.warning(
+                "consumer `%s` was re-created; messages that it skips, or that the stream dropped "
+                "without it, are lost",
+                self._options.consumer,
+            )
+        self._consumer = created
 
     def _check(self, config: Any) -> None:
         """Raises `ValueError` for a consumer that would lose messages."""
@@ -151,24 +156,6 @@ class Queue:
             )
         limit = config.max_ack_pending or 0  # or -1: none
         self._most = min(MOST_FETCHED, limit) if limit > 0 else MOST_FETCHED
-
-    def _compare_consumer(self, consumer: Any) -> None:
-        """A re-created consumer may skip messages that the old one had not delivered."""
-        created, policy = consumer.created.isoformat(), consumer.config.deliver_policy
-        interest = self._retention == api.RetentionPolicy.INTEREST
-        if self._consumer not in ("", created) and (
-            policy != api.DeliverPolicy.ALL or interest  # which keeps nothing meanwhile
-        ):
-            _log.warning(
-                "consumer `%s` was re-created: messages that it skips (deliver policy `%s`) or "
-                "that the stream dropped meanwhile (retention `%s`) are lost",
-                *(self._options.consumer, policy, self._retention),
-            )
-        self._consumer = created
-
-    def _start_over(self, reason: str) -> None:
-        _log.warning("stream `%s` %s", self._options.stream, reason)
-        self._floor, self._ahead, self._newest = 0, set(), (0, 0)
 
     async def _confirm(self, broker: Any, replies: list[str]) -> None:
         client = self._connection.client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +11,8 @@ from nats.js import api, errors
 
 from tutorial_pkg.builder import SourceBuilder, Split, SplitContext
 from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
-from tutorial_pkg.connectors.nats.messages import SCHEMA, place_of, to_batch
+from tutorial_pkg.connectors.nats.messages import SCHEMA, Pull, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_STREAM
-from tutorial_pkg.connectors.nats.pull import Pull
 
 DELETES = {
     "workqueue": "is a work queue, whose messages go to one reader",
@@ -34,15 +32,15 @@ def look(context: SplitContext) -> dict[str, Split]:
             f"stream `{options.stream}` {DELETES[info.config.retention]}: read it with the option "
             "`mode` queue"
         )
-    first, end = bounds(info)
+    first, end = first_sequence(info), info.state.last_seq + 1
     if context.offset is None:
         start = options.startingSequence
         first = {EARLIEST: first, LATEST: end}.get(start, start)
     return {info.config.name: Split(first, end, identity(info))}
 
 
-def bounds(info: Any) -> tuple[int, int]:
-    return max(1, info.state.first_seq), info.state.last_seq + 1
+def first_sequence(info: Any) -> int:
+    return max(1, info.state.first_seq)
 
 
 def identity(info: Any) -> str:
@@ -66,6 +64,7 @@ class Reading:
     def __init__(self, context: SplitContext, start: int, end: int) -> None:
         self._context = context
         self._stream: str = context.options.stream
+        self._subject: str | None = context.options.subject
         self.position, self._end = start, end
         self._broker: Any = None
         self._pending = 0
@@ -83,11 +82,32 @@ class Reading:
         await self._check_end(broker, messages)
         return messages
 
+    def advance(self, messages: list[Any]) -> pa.RecordBatch | None:
+        """Return the messages before the end as a record batch, and move the position."""
+        places = [place_of(message) for message in messages]
+        if not messages and self._pending:
+            self._broker = None  # the pending messages were deleted: begin again
+            return None
+        self._pending = places[-1].pending if places else 0
+        self.position = places[-1].sequence + 1 if self._pending else self._end
+        inside = sum(place.sequence < self._end for place in places)
+        if not inside:
+            return None
+        batch = to_batch(messages[:inside], places[:inside])
+        self._count = max(1, min(MOST_MESSAGES, BATCH_BYTES * inside // batch.nbytes))
+        return batch
+
+    async def done(self, broker: Any) -> None:
+        """Delete the consumer; the server forgets an idle or disconnected one by itself."""
+        if self._broker is broker:
+            with contextlib.suppress(errors.NotFoundError):
+                await broker.delete_consumer(self._stream, self._consumer)
+
     async def _begin(self, broker: Any) -> None:
         config = api.ConsumerConfig(
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=self.position,
-            filter_subject=self._context.options.subject,
+            filter_subject=self._subject,
             ack_policy=api.AckPolicy.NONE,
             inactive_threshold=IDLE_SECONDS,
             mem_storage=True,
@@ -110,23 +130,20 @@ class Reading:
         else:
             self._check_first(info, self.position)
 
+    async def _check_gaps(self, broker: Any, messages: list[Any]) -> None:
+        """Messages deleted after the consumer was made are skipped silently."""
+        expected = enumerate(messages, self.position)
+        missing = [number for number, message in expected if place_of(message).sequence != number]
+        if missing:
+            self._check_first(await stream_info(broker, self._stream), missing[0])
+
     def _check_first(self, info: Any, position: int) -> None:
-        first, _ = bounds(info)
+        first = first_sequence(info)
         if position < first:
             self._lose(f"it starts at {first}, and {position} was next")
 
     def _lose(self, reason: str) -> None:
         self._context.lost(f"stream `{self._stream}`: {reason}")
-
-    async def _check_gaps(self, broker: Any, messages: list[Any]) -> None:
-        """Messages deleted after the consumer was made are skipped silently; some come twice."""
-        numbers = [place_of(message).sequence for message in messages]
-        if any(later <= earlier for earlier, later in pairwise([self.position - 1, *numbers])):
-            raise TimeoutError("messages came twice or out of order")  # ask again
-        expected = enumerate(numbers, self.position)
-        missing = next((number for number, actual in expected if actual != number), None)
-        if missing is not None:
-            self._check_first(await stream_info(broker, self._stream), missing)
 
     async def _check_end(self, broker: Any, messages: list[Any]) -> None:
         """In a cluster the consumer may be on a server that lags: ask its leader for more."""
@@ -135,33 +152,11 @@ class Reading:
         pending = place.pending if place else self._pending
         if pending or following >= self._end or self._replicas == 1:
             return
-        subject = self._context.options.subject or ">"
         with contextlib.suppress(errors.NotFoundError):
+            subject = self._subject or ">"
             more = await broker.get_msg(self._stream, following, subject, next=True)
             if more.seq < self._end:
                 raise TimeoutError("a server of the cluster lacks messages of the stream")
-
-    async def done(self, broker: Any) -> None:
-        """Delete the consumer; the server forgets an idle or disconnected one by itself."""
-        if self._broker is broker:
-            with contextlib.suppress(errors.NotFoundError):
-                await broker.delete_consumer(self._stream, self._consumer)
-
-    def advance(self, messages: list[Any]) -> pa.RecordBatch | None:
-        """Return the messages before the end as a record batch, and move the position."""
-        places = [place_of(message) for message in messages]
-        if not messages and self._pending:
-            self._broker = None  # the pending messages were deleted: begin again
-            return None
-        done = not messages or not places[-1].pending
-        self.position = self._end if done else places[-1].sequence + 1
-        self._pending = places[-1].pending if places else 0
-        inside = sum(place.sequence < self._end for place in places)
-        if not inside:
-            return None
-        batch = to_batch(messages[:inside], places[:inside])
-        self._count = max(1, min(MOST_MESSAGES, BATCH_BYTES * inside // batch.nbytes))
-        return batch
 
 
 source = (
