@@ -2,8 +2,7 @@
 
 - `data_source.py`: the format. `options.py`: its options. Both work without the extra `kafka`.
 - `client.py`: settings of the client library, and what its errors mean.
-- `topics.py`: what the driver asks about topics: partitions, ids, offsets.
-- `source.py`: `look` (which partitions, how far) and `read` (one partition, in a task).
+- `source.py`: `look` (partitions, ids and offsets, in the driver) and `read` (in a task).
 - `records.py`: a task's consumer, from one offset to another, as record batches.
 - `sink.py`: a task's producer.
 """

@@ -1,13 +1,20 @@
-"""The source: `look` asks for partitions and offsets, `read` runs in a task."""
+"""The source: `look` asks the brokers for partitions and offsets, `read` runs in a task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tutorial_pkg.builder import SourceBuilder, Split, SplitContext
+from tutorial_pkg.builder import OptionValues, SourceBuilder, Split, SplitContext
+from tutorial_pkg.connectors.kafka.client import Brokers
 from tutorial_pkg.connectors.kafka.options import (
     CUT,
     EARLIEST,
@@ -16,11 +23,14 @@ from tutorial_pkg.connectors.kafka.options import (
     MOST,
     READ,
     TIMEOUT,
+    Numbers,
     Places,
     schema,
 )
 from tutorial_pkg.connectors.kafka.records import Records
-from tutorial_pkg.connectors.kafka.topics import Partition, Topics
+
+# Kafka's own: only a name can mean them, never a pattern, as with Java's client.
+INTERNAL = {"__consumer_offsets", "__transaction_state"}
 
 
 def look(context: SplitContext) -> dict[str, Split]:
@@ -40,30 +50,11 @@ def look(context: SplitContext) -> dict[str, Split]:
             end = offset_of(partition, options.endingOffsets, "endingOffsets")
             if end < first:
                 raise ValueError(
-                    f"option `endingOffsets`: partition `{name_of(partition)}` ends at {end}, "
-                    f"before it starts, at {first}"
+                    f"option `endingOffsets`: partition `{partition.name}` ends at {end}, before "
+                    f"it starts, at {first}"
                 )
-        splits[name_of(partition)] = Split(first, end, partition.id)
+        splits[partition.name] = Split(first, end, partition.id)
     return splits
-
-
-def name_of(partition: Partition) -> str:
-    """Return the name that Kafka's own tools use, such as `orders-0`."""
-    return f"{partition.topic}-{partition.number}"
-
-
-def offset_of(partition: Partition, places: Places, option: str) -> int:
-    """Return the offset that an option means. Raises `ValueError` if it omits the partition."""
-    if isinstance(places, int):
-        offset: int | None = places
-    else:
-        offset = places.get(partition.topic, {}).get(partition.number)
-    if offset is None:
-        raise ValueError(
-            f"option `{option}` must name every partition, and lacks `{name_of(partition)}`; "
-            "-2 stands for the earliest offset, -1 for the latest"
-        )
-    return {EARLIEST: partition.first, LATEST: partition.end}.get(offset, offset)
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -75,6 +66,129 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
         return
     with closing(Records(context, topic, int(number), start, end)) as records:
         yield from records.batches()
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition that exists now.
+
+    `first` is its oldest offset, `end` the next one; a re-created topic has a different `id`.
+    """
+
+    topic: str
+    number: int
+    id: str
+    first: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """The name that Kafka's own tools use, such as `orders-0`."""
+        return f"{self.topic}-{self.number}"
+
+
+def offset_of(partition: Partition, places: Places, option: str) -> int:
+    """Return the offset that an option means. Raises `ValueError` if it omits the partition."""
+    if isinstance(places, int):
+        offset: int | None = places
+    else:
+        offset = places.get(partition.topic, {}).get(partition.number)
+    if offset is None:
+        raise ValueError(
+            f"option `{option}` must name every partition, and lacks `{partition.name}`; -2 stands "
+            "for the earliest offset, -1 for the latest"
+        )
+    return {EARLIEST: partition.first, LATEST: partition.end}.get(offset, offset)
+
+
+class Topics:
+    """The driver's connection, opened at the first request."""
+
+    def __init__(self, options: OptionValues) -> None:
+        self._options = options
+
+    def partitions(self) -> list[Partition]:
+        """Return the existing partitions that the options name.
+
+        Raises `LookupError` for one that does not exist, and what `Brokers` raises.
+        """
+        with self._brokers.responding(lambda: self._admin.poll(0)):
+            topics = self._admin.list_topics(timeout=self._brokers.request_seconds).topics
+            chosen = self._chosen(
+                {name: sorted(topic.partitions) for name, topic in topics.items()}
+            )
+            ids = self._ids(chosen)
+            places = [TopicPartition(name, part) for name in chosen for part in chosen[name]]
+            firsts = self._offsets(places, OffsetSpec.earliest())
+            ends = self._offsets(places, OffsetSpec.latest())
+        return [
+            Partition(place.topic, place.partition, ids[place.topic], firsts[place], ends[place])
+            for place in places
+        ]
+
+    def id_of(self, topic: str) -> str | None:
+        """Return the id of the topic that has this name now, or None if there is none."""
+        with self._brokers.responding(lambda: self._admin.poll(0)):
+            try:
+                return self._ids([topic])[topic]
+            except KafkaException as error:
+                if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+                    return None
+                raise
+
+    def close(self) -> None:
+        """Disconnect: the client has no `close`, and ends with its last reference."""
+        self.__dict__.pop("_admin", None)
+
+    def _chosen(self, existing: Numbers) -> Numbers:
+        if self._options.subscribePattern:
+            name = re.compile(self._options.subscribePattern)
+            names = [topic for topic in sorted(existing.keys() - INTERNAL) if name.fullmatch(topic)]
+            return {topic: existing[topic] for topic in names}
+        chosen: Numbers = self._options.assign or {
+            topic: existing.get(topic, []) for topic in self._options.subscribe
+        }
+        for topic, numbers in chosen.items():
+            if topic not in existing:
+                raise LookupError(
+                    f"there is no topic `{topic}` at {self._brokers.address}; create it, or "
+                    "correct the option `subscribe` or `assign`"
+                )
+            if set(numbers) - set(existing[topic]):
+                raise LookupError(
+                    f"option `assign`: topic `{topic}` has the partitions {existing[topic]}, "
+                    f"not {numbers}"
+                )
+        return chosen
+
+    def _ids(self, topics: Iterable[str]) -> dict[str, str]:
+        names = list(topics)
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(
+            TopicCollection(names), request_timeout=self._brokers.request_seconds
+        )
+        return {topic: str(future.result().topic_id) for topic, future in futures.items()}
+
+    def _offsets(self, places: list[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+        if not places:
+            return {}
+        committed = self._brokers.settings.get("isolation.level", "").lower() == "read_committed"
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        futures = self._admin.list_offsets(
+            dict.fromkeys(places, spec),
+            isolation_level=isolation,
+            request_timeout=self._brokers.request_seconds,
+        )
+        return {place: int(future.result().offset) for place, future in futures.items()}
+
+    @cached_property
+    def _brokers(self) -> Brokers:
+        return Brokers.of_source(self._options)
+
+    @cached_property
+    def _admin(self) -> Any:
+        return self._brokers.client(AdminClient)
 
 
 source = (

@@ -40,7 +40,7 @@ def look(context: SplitContext) -> dict[str, Split]:
 
 
 def first_sequence(info: Any) -> int:
-    return max(1, info.state.first_seq)
+    return max(1, int(info.state.first_seq))
 
 
 def identity(info: Any) -> str:
