@@ -12,7 +12,8 @@ project = "Streaming connectors for Spark, in Python"
 html_title = project
 copyright = "the authors of tutorial_pkg"
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.mermaid"]
+myst_fence_as_directive = ["mermaid"]  # as GitHub and JupyterLab draw it
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "docs/formats/*.md", "notebooks/*.ipynb", "data/*.md"]
 exclude_patterns = ["**/.ipynb_checkpoints"]

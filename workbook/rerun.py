@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 CELL_SECONDS = 120
 WIDGET = "application/vnd.jupyter.widget-view+json"
-QUESTION, ANSWER = "**Predict:**", "**What just happened?**"
+QUESTION, ANSWER = "**Predict:**", "What just happened?"
 
 
 def rerun(notebook: Path) -> None:
@@ -35,16 +35,16 @@ def rerun(notebook: Path) -> None:
 def hide_answers(notebook: nbformat.NotebookNode) -> None:
     """Fold the stored outputs that would give a prediction away.
 
-    They are those from a **Predict:** to the next **What just happened?** or heading. The outputs
-    stay in the file, where nbval compares them; JupyterLab shows them when the cell is run, and
-    the book when they are clicked.
+    These are the outputs between a **Predict:** and the next "What just happened?" or heading. They
+    stay in the file, where nbval compares them. JupyterLab shows them when you run the cell, and
+    the book when you click on them.
     """
     hidden = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             hidden = _hides_what_follows(cell.source, hidden)
         else:
-            _fold(cell, hidden)
+            _fold(cell, hidden and bool(cell.outputs))
 
 
 def _hides_what_follows(text: str, hidden: bool) -> bool:
