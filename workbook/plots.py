@@ -7,11 +7,13 @@ pages alike, so it cannot follow the page's colors.
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import Any
 
-from IPython.display import DisplayHandle
+from IPython.display import DisplayHandle, display
 from matplotlib import pyplot as plt
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -72,20 +74,42 @@ def with_commas(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def picture(figure: Figure, alt: str) -> None:
+    """Show the figure as a PNG with an alternative text, and close it.
+
+    `alt` says in a sentence or two what the figure shows, for readers who can't see it. Name
+    nothing that differs between runs: the text is stored, and a test compares it.
+    """
+    plt.close(figure)  # otherwise the end of the cell would show it once more
+    display(_png(figure, alt), raw=True, metadata=_alternative(alt))
+
+
+def _png(figure: Figure, alt: str) -> dict[str, str]:
+    file = BytesIO()
+    figure.savefig(file, format="png")
+    return {"image/png": b64encode(file.getvalue()).decode(), "text/plain": alt}
+
+
+def _alternative(alt: str) -> dict[str, dict[str, str]]:
+    return {"image/png": {"alt": alt}}
+
+
 # ---- One query -----------------------------------------------------------------------------------
 
 
-def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = "") -> int:
-    """Draw the query's batches until it has read `rows` rows, and return how many it read.
+def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = "") -> None:
+    """Draw the query's batches twice a second until it has read `rows` rows.
 
-    Two plots show the rows of each batch and the milliseconds it took. Name the `unit` of the
-    source's offsets (bytes, say) for a third one: the lag, which is how far each batch's end was
-    behind the newest offset that the source reported.
+    Two plots show the rows and the milliseconds of each batch. Name the `unit` of the source's
+    offsets (bytes, say) to get a third plot, the lag: how far the end of each batch was behind the
+    newest offset that the source reported.
 
     Raises `RuntimeError` when the query fails, and `TimeoutError` after that many `seconds`.
     """
+    alt = "Bars for each batch: its number of rows, and the milliseconds that it took"
+    alt += f", and the lag behind the source in {unit}." if unit else "."
     handle = DisplayHandle()
-    handle.display(picture([], unit))
+    handle.display(_png(batch_bars([], unit), alt), raw=True, metadata=_alternative(alt))
     end = time.monotonic() + seconds
     batches: dict[int, StreamingQueryProgress] = {}
     while (count := sum(batch.numInputRows for batch in batches.values())) < rows:
@@ -95,11 +119,11 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = ""
             raise TimeoutError(f"{count} of {rows} rows were read within {seconds:g} s")
         time.sleep(REDRAW_SECONDS)
         batches.update({batch.batchId: batch for batch in query.recentProgress})
-        handle.update(picture(list(batches.values()), unit))
-    return count
+        image = _png(batch_bars(list(batches.values()), unit), alt)
+        handle.update(image, raw=True, metadata=_alternative(alt))
 
 
-def picture(batches: list[StreamingQueryProgress], unit: str = "") -> Figure:
+def batch_bars(batches: list[StreamingQueryProgress], unit: str = "") -> Figure:
     """Return the batches as bars, in one plot each for rows, time and, with a `unit`, lag."""
     plots: list[tuple[str, Sequence[float], str]] = [
         ("rows in each batch", [batch.numInputRows for batch in batches], BLUE),

@@ -27,6 +27,7 @@ def rerun(notebook: Path) -> None:
                 raise RuntimeError(f"{notebook.name} wrote to stderr: {output.text[:300]}")
             output.get("data", {}).pop(WIDGET, None)  # without its kernel it shows nothing
     hide_answers(content)
+    name_pictures(content)
     # The version of the last Python that ran it does not belong to the notebook.
     content.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     nbformat.write(content, notebook)
@@ -45,6 +46,15 @@ def hide_answers(notebook: nbformat.NotebookNode) -> None:
             hidden = _hides_what_follows(cell.source, hidden)
         else:
             _fold(cell, hidden and bool(cell.outputs))
+
+
+def name_pictures(notebook: nbformat.NotebookNode) -> None:
+    """Copy each picture's alternative text to where the book looks for it: the cell's metadata."""
+    for cell in notebook.cells:
+        cell.metadata.pop("mystnb", None)
+        for output in cell.get("outputs", []):
+            if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
+                cell.metadata["mystnb"] = {"image": {"alt": alt}}
 
 
 def _hides_what_follows(text: str, hidden: bool) -> bool:

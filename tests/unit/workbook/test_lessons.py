@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tests.conftest import first_of_free_ports
 from workbook import ledger as ledgers
@@ -18,7 +18,7 @@ from workbook import senders
 from workbook.batches import post
 from workbook.ledger import BUSY, CUT, LOST, booked, entries, request, start_ledger
 from workbook.lesson import outcome
-from workbook.rerun import hide_answers
+from workbook.rerun import hide_answers, name_pictures
 from workbook.senders import free_ports, play, wait_for_listener
 from workbook.trading import OPENING, Trade
 
@@ -44,11 +44,21 @@ def test_spark_never_sees_a_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_answers_are_folded_until_their_explanation() -> None:
     texts = ["x", "**Predict:** what?", "x", "x", "**What just happened?** That.", "x"]
-    cells = [new_code_cell(t) if t == "x" else new_markdown_cell(t) for t in texts]
-    notebook = new_notebook(cells=cells)
-    hide_answers(notebook)
+    output = new_output("stream", text="the answer")
+    cells = [
+        new_code_cell(t, outputs=[output]) if t == "x" else new_markdown_cell(t) for t in texts
+    ]
+    cells.insert(2, new_code_cell("without an output"))
+    hide_answers(new_notebook(cells=cells))
     folded = [cell.metadata.get("jupyter", {}).get("outputs_hidden", False) for cell in cells]
-    assert folded == [False, False, True, True, False, False]
+    assert folded == [False, False, False, True, True, False, False]
+
+
+def test_book_gets_the_alternative_text() -> None:
+    output = new_output("display_data", metadata={"image/png": {"alt": "Three bars."}})
+    cell = new_code_cell("x", outputs=[output])
+    name_pictures(new_notebook(cells=[cell]))
+    assert cell.metadata["mystnb"]["image"]["alt"] == "Three bars."
 
 
 def test_missing_package_is_one_line() -> None:

@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 
 import matplotlib
 import pytest
+from matplotlib import pyplot as plt
 
 from tutorial_pkg.observe import BatchMetrics, QueryRecord
-from workbook import explainers
+from workbook import explainers, plots
 from workbook.diagrams import flow
 from workbook.plans import Stage, plan_graph, stage_of
-from workbook.plots import all_queries, chart, picture, with_commas
+from workbook.plots import all_queries, batch_bars, chart, picture, with_commas
 from workbook.windows import draw_windows
 
 matplotlib.use("Agg")
@@ -34,11 +35,22 @@ def test_numbers_in_full_and_clock_times() -> None:
     assert "00:00:02" in labels(figure, axes.xaxis)
 
 
+def test_picture_has_an_alternative_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr(plots, "display", lambda *args, **more: shown.append((*args, more)))
+    figure, _ = chart("seconds", "rows")
+    picture(figure, alt="Nothing at all.")
+    [(bundle, more)] = shown
+    assert bundle["image/png"].startswith("iVBOR")
+    assert bundle["text/plain"] == more["metadata"]["image/png"]["alt"] == "Nothing at all."
+    assert not plt.fignum_exists(figure.number)
+
+
 def test_lag_has_a_panel_if_it_has_a_unit() -> None:
     sources = [SimpleNamespace(endOffset='{"next": 5}', latestOffset='{"next": 7}')]
     batch: Any = SimpleNamespace(batchId=0, numInputRows=9, batchDuration=30, sources=sources)
-    assert len(picture([batch]).axes) == 2
-    panel = picture([batch], "bytes").axes[2]
+    assert len(batch_bars([batch]).axes) == 2
+    panel = batch_bars([batch], "bytes").axes[2]
     assert [bar.get_height() for bar in panel.patches] == [2]
 
 
