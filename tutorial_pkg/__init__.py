@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tutorial_pkg.session.graceful import run_until_signal
     from tutorial_pkg.session.start import register, start_spark, stop_spark
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _MODULES = {
     "BatchMetrics": "observe",

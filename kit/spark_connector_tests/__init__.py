@@ -96,4 +96,4 @@ from spark_connector_tests.source_promises import SOURCE_PROMISES
 
 __all__ = ["LIMIT", "SINK_PROMISES", "SOURCE_PROMISES", "Broken", "Mistake", "Promise", "Report"]
 __all__ += ["Server", "StreamSink", "StreamSource", "Verdict", "examine_sink", "examine_source"]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
