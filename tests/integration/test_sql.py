@@ -14,7 +14,7 @@ from tutorial_pkg import last_error
 def test_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException) as error:
         spark.sql(f"CREATE TABLE refused USING file_lines OPTIONS (path '{tmp_path}')")
-    assert "unknown option `owner`" in last_error(error.value)
+    assert "unknown option" in last_error(error.value)
     assert not spark.catalog.tableExists("refused")
 
 

@@ -111,7 +111,7 @@ def test_sliding_windows_by_frames(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("window", "slide"), [(5, 2), (0, 1), (4, 0), (4, 8)])
 def test_a_window_is_a_multiple_of_its_slide(spark: SparkSession, window: int, slide: int) -> None:
     rows = spark.createDataFrame([], SCHEMA)
-    with pytest.raises(ValueError, match=r"`window` must be a multiple of `slide`, both more than"):
+    with pytest.raises(ValueError, match="multiple of `slide`"):
         sliding(rows, "ticker", Totals(), "time", window * SECOND, slide * SECOND)
 
 
@@ -153,7 +153,7 @@ def test_that_it_needs_a_newer_spark_is_told(spark: SparkSession) -> None:
 
 def test_a_batch_that_is_not_in_the_checkpoint(tmp_path: Path) -> None:
     assert drop_mark(tmp_path, 0) == datetime.fromtimestamp(0, UTC)
-    with pytest.raises(ValueError, match=r"has no note of batch 6: give the `checkpointLocation`"):
+    with pytest.raises(ValueError, match="no batch 6"):
         drop_mark(tmp_path, 7)
 
 
