@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
@@ -94,13 +94,3 @@ def wait_for(query: StreamingQuery, seen: list[str], count: int) -> None:
         return len(seen) >= count
 
     wait_until(reached, 60, f"row {count}")
-
-
-def test_a_failing_query_quotes_the_line(spark, folder):
-    append(folder / "log", "bad line")
-    reader = spark.readStream.format("file_lines")
-    lines = reader.options(eventTime="millis_prefix", mode="FAILFAST").load(str(folder))
-    query = lines.writeStream.format("noop").trigger(availableNow=True).start()
-    with pytest.raises(StreamingQueryException) as error:
-        query.awaitTermination()
-    assert "of line 'bad line'" in last_error(error.value)

@@ -25,7 +25,7 @@ class Tailing:
         self.offset = self.reader().initialOffset()
         self.last_batch: tuple[dict, dict] | None = None
 
-    def reader(self):
+    def reader(self) -> FileLinesStreamReader:
         return self._only or pickle.loads(pickle.dumps(self._source)).streamReader(schema=None)
 
     def plan(self) -> None:
@@ -59,10 +59,6 @@ def tailed(
     tailing = Tailing(path.parent / pattern if pattern else path, restarts, **options)
     assert tailing.batch() == list(lines)
     return tailing
-
-
-def reader_of(path: Path, **options: str) -> FileLinesStreamReader:
-    return FileLinesDataSource({"path": str(path), **options}).streamReader(schema=None)
 
 
 def rows(reader, partitions: list) -> list[str]:

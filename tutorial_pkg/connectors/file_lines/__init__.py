@@ -3,9 +3,8 @@
 - `data_source`: the options, the format, and the readers that Spark calls
 - `files`: which files `path` means, and what a look at them shows
 - `line_file`: where lines begin and end in one file
-- `offset`: how far a query has read each file, as the checkpoint holds it
-- `notes`: the positions of resting files, beside the files, so that offsets stay small
-- `rotation`: where a known file is after it was renamed, replaced, copied or compressed
+- `offset`: how far a query has read each file, in the checkpoint and in notes beside the files
+- `rotation`: open a known file after it was renamed, replaced, truncated or compressed
 - `tailing`: one look at growing files: what is new, and how much of it a batch takes
 - `reading`: the byte ranges that tasks read
 """
@@ -20,8 +19,7 @@ from tutorial_pkg.connectors.file_lines.data_source import (
 )
 from tutorial_pkg.connectors.file_lines.files import directories_of, local_path, notes_directory
 from tutorial_pkg.connectors.file_lines.line_file import LineFile, text_of
-from tutorial_pkg.connectors.file_lines.notes import Notes
-from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes, TrackedFile
 from tutorial_pkg.connectors.file_lines.reading import FileRange, chunks_of
 from tutorial_pkg.connectors.file_lines.tailing import Tail
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.connectors.file_lines.files import (
-    find_files,
+    id_of,
+    list_files,
     local_path,
     notes_directory,
-    sizes_now,
 )
 from tutorial_pkg.connectors.file_lines.line_file import LineFile
-from tutorial_pkg.connectors.file_lines.notes import Notes
-from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes, TrackedFile
 from tutorial_pkg.connectors.file_lines.reading import (
     FilePartition,
     FileRange,
@@ -38,7 +36,6 @@ from tutorial_pkg.core.options import (
     documented,
     integer,
     local_directory,
-    not_empty,
 )
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, limits_of, read_limit
@@ -47,90 +44,62 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import outlive_ctrl_c, uncollected
+from tutorial_pkg.core.worker import outlive_ctrl_c
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# ---- Options ---------------------------------------------------------------------------------
-
-
-def new_or_old_directory(text: str) -> str:
-    """Return the absolute path of a directory that exists, or that can be made there."""
-    path = Path(local_directory(text))
-    if not (path.parent.is_dir() and (path.is_dir() or not path.exists())):
-        raise ValueError
-    return str(path)
-
-
 LEAST_LINE_BYTES = 1 << 20
 LATEST = {"latest": True}  # in an initial offset: start where the files end at the first look
 FILE_OPTIONS = (
-    Option("path", not_empty, REQUIRED, "the files to read", "a file, directory or glob"),
+    Option("path", local_directory, REQUIRED, "the files", "a local file, directory or glob"),
     Option(
         "startFrom",
         choice("earliest", "latest"),
         "earliest",
-        "whether a new streaming query reads what is in the files already",
+        "whether a new stream reads what is in the files already",
     ),
     Option(
         "maxBytesPerTrigger",
         integer(1, unit="bytes"),
         None,
-        "about how much one streaming batch takes: lines that start within it are taken whole",
+        "about how much a batch of a stream takes",
     ),
-    Option(
-        "maxRowsPerTrigger",
-        integer(1, unit="lines"),
-        None,
-        "how many lines one streaming batch takes at most",
-    ),
+    Option("maxRowsPerTrigger", integer(1, unit="lines"), None, "how much it takes at most"),
     Option(
         "maxLineBytes",
         integer(LEAST_LINE_BYTES, 1 << 30, unit="bytes"),
         64 << 20,
-        "a longer line is skipped with a warning (in a batch query it is an error); this bounds "
-        "the memory of a task",
+        "a stream skips a longer line with a warning; in a batch query it is an error",
     ),
     Option(
         "failOnDataLoss",
         boolean,
         True,
-        "whether a query fails when bytes of a batch that must be read again are gone for good; "
-        "otherwise it continues without them, with a warning that counts them",
+        "whether a query ends when bytes of a batch that must be read again are gone, or continues "
+        "with a warning that counts them",
     ),
     Option(
         "restAfter",
         integer(1, 1 << 31, unit="seconds"),
         60,
-        "a file that has not changed for this long rests: its position moves from the "
-        "offset to a note beside the files",
+        "the position of a file that has not grown for so long may move to a note",
     ),
     Option(
         "notesDirectory",
-        new_or_old_directory,
+        local_directory,
         None,
-        "where the positions of resting files are; by default `_file_lines` in the directory that "
-        "`path` is about",
-        "a local directory, or a name in one",
+        "where these notes are; by default in `_file_lines`, beside the files",
     ),
 )
 OPTIONS = Options("file_lines", (*FILE_OPTIONS, EVENT_TIME, MODE))
 
 
-def parse_file_options(options: Options, given: Mapping[str, str]) -> OptionValues:
-    """Return the values of `options`, which include FILE_OPTIONS, with `path` made absolute."""
-    values = options.parse(given)
-    values.path = local_path(values.path)
-    return values
-
-
 def stream_options(given: Mapping[str, str]) -> OptionValues:
-    """Return the options of `file_lines` for a reader outside Spark."""
-    return parse_file_options(OPTIONS, given)
-
-
-# ---- Data source -----------------------------------------------------------------------------
+    """Return the values of the options of `file_lines`, also for a reader outside Spark."""
+    options = OPTIONS.parse(given)
+    local_path(options.path)
+    return options
 
 
 @documented(OPTIONS)
@@ -166,14 +135,14 @@ class FileLinesDataSource(DataSource):
         return "file_lines"
 
     def schema(self) -> str:
-        return lines_schema(parse_file_options(OPTIONS, self.options))
+        return lines_schema(stream_options(self.options))
 
     def reader(self, schema: StructType) -> FileLinesReader:
-        options = parse_file_options(OPTIONS, self.options)
+        options = stream_options(self.options)
         return FileLinesReader(options, _to_batch(options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = parse_file_options(OPTIONS, self.options)
+        options = stream_options(self.options)
         return stream_reader(FileLinesStreamReader(options, _to_batch(options)))
 
 
@@ -199,16 +168,21 @@ class FileLinesReader(DataSourceReader):
 
     def partitions(self) -> list[FilePartition]:
         path = self.options.path
-        files = find_files(path)
-        if not files:
+        listing = list_files(path)
+        if listing.compressed:
+            raise ValueError(
+                f"option `path`: {min(listing.compressed)} is compressed, and lines are read from "
+                "plain text; use a pattern that leaves it out, such as `*.csv`, or Spark's `text`"
+            )
+        if not listing.matching:
             raise ValueError(f"option `path`: no file at {path}; correct it, or write the file")
-        ends = {file: self._end(file, status[2]) for file, status in files.items()}
+        # Each file once, however many names it has.
+        names = {id_of(listing.files[name]): name for name in sorted(listing.matching)}
+        ends = {name: self._end(name, listing.files[name][2]) for name in names.values()}
         ranges = [
-            FileRange(TrackedFile(file, "", end), 0, end, once=True)
-            for file, end in ends.items()
-            if end
+            FileRange(TrackedFile(name, "", end), 0, end, once=True) for name, end in ends.items()
         ]
-        return partitions_of(ranges) or [FilePartition([])]
+        return partitions_of([part for part in ranges if part.stop]) or [FilePartition([])]
 
     def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
@@ -231,7 +205,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self.options = options
         self.to_batch = to_batch
         self._notes = Notes(notes_directory(options))
-        self._tail = Tail(options, self._notes, FileOffset({}))
+        self._tail: Tail | None = None
         self._until: dict[str, int] | None = None
         self._unread: int | None = None
         self._patience = Patience()
@@ -245,25 +219,24 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_limit(self.options)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._until = sizes_now(self.options.path)
-        self._tail = Tail(self.options, self._notes, FileOffset({}), self._until)
+        statuses = list_files(self.options.path).files.values()
+        self._until = {id_of(status): status[2] for status in statuses}
+        self._tail = None
 
-    @uncollected()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if LATEST.items() <= start.items():  # this batch only records where the files end
-            return self._tail.take(self._tail.look(FileOffset({})), Limits()).to_json()
+            tail = self._tail_from(FileOffset({}))
+            return tail.take(tail.look(FileOffset({})), Limits()).to_json()
         begin = FileOffset.from_json(start)
-        if not self._tail.ends_at(begin):
-            self._tail = Tail(self.options, self._notes, begin, self._until)
-        self._check_path(begin)
+        tail = self._tail_from(begin)
         self._patience.wait()
-        available = self._tail.look(begin)
+        available = tail.look(begin)
         self._patience.answer(available is not begin)
         if available is begin:
             self._unread = 0
             return start
-        end = self._tail.take(available, limits_of(self.options, limit))
-        self._unread = self._tail.unread
+        end = tail.take(available, limits_of(self.options, limit))
+        self._unread = tail.unread
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -276,21 +249,18 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FilePartition]:
         if LATEST.items() <= start.items():
             return []
-        begin, target = FileOffset.from_json(start), FileOffset.from_json(end)
+        before = self._notes.all_files(FileOffset.from_json(start))
         ranges = []
-        for number, file in self._notes.changed_files(begin, target).items():
-            before = self._notes.find(begin, number)
-            if file.next > (before.next if before else 0):
-                ranges.append(FileRange(file, before.next if before else 0, file.next))
+        for number, file in self._notes.all_files(FileOffset.from_json(end)).items():
+            first = before[number].next if number in before else 0
+            if file.next > first:
+                ranges.append(FileRange(file, first, file.next))
         return partitions_of(ranges)
 
     def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
 
-    def _check_path(self, begin: FileOffset) -> None:
-        path = self.options.path
-        if any(file and file.path == path for file in begin.files.values()) and Path(path).is_dir():
-            raise ValueError(
-                f"option `path`: {path} was a file and is a directory now; move it away, "
-                "or start with a new checkpoint directory"
-            )
+    def _tail_from(self, begin: FileOffset) -> Tail:
+        if self._tail is None or not self._tail.ends_at(begin):
+            self._tail = Tail(self.options, self._notes, begin, self._until)
+        return self._tail

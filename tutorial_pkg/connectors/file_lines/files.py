@@ -1,4 +1,4 @@
-"""Which files a `path` option means, and what a look at them shows."""
+"""Which files `path` means, and what a look into their directories shows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from fnmatch import translate
 from pathlib import Path
-from typing import NamedTuple
 
 from tutorial_pkg.core.options import OptionValues
 
@@ -19,27 +20,6 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".snappy", ".zip")
 # Device, inode, bytes, time of the last write, time of the last change of any kind. A plain tuple,
 # because a look makes one for each of up to 100,000 files.
 Status = tuple[int, int, int, int, int]
-_UNKNOWN = (-1, 0, 0)  # the last three of a file that a look need not examine
-
-
-class Listing(NamedTuple):
-    """The files in the directories that a path is about, by their paths."""
-
-    matching: dict[str, Status]
-    beside: dict[str, Status]  # names that `path` does not match: rotated files may be among them
-    compressed: list[str]  # names that `path` matches, but that hold no text
-
-    def changed_ids(self, earlier: Listing) -> set[str]:
-        """Return the ids of all files that are new, changed, renamed or gone."""
-        return {
-            id_of(status)
-            for now, before in zip(self[:2], earlier[:2], strict=True)
-            if now != before
-            for _, status in now.items() ^ before.items()
-        }
-
-    def status(self, path: str) -> Status | None:
-        return self.matching.get(path) or self.beside.get(path)
 
 
 def id_of(status: Status) -> str:
@@ -47,107 +27,74 @@ def id_of(status: Status) -> str:
     return f"{status[0]}:{status[1]}"
 
 
-def list_files(path: str, is_followed: Callable[[str], bool] = lambda _: False) -> Listing:
-    """List the regular files in the directories that `path` is about.
+@dataclass
+class Listing:
+    """The regular files in the directories of `path`, and the names among them that it matches."""
 
-    Files that do not match are examined only if `is_followed` returns True for their id.
+    files: dict[str, Status] = field(default_factory=dict)
+    matching: set[str] = field(default_factory=set)
+    compressed: list[str] = field(default_factory=list)  # matching names that hold no plain text
+    _in_order: list[str] = field(default_factory=list)
 
-    Raises:
-        ValueError: `path` is neither a file nor a directory, or means compressed files only.
-    """
+    def changed_ids(self, earlier: Listing) -> set[str]:
+        """Return the ids of all files that are new, changed, renamed or gone."""
+        if self.files == earlier.files:
+            return set()
+        return {id_of(status) for _, status in self.files.items() ^ earlier.files.items()}
+
+    def longer_names(self, path: str) -> list[str]:
+        """Return the names that start with `path`: `app.log.1.gz` for `app.log`."""
+        names = self._in_order = self._in_order or sorted(self.files)
+        return names[bisect_right(names, path) : bisect_right(names, path + chr(0x10FFFF))]
+
+
+def list_files(path: str) -> Listing:
+    """List the directories of `path`. Raises `ValueError` if it means compressed files only."""
     place = Path(path)
-    _check_place(place)
-    matches = _name_matcher(place)
-    listing = Listing({}, {}, [])
+    if place.name.endswith(COMPRESSED) and not place.is_dir():
+        raise ValueError(
+            f"option `path`: {path} is compressed, and lines are read from plain text; "
+            "decompress it, or use Spark's `text` format"
+        )
+    listing, matches = Listing(), _name_matcher(place)
     for directory in directories_of(place):
-        try:
-            _list_directory(str(directory), matches, is_followed, listing)
-        except (FileNotFoundError, NotADirectoryError):  # removed or replaced a moment ago
-            continue
+        with suppress(FileNotFoundError, NotADirectoryError):  # removed or replaced a moment ago
+            _list_directory(str(directory), matches, listing)
     return listing
 
 
-def _list_directory(
-    directory: str,
-    matches: Callable[[str], bool],
-    is_followed: Callable[[str], bool],
-    listing: Listing,
-) -> None:
-    device = os.stat(directory).st_dev  # noqa: PTH116
+def _list_directory(directory: str, matches: Callable[[str], bool], listing: Listing) -> None:
     folder = directory.rstrip("/")
     with os.scandir(directory) as entries:
         for entry in entries:
-            name, is_match = entry.name, False
-            path = f"{folder}/{name}"
-            if matches(name):
-                is_match = not name.endswith(COMPRESSED)
-                if not is_match:
-                    listing.compressed.append(path)
-            inode = entry.inode()
-            if not is_match and not is_followed(f"{device}:{inode}"):
-                listing.beside[path] = (device, inode, *_UNKNOWN)
-                continue
             try:
                 status = entry.stat()
             except OSError:  # deleted a moment ago, or a link that leads nowhere
                 continue
-            if stat.S_ISREG(status.st_mode):
-                files = listing.matching if is_match else listing.beside
-                files[path] = (
-                    status.st_dev,
-                    status.st_ino,
-                    status.st_size,
-                    status.st_mtime_ns,
-                    status.st_ctime_ns,
-                )
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            path = f"{folder}/{entry.name}"
+            listing.files[path] = (
+                status.st_dev,
+                status.st_ino,
+                status.st_size,
+                status.st_mtime_ns,
+                status.st_ctime_ns,
+            )
+            if not matches(entry.name):
+                continue
+            if entry.name.endswith(COMPRESSED):
+                listing.compressed.append(path)
+            else:
+                listing.matching.add(path)
 
 
-def find_files(path: str) -> dict[str, Status]:
-    """Return the files that `path` means, each once however many names it has."""
-    listing = list_files(path)
-    if listing.compressed:
-        raise ValueError(
-            f"option `path`: {min(listing.compressed)} is compressed, and lines are read from "
-            "plain text; use a pattern that leaves it out, such as `*.csv`, or Spark's `text`"
-        )
-    names = {id_of(status): path for path, status in sorted(listing.matching.items())}
-    return {path: listing.matching[path] for path in names.values()}
-
-
-def sizes_now(path: str) -> dict[str, int]:
-    """Return the size of each file in the directories that `path` is about, by its id."""
-    listing = list_files(path, is_followed=lambda _: True)
-    statuses = (*listing.matching.values(), *listing.beside.values())
-    return {id_of(status): status[2] for status in statuses}
-
-
-def siblings(path: str, names: list[str]) -> list[str]:
-    """Return those of the sorted `names` that continue `path`: `app.log.1.gz` for `app.log`."""
-    first = bisect_right(names, path)
-    last = bisect_right(names, path + chr(0x10FFFF))
-    return names[first:last]
-
-
-# ---- The path
-
-
-def local_path(text: str) -> str:
-    """Return the absolute path that option `path` means on this machine.
-
-    Raises:
-        ValueError: it is on another file system, or no directory is there to look into.
-    """
-    if re.match(r"(?!file:)[A-Za-z][\w+.-]*:/", text):
-        raise ValueError(
-            f"option `path` must be a local file, directory or glob, got {text!r}; "
-            "Spark's own `text` format reads other file systems"
-        )
-    path = Path(re.sub(r"^file:(//)?(?=/)", "", text)).expanduser().absolute()
-    if not directories_of(path):
-        raise ValueError(
-            f"option `path`: no directory {str(path.parent)!r}; create it, or correct `path`"
-        )
-    return str(path)
+def local_path(path: str) -> str:
+    """Return `path`. Raises `ValueError` if it has no directory to look into."""
+    if not directories_of(Path(path)):
+        parent = str(Path(path).parent)
+        raise ValueError(f"option `path`: no directory {parent!r}; create it, or correct `path`")
+    return path
 
 
 def notes_directory(options: OptionValues) -> str:
@@ -179,13 +126,3 @@ def _name_matcher(path: Path) -> Callable[[str], bool]:
     pattern = glob.escape(path.name) if path.exists() else path.name
     fits = re.compile(translate(pattern)).match
     return lambda name: bool((name[0] not in "._" or pattern[0] == name[0]) and fits(name))
-
-
-def _check_place(path: Path) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ValueError(f"option `path`: {path} is neither a file nor a directory")
-    if path.name.endswith(COMPRESSED) and not path.is_dir():
-        raise ValueError(
-            f"option `path`: {path} is compressed, and lines are read from plain text; "
-            "decompress it, or use Spark's `text` format"
-        )

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import hashlib
-import lzma
 import os
-import shutil
 import stat
-import tempfile
-import zlib
 from collections.abc import Callable, Iterator
-from typing import IO
 
 CHUNK_BYTES = 1 << 19
 _SEARCH_BYTES = 1 << 16
 CHECKED_BYTES = 1024
-# Compressed files in which the unread rest of a known file is found.
-READABLE: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
-    ".gz": gzip.open,  # type: ignore[dict-item]
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 OnLongLine = Callable[[int, int], object]  # called with the line's position and its bytes
@@ -45,30 +31,37 @@ class LineFile:
     """A regular file, open for reading; a context manager.
 
     Every read names its position, so no read depends on an earlier one. A position that a method
-    returns is the byte after a newline, or the given end of the search. A compressed file is
-    decompressed into a temporary file first.
+    returns is the byte after a newline, or the given end of the search.
+
+    Args:
+        unpack: replaces the descriptor of a compressed file by one of its text.
 
     Raises:
-        FileNotFoundError: `path` is not a regular file. Opening a FIFO never blocks.
-        PermissionError: the file is unreadable.
+        FileNotFoundError: `path` is not a regular file.
         CutOffError: the file became shorter while it was read.
     """
 
-    def __init__(self, path: str, max_line_bytes: int) -> None:
+    def __init__(
+        self, path: str, max_line_bytes: int, unpack: Callable[[int], int] | None = None
+    ) -> None:
         self.path = path
         self._max_line_bytes = max_line_bytes
-        self.descriptor, status = _open_regular(path)
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        status = os.fstat(self.descriptor)
         # Of the *opened* file: by now the name may belong to a different one.
         self.id = f"{status.st_dev}:{status.st_ino}"
-        if is_readable(path):
-            self.descriptor = _decompressed(path, self.descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise FileNotFoundError(f"{path} is not a regular file")
+        if unpack:
+            self.descriptor = unpack(self.descriptor)
         self.size = os.fstat(self.descriptor).st_size
 
     def __enter__(self) -> LineFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self.descriptor)
+        self.close()
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -87,8 +80,6 @@ class LineFile:
 
     def head(self) -> str | None:
         """Return a digest of the first KiB; None if the file is shorter."""
-        if self.size < CHECKED_BYTES:
-            return None
         data = self._read(0, CHECKED_BYTES)
         return digest(data) if len(data) == CHECKED_BYTES else None
 
@@ -140,46 +131,43 @@ class LineFile:
         Only the last line may lack its newline. A line of more than `max_line_bytes` is skipped
         and reported to `on_long_line`; without that function it is a `ValueError`.
         """
-        size = CHUNK_BYTES
         while start < stop:
-            data = self._read(start, min(size, stop - start))
-            if len(data) < min(size, stop - start):
-                raise CutOffError(f"{self.path} was truncated while being read")
+            data = self._read_all(start, min(CHUNK_BYTES, stop - start))
             if start == 0 and data.startswith(_UTF_16):
-                raise ValueError(_utf_16_text(self.path))
-            length = _whole_lines(data, size, start + len(data) == stop)
-            is_single = size > CHUNK_BYTES or not length  # one long line, or its beginning
-            if is_single and self._is_too_long(data[: length or None]):
-                if on_long_line is None:
-                    raise ValueError(self._too_long_text(start))
-                start, line = self.line_end(start, stop), start
-                on_long_line(line, start - line)
-                size = CHUNK_BYTES
-            elif length:
-                yield start, data[:length]
-                start, size = start + length, CHUNK_BYTES
-            else:
-                size = min(2 * size, self._max_line_bytes + 1)
+                raise ValueError(
+                    f"{self.path} is encoded in UTF-16, and lines are read as UTF-8; convert it "
+                    "(`iconv -f UTF-16 -t UTF-8`), or use a path that leaves it out"
+                )
+            end = start + data.rfind(b"\n") + 1
+            if start + len(data) == stop:
+                end = stop
+            elif end == start:  # one line, longer than a chunk
+                end = self.line_end(start + len(data), stop)
+                if self._is_too_long(start, end):
+                    if on_long_line is None:
+                        raise ValueError(
+                            f"{self.path} has no newline within {self._max_line_bytes} bytes from "
+                            f"byte {start}; raise option `maxLineBytes` if its lines are that long"
+                        )
+                    on_long_line(start, end - start)
+                    start = end
+                    continue
+                data = self._read_all(start, end - start)
+            yield start, data[: end - start]
+            start = end
+
+    def _is_too_long(self, start: int, end: int) -> bool:
+        newline = self._read_all(end - 1, 1) == b"\n"
+        return end - start - newline > self._max_line_bytes
 
     def _read(self, position: int, length: int) -> bytes:
         return os.pread(self.descriptor, length, position)
 
-    def _is_too_long(self, line: bytes) -> bool:
-        return len(line.removesuffix(b"\n")) > self._max_line_bytes
-
-    def _too_long_text(self, position: int) -> str:
-        return (
-            f"{self.path} has no newline within {self._max_line_bytes} bytes from byte "
-            f"{position}; raise option `maxLineBytes` if it does hold lines that long"
-        )
-
-
-def _whole_lines(data: bytes, size: int, at_end: bool) -> int:
-    """Return how many bytes of a chunk to take: whole lines, or one line if `size` has grown."""
-    if at_end and size <= CHUNK_BYTES:
-        return len(data)
-    newline = data.find(b"\n") if size > CHUNK_BYTES else data.rfind(b"\n")
-    return newline + 1 or (len(data) if at_end else 0)
+    def _read_all(self, position: int, length: int) -> bytes:
+        data = self._read(position, length)
+        if len(data) < length:
+            raise CutOffError(f"{self.path} was truncated while being read")
+        return data
 
 
 def text_of(chunk: bytes, position: int) -> bytes:
@@ -187,61 +175,3 @@ def text_of(chunk: bytes, position: int) -> bytes:
     if position == 0:
         chunk = chunk.removeprefix(codecs.BOM_UTF8)
     return chunk if not chunk or chunk.endswith(b"\n") else chunk + b"\n"
-
-
-def _utf_16_text(path: str) -> str:
-    return (
-        f"{path} is encoded in UTF-16, and lines are read as UTF-8; convert it "
-        "(`iconv -f UTF-16 -t UTF-8`), or use a path that leaves it out"
-    )
-
-
-# ---- Opening -----------------------------------------------------------------------------------
-
-
-def _open_regular(path: str) -> tuple[int, os.stat_result]:
-    try:
-        descriptor = os.open(path, _FLAGS)
-    except PermissionError as error:
-        raise PermissionError(
-            f"cannot read {path}: {error.strerror}; let the user who runs Spark read it, "
-            "or use a path that leaves it out"
-        ) from None
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        return descriptor, status
-    os.close(descriptor)
-    raise FileNotFoundError(f"{path} is not a regular file")
-
-
-def is_readable(path: str) -> bool:
-    """Return whether a file is compressed in a way that can be read here."""
-    return os.path.splitext(path)[1] in READABLE  # noqa: PTH122
-
-
-def first_bytes(path: str) -> bytes:
-    """Return up to 1 KiB of what a compressed file holds; nothing if it is damaged or gone."""
-    try:
-        with open(path, "rb") as packed, _opened(path, packed) as text:
-            return text.read(CHECKED_BYTES)
-    except (OSError, *_DAMAGED):
-        return b""
-
-
-def _decompressed(path: str, descriptor: int) -> int:
-    """Decompress into a temporary file without a name, and return its descriptor."""
-    with os.fdopen(descriptor, "rb") as packed, tempfile.TemporaryFile() as text:
-        try:
-            with _opened(path, packed) as source:
-                shutil.copyfileobj(source, text, CHUNK_BYTES)
-        except (gzip.BadGzipFile, *_DAMAGED) as error:
-            raise FileNotFoundError(f"{path} cannot be decompressed: {error}") from None
-        text.flush()
-        return os.dup(text.fileno())
-
-
-def _opened(path: str, packed: IO[bytes]) -> IO[bytes]:
-    return READABLE[os.path.splitext(path)[1]](packed)  # noqa: PTH122
-
-
-_DAMAGED = (EOFError, ValueError, zlib.error, lzma.LZMAError)

@@ -1,12 +1,29 @@
-"""How far a query has read each file, and how that is written in a checkpoint."""
+"""How far a query has read each file: in the checkpoint, and in notes beside the files.
+
+Spark writes an offset with every batch, so an offset must not list every file that was ever read.
+Once 128 files rest, their positions move into a *note*, and the offset keeps the note's name. A
+note is a JSON file that never changes; its name is the digest of its content. It is on disk before
+an offset names it. So an offset means the same forever: after a kill, in a new reader, and in a
+checkpoint that was copied or set back. You can delete all notes together with the checkpoint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING
+from tutorial_pkg.core.disk import replace_file, sync_directory
+
+FOLD_FILES = 128  # that rest, before a note is worth writing
+MOST_NOTES = 32  # in an offset; a further one replaces them all
+
+log = logging.getLogger(__name__)
 
 
 class TrackedFile(NamedTuple):
@@ -23,14 +40,6 @@ class TrackedFile(NamedTuple):
     check: str = CHECK_OF_NOTHING
     head: str | None = None
 
-    @classmethod
-    def from_json(cls, json: dict[str, Any] | None) -> TrackedFile | None:
-        return None if json is None else cls(**json)
-
-    def to_json(self) -> dict[str, Any]:
-        json = {"path": self.path, "id": self.id, "next": self.next, "check": self.check}
-        return json if self.head is None else {**json, "head": self.head}
-
     def at_start(self) -> TrackedFile:
         return self._replace(next=0, check=CHECK_OF_NOTHING)
 
@@ -43,9 +52,8 @@ class FileOffset:
     """The next unread position of every file, under the number it got when it was first seen.
 
     A number is never reused, so a new file with an old name or an old inode is not mistaken for
-    its predecessor. `seen` counts all files so far. `folded` names the notes (see `notes.py`) that
-    hold the resting files. `files` holds all others and takes precedence over the notes: None
-    means that a file in a note is forgotten.
+    its predecessor. `seen` counts all files so far. `folded` names the notes, of which a later one
+    takes precedence. `files` comes before all of them; None means that a file is forgotten.
     """
 
     files: Files
@@ -54,10 +62,82 @@ class FileOffset:
 
     @classmethod
     def from_json(cls, json: dict[str, Any]) -> FileOffset:
-        files = {int(number): TrackedFile.from_json(file) for number, file in json["files"].items()}
+        files = {int(n): file and TrackedFile(**file) for n, file in json["files"].items()}
         return cls(files, json["seen"], tuple(json.get("folded", ())))
 
     def to_json(self) -> dict[str, Any]:
-        files = {str(number): file and file.to_json() for number, file in self.files.items()}
+        files = {str(number): file and _known_fields(file) for number, file in self.files.items()}
         json = {"files": files, "seen": self.seen}
         return {**json, "folded": list(self.folded)} if self.folded else json
+
+
+def _known_fields(file: TrackedFile) -> dict[str, Any]:
+    return {name: value for name, value in file._asdict().items() if value is not None}
+
+
+class Notes:
+    """The notes in `directory`; without one, offsets list each file."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._directory = Path(directory or "")
+        self._can_write = directory is not None
+        self._notes: dict[str, Files] = {}
+
+    def all_files(self, offset: FileOffset) -> dict[int, TrackedFile]:
+        """Return every file that an offset knows."""
+        files: dict[int, TrackedFile | None] = {}
+        for name in offset.folded:
+            files |= self._read(name)
+        files |= offset.files
+        return {number: file for number, file in files.items() if file}
+
+    def fold(self, offset: FileOffset, resting: Iterable[int]) -> FileOffset:
+        """Return `offset` with the resting files moved into a note, if there are enough."""
+        folding: Files = {number: offset.files[number] for number in resting}
+        if len(folding) < FOLD_FILES or not self._can_write:
+            return offset
+        others = {number: file for number, file in offset.files.items() if number not in folding}
+        names = offset.folded
+        if len(names) == MOST_NOTES:
+            names, folding = (), self.all_files(replace(offset, files=folding))
+            self._notes = {}
+        try:
+            name = self._write(folding)
+        except OSError as error:
+            self._can_write = False
+            log.warning(
+                "%s: no notes of resting files can be written (%s), so every offset lists each "
+                "file. Point option `notesDirectory` at a directory that can be written.",
+                self._directory,
+                error.strerror,
+            )
+            return offset
+        return replace(offset, files=others, folded=(*names, name))
+
+    def _write(self, files: Files) -> str:
+        data = json.dumps(files, separators=(",", ":")).encode()
+        name = _digest(data)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        # Readable by everyone who may read the files.
+        replace_file(self._directory / f"{name}.json", data, mode=0o666)
+        sync_directory(self._directory.parent)
+        self._notes[name] = files
+        return name
+
+    def _read(self, name: str) -> Files:
+        if name not in self._notes:
+            path = self._directory / f"{name}.json"
+            data = path.read_bytes() if path.exists() else b""
+            if _digest(data) != name:
+                raise ValueError(
+                    f"{path} is missing or damaged, and the checkpoint needs it: it holds how far "
+                    "resting files were read; put it back, let option `notesDirectory` name where "
+                    "it is, or start with a new checkpoint directory"
+                )
+            rows = json.loads(data).items()
+            self._notes[name] = {int(n): TrackedFile(*row) if row else None for n, row in rows}
+        return self._notes[name]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from tutorial_pkg.connectors.file_lines.files import COMPRESSED
 from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, text_of
 from tutorial_pkg.connectors.file_lines.offset import TrackedFile
 from tutorial_pkg.connectors.file_lines.rotation import reopen
@@ -51,12 +50,13 @@ class FilePartition(InputPartition):
         self.ranges = ranges
 
 
-# ---- Planning --------------------------------------------------------------------------------
-
-
 def partitions_of(ranges: list[FileRange]) -> list[FilePartition]:
-    """Give the parts of big files a task each, and let small files share one."""
-    size = _part_bytes(ranges)
+    """Give the parts of big files a task each, and let small files share one.
+
+    As for Spark's own files, all cores take part, unless the parts get too small.
+    """
+    total = sum(part.stop - part.start for part in ranges)
+    size = min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, -(-total // cores())))
     partitions: list[FilePartition] = []
     room = 0
     for part in (part for whole in ranges for part in _split(whole, size)):
@@ -68,22 +68,12 @@ def partitions_of(ranges: list[FileRange]) -> list[FilePartition]:
     return partitions
 
 
-def _part_bytes(ranges: list[FileRange]) -> int:
-    """As Spark does for its own files: all cores take part, unless the parts get too small."""
-    total = sum(part.stop - part.start for part in ranges)
-    return min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, -(-total // cores())))
-
-
 def _split(whole: FileRange, most: int) -> Iterator[FileRange]:
-    """Cut into equal parts of at most `most` bytes; each part would decompress the whole file."""
     size = whole.stop - whole.start
-    parts = 1 if whole.file.path.endswith(COMPRESSED) else -(-size // most)
+    parts = -(-size // most)
     cuts = [whole.start + size * i // parts for i in range(parts + 1)]
     for start, stop in pairwise(cuts):
         yield FileRange(whole.file, start, stop, whole.once)
-
-
-# ---- Reading ---------------------------------------------------------------------------------
 
 
 def read_partition(

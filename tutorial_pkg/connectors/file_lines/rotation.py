@@ -1,4 +1,4 @@
-"""Where a known file is after it was rotated.
+"""Open a known file wherever its lines are after a rotation.
 
 *Renamed*: the same inode has a different name. *Replaced* by a file that begins with the same bytes
 (an editor, rsync, a backup): a different inode has the same name. *Truncated* (`copytruncate`) or
@@ -8,27 +8,40 @@ Whatever the name, a file counts as the same only if it holds the same bytes bef
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
-from collections.abc import Iterator
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import IO
 
-from tutorial_pkg.connectors.file_lines.files import COMPRESSED, siblings
-from tutorial_pkg.connectors.file_lines.line_file import (
-    LineFile,
-    digest,
-    first_bytes,
-    is_readable,
-)
+from tutorial_pkg.connectors.file_lines.files import COMPRESSED, list_files
+from tutorial_pkg.connectors.file_lines.line_file import CHECKED_BYTES, LineFile, digest
 from tutorial_pkg.connectors.file_lines.offset import TrackedFile
 from tutorial_pkg.core.places import unseen_text
+
+OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": gzip.open,  # type: ignore[dict-item]
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
 
 
 def open_same(path: str, file: TrackedFile, most: int) -> LineFile | None:
     """Open the file at `path` if it holds the bytes before `file`'s position, else return None."""
-    if path.endswith(COMPRESSED) and not _begins_alike(path, file):
-        return None
+    unpack = None
+    if path.endswith(COMPRESSED):
+        opener = OPENERS.get(Path(path).suffix)
+        if opener is None:
+            return None
+        unpack = partial(_unpacked, file, opener)
     try:
-        lines = LineFile(path, most)
+        lines = LineFile(path, most, unpack)
     except FileNotFoundError:
         return None
     if lines.holds(file.next, file.check, file.head):
@@ -37,29 +50,44 @@ def open_same(path: str, file: TrackedFile, most: int) -> LineFile | None:
     return None
 
 
-def _begins_alike(path: str, file: TrackedFile) -> bool:
-    """Return whether a compressed file may be the same, without decompressing all of it."""
-    data = first_bytes(path) if is_readable(path) else b""
-    return file.head == digest(data) if file.head else file.check == digest(data[: file.next])
+def _unpacked(file: TrackedFile, opener: Callable[[IO[bytes]], IO[bytes]], descriptor: int) -> int:
+    """Decompress a file into one without a name, unless it begins differently than `file`.
+
+    Raises `FileNotFoundError` then, and for a damaged one.
+    """
+    with os.fdopen(descriptor, "rb") as packed, tempfile.TemporaryFile() as text:
+        try:
+            with opener(packed) as source:
+                first = source.read(CHECKED_BYTES)
+                # A file without a head is shorter than what is checked.
+                if digest(first if file.head else first[: file.next]) != (file.head or file.check):
+                    raise EOFError("it begins differently")
+                text.write(first)
+                shutil.copyfileobj(source, text)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            if getattr(error, "errno", None):  # a full disk, for example
+                raise
+            raise FileNotFoundError(f"it cannot be decompressed: {error}") from None
+        text.flush()
+        return os.dup(text.fileno())
 
 
 def reopen(file: TrackedFile, most: int) -> LineFile | None:
-    """Open the file that a batch was planned to read, also if it was renamed; None if it is gone.
+    """Open the file that a batch was planned to read, also if it was rotated; None if it is gone.
 
     Raises:
         FileNotFoundError: this host does not see the file's directory.
     """
-    folder = Path(file.path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(unseen_text(str(folder)))
-    places = (open_same(path, file, most) for path in _names_of(file, str(folder)))
+    folder = str(Path(file.path).parent)
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(unseen_text(folder))
+    places = (open_same(path, file, most) for path in _possible_paths(file, folder))
     return next((lines for lines in places if lines), None)
 
 
-def _names_of(file: TrackedFile, folder: str) -> Iterator[str]:
+def _possible_paths(file: TrackedFile, folder: str) -> Iterator[str]:
     yield file.path
-    inode = int(file.id.rpartition(":")[2])
-    with os.scandir(folder) as entries:
-        inodes = {f"{folder.rstrip('/')}/{entry.name}": entry.inode() for entry in entries}
-    yield from (path for path, number in inodes.items() if number == inode)
-    yield from siblings(file.path, sorted(inodes))
+    inode = int(file.id.rpartition(":")[2])  # the device's number differs between hosts
+    listing = list_files(folder)
+    yield from (path for path, status in listing.files.items() if status[1] == inode)
+    yield from listing.longer_names(file.path)

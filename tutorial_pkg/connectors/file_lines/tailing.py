@@ -6,18 +6,10 @@ import logging
 import time
 from collections.abc import Mapping, Set
 from dataclasses import replace
-from pathlib import Path
 
-from tutorial_pkg.connectors.file_lines.files import (
-    COMPRESSED,
-    Listing,
-    id_of,
-    list_files,
-    siblings,
-)
+from tutorial_pkg.connectors.file_lines.files import COMPRESSED, Listing, id_of, list_files
 from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile
-from tutorial_pkg.connectors.file_lines.notes import Notes
-from tutorial_pkg.connectors.file_lines.offset import FileOffset, TrackedFile
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, Notes, TrackedFile
 from tutorial_pkg.connectors.file_lines.rotation import open_same
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
@@ -25,14 +17,9 @@ from tutorial_pkg.core.read_limit import Limits, Taken, shared
 LISTINGS = 2  # a file that is renamed during a listing may be missing in it
 MOST_SHARERS = 1000  # files in a batch with a limit: each is opened to see where its share ends
 MANY_FILES = 10_000
-_LONG = 1 << 20  # bytes of an unfinished line above which its search is not repeated
 
 log = logging.getLogger(__name__)
 _warned_of_compressed: set[str] = set()  # paths: once in a process is enough
-
-
-class NotSettledError(Exception):
-    """A file was renamed, cut off or rewritten during a look; the next look sorts it out."""
 
 
 class Tail:
@@ -59,21 +46,19 @@ class Tail:
             kept: paths, by id, at which files are found after they were deleted.
         """
         self.unread = 0  # bytes that the last batch left
-        self._also, self._kept = also, {} if kept is None else kept
-        self._options, self._notes, self._until = options, notes, until
+        self._options, self._notes = options, notes
+        self._until, self._also, self._kept = until, also, {} if kept is None else kept
         self._begin = self._end = begin
-        known = notes.all_files(begin).items()
-        self._number_of = {file.id: number for number, file in known}
+        self._files: dict[int, TrackedFile | None] = {**notes.all_files(begin)}  # at `_begin`
+        self._taken: Files = {}  # how they differ at `_end`
+        self._ahead: dict[int, TrackedFile | None] = {}  # how they differ by now
+        self._number_of = {file.id: n for n, file in self._files.items() if file}
         self._seen = begin.seen
-        self._ahead: dict[int, TrackedFile | None] = {}  # positions that differ from `_begin`
-        self._missing: set[int] = set()
+        self._changed_at: dict[int, float] = {}
         # Ids to look at even if nothing has changed.
         self._again = self._number_of.keys() | self._kept.keys()
-        self._active: dict[str, float] = {}  # when a file was last seen to change
-        self._listing = self._earlier = Listing({}, {}, [])
+        self._listing = self._earlier = Listing()
         self._at = dict(self._kept)  # the path of each id
-        self._names: list[str] = []  # these paths in order
-        self._searched: dict[str, tuple[int, int]] = {}  # half lines: start, searched up to
         self._idle_until = 0.0
 
     def ends_at(self, begin: FileOffset) -> bool:
@@ -85,39 +70,39 @@ class Tail:
 
         With very many files, an idle query spends at most a fifth of its time looking.
         """
-        if begin is not self._begin:
-            self._begin = begin
-            ahead = self._ahead.items()
-            self._ahead = {n: file for n, file in ahead if file != self._before(n)}
+        self._move_to(begin)
         started = time.monotonic()
         if not self._again and started < self._idle_until:
             return begin
-        touched, self._again, lost = self._again, set(), []
+        touched, self._again, lost = self._again, set[str](), list[int]()
         self._earlier = self._listing
         for _ in range(LISTINGS):
             touched |= self._list()
-            lost = [number for number in self._known(touched) if not self._follow(number)]
+            gone = self._number_of.keys() - self._at.keys() if touched else set()
+            numbers = {self._number_of[id_] for id_ in self._number_of.keys() & touched | gone}
+            lost = [number for number in sorted(numbers) if not self._follow(number)]
             if not lost:
                 break
         for number in lost:
-            self._lose(number)
+            file = self._now(number)
+            if file and file.id in self._at:  # cut off or rewritten: what it holds is a new file
+                self._forget(number)
         self._start_new(touched)
-        available = self._available()
-        if available is begin and len(self._at) > MANY_FILES:
-            now = time.monotonic()
-            self._idle_until = now + 4 * (now - started)
+        available = self._available(lost)
+        if available is begin and len(self._listing.files) > MANY_FILES:
+            ended = time.monotonic()
+            self._idle_until = ended + 4 * (ended - started)
         return available
 
     def take(self, available: FileOffset, limits: Limits) -> FileOffset:
         """Return what a batch takes of `available`; the next look continues from there."""
-        self.unread = 0
-        if limits != Limits():
-            whole = {number: file for number, file in self._ahead.items() if file}
-            some = self._limited(whole, limits)
-            self.unread = sum(file.next - some[number].next for number, file in whole.items())
-            available = replace(available, files={**available.files, **some})
-        files = available.files.items()
-        resting = [number for number, file in files if not file or not self._is_active(file.id)]
+        whole = {number: file for number, file in self._ahead.items() if file}
+        taken = whole if limits == Limits() else self._limited(whole, limits)
+        self.unread = sum(file.next - taken[number].next for number, file in whole.items())
+        self._taken = {**self._ahead, **taken}
+        available = replace(available, files={**available.files, **taken})
+        since = time.monotonic() - self._options.restAfter
+        resting = [n for n in available.files if self._changed_at.get(n, since) <= since]
         self._end = self._notes.fold(available, resting)
         return self._end
 
@@ -131,10 +116,17 @@ class Tail:
 
     # ---- From one look to the next
 
+    def _move_to(self, begin: FileOffset) -> None:
+        if begin is self._begin:
+            return
+        if begin == self._end:
+            self._files |= self._taken
+            self._ahead = {n: f for n, f in self._ahead.items() if f != self._files.get(n)}
+        self._begin = begin
+
     def _list(self) -> set[str]:
         """Look at the directories, and return the ids of files that changed."""
-        before = self._listing
-        self._listing = list_files(self._options.path, self._number_of.__contains__)
+        before, self._listing = self._listing, list_files(self._options.path)
         if self._listing.compressed and self._options.path not in _warned_of_compressed:
             _warned_of_compressed.add(self._options.path)
             log.warning(
@@ -143,31 +135,16 @@ class Tail:
             )
         changed = self._listing.changed_ids(before)
         if changed:
-            everything = {**self._listing.beside, **self._listing.matching}
-            self._at = {**self._kept, **{id_of(status): p for p, status in everything.items()}}
-            self._names = []
-        if before.matching:
-            self._active |= dict.fromkeys(changed & self._number_of.keys(), time.monotonic())
+            # Of several names of one file, one that matches.
+            paths = sorted(self._listing.files, key=self._listing.matching.__contains__)
+            files = self._listing.files
+            self._at = {**self._kept, **{id_of(files[path]): path for path in paths}}
         return changed
 
-    def _is_active(self, id_: str) -> bool:
-        changed_at = self._active.get(id_)
-        if changed_at is None or time.monotonic() - changed_at > self._options.restAfter:
-            self._active.pop(id_, None)
-            return False
-        return True
-
-    def _before(self, number: int) -> TrackedFile | None:
-        return self._notes.find(self._begin, number)
-
     def _now(self, number: int) -> TrackedFile | None:
-        return self._ahead[number] if number in self._ahead else self._before(number)
+        return self._ahead[number] if number in self._ahead else self._files.get(number)
 
     # ---- Files that are known
-
-    def _known(self, touched: set[str]) -> list[int]:
-        numbers = {self._number_of[id_] for id_ in touched if id_ in self._number_of}
-        return sorted(numbers | self._missing if touched else numbers)
 
     def _follow(self, number: int) -> bool:
         """Move a known file on to its last whole line; return False if it is gone or cut off."""
@@ -175,27 +152,28 @@ class Tail:
         if now is None:
             return True
         try:
-            moved = self._find(self._before(number) or now.at_start())
-        except NotSettledError:
+            moved = self._find(self._files.get(number) or now.at_start(), now.id)
+        except CutOffError:  # the next look sorts it out
             self._again.add(now.id)
             return True
         if moved is None:
             return False
-        self._missing.discard(number)
-        if moved.path in self._listing.beside and now.path != moved.path:
-            self._warn_of_skipped(now, moved)
+        if now.path != moved.path and moved.path not in self._listing.matching:
+            self._warn_of_skipped(now.path, moved.path)
+        if moved.next > now.next and self._earlier.files:
+            self._changed_at[number] = time.monotonic()
         self._set(number, moved)
         return True
 
-    def _find(self, file: TrackedFile) -> TrackedFile | None:
+    def _find(self, file: TrackedFile, last_id: str) -> TrackedFile | None:
         """Return a file moved on to its last whole line, wherever its lines are now."""
         path = self._at.get(file.id)
         moved = self._moved(file, path, file.id) if path else None
         if moved or not (file.next or file.head):  # else nothing is known to recognize it by
             return moved
-        for place in (file.path, *siblings(file.path, self._sorted_names())):
-            status = self._listing.status(place)
-            if status and id_of(status) not in self._number_of:
+        for place in (file.path, *self._listing.longer_names(file.path)):
+            status = self._listing.files.get(place)
+            if status and (id_of(status) == last_id or id_of(status) not in self._number_of):
                 moved = self._moved(file, place, id_of(status))
                 if moved:
                     return moved
@@ -206,27 +184,17 @@ class Tail:
         if lines is None:
             return None
         with lines:
-            if lines.id != id_:
-                raise NotSettledError
-            end = self._end_of_lines(lines, file.next)
-            if end == file.next and file.head:
-                return file._replace(path=path, id=id_)
-            moved = _tracked(lines, end)
-            if not lines.holds(file.next, file.check, file.head):
-                raise NotSettledError
+            moved = _tracked(lines, self._end_of_lines(lines, file.next))
+            if lines.id != id_ or not lines.holds(file.next, file.check, file.head):
+                raise CutOffError(path)
         return moved
 
-    def _lose(self, number: int) -> None:
-        """Record that no listing has shown a file's lines any more."""
-        file = self._now(number)
-        if file and file.id not in self._at:  # until there is news: a disk may be mounted again
-            self._missing.add(number)
-        elif file:
-            self._forget(number, file)
-
-    def _forget(self, number: int, now: TrackedFile) -> None:
-        file = self._before(number) or now.at_start()
-        status = self._earlier.status(file.path)
+    def _forget(self, number: int) -> None:
+        now = self._now(number)
+        if now is None:
+            return
+        file = self._files.get(number) or now.at_start()
+        status = self._earlier.files.get(file.path)
         size = status[2] if status and id_of(status) == file.id else None
         if size != file.next:  # else all of it was read, and its end is ordinary rotation
             _warn_of_loss(file, size)
@@ -245,8 +213,8 @@ class Tail:
 
     def _start_new(self, touched: set[str]) -> None:
         """Track new files even before they have a line: the next look may find them renamed."""
-        paths = {self._at[id_]: id_ for id_ in touched - self._number_of.keys() if id_ in self._at}
-        for path, id_ in sorted(paths.items()):
+        new = touched - self._number_of.keys()
+        for path, id_ in sorted((self._at[id_], id_) for id_ in new if id_ in self._at):
             is_ours = path in self._listing.matching or id_ in self._also
             if is_ours and (self._until is None or id_ in self._until):
                 self._start(path, id_)
@@ -254,10 +222,10 @@ class Tail:
     def _start(self, path: str, id_: str) -> None:
         try:
             with LineFile(path, self._options.maxLineBytes) as lines:
-                if lines.id != id_:
-                    raise NotSettledError
                 file = _tracked(lines, self._end_of_lines(lines, 0))
-        except (FileNotFoundError, NotSettledError):
+                if lines.id != id_:
+                    raise CutOffError(path)
+        except (FileNotFoundError, CutOffError):
             self._again.add(id_)
             return
         self._ahead[self._seen] = file
@@ -265,37 +233,29 @@ class Tail:
         self._seen += 1
 
     def _end_of_lines(self, lines: LineFile, start: int) -> int:
-        """Return the end of the last whole line; look at each byte of a long half line once."""
         stop = lines.size
         if self._until is not None and not lines.path.endswith(COMPRESSED):
             stop = max(start, min(stop, self._until.get(lines.id, start)))
-        line, searched = self._searched.pop(lines.id, (start, start))
-        if line != start or searched > stop:
-            searched = start
-        end = lines.last_line_end(searched, stop)
-        end = end if end > searched else start
-        if stop - end > _LONG:
-            self._searched[lines.id] = (end, stop)
-        if stop - end > self._options.maxLineBytes >= searched - end:
-            _warn_of_half_line(lines.path, end, self._options.maxLineBytes)
-        return end
+        return lines.last_line_end(start, stop)
 
     # ---- The result of a look
 
-    def _available(self) -> FileOffset:
+    def _available(self, lost: list[int]) -> FileOffset:
+        """Return the offset of everything; forget lost files only with it.
+
+        Without news there is no offset to write that in, and a disk may be mounted again.
+        """
         if not any(map(self._is_news, self._ahead)):
             return self._begin
-        for number in sorted(self._missing):
-            if file := self._now(number):
-                self._forget(number, file)
-        self._missing.clear()
+        for number in lost:
+            self._forget(number)
         files = {**self._begin.files, **self._ahead}.items()
-        find = self._notes.find_folded
-        needed = {n: file for n, file in files if file or find(self._begin, n)}
-        return replace(self._begin, files=needed, seen=self._seen)
+        # Only a file in a note has to be hidden.
+        known = {number: file for number, file in files if file or self._begin.folded}
+        return replace(self._begin, files=known, seen=self._seen)
 
     def _is_news(self, number: int) -> bool:
-        file, before = self._ahead[number], self._before(number)
+        file, before = self._ahead[number], self._files.get(number)
         return before is None or (file is not None and file.next > before.next)
 
     def _limited(self, whole: Mapping[int, TrackedFile], limits: Limits) -> dict[int, TrackedFile]:
@@ -309,9 +269,7 @@ class Tail:
         )
 
     def _start_of(self, number: int, file: TrackedFile) -> TrackedFile:
-        before = self._before(number)
-        if before is None:
-            return file.at_start()
+        before = self._files.get(number) or file.at_start()
         return file._replace(next=before.next, check=before.check)
 
     def _share(self, start: TrackedFile, whole: TrackedFile, limits: Limits) -> Taken:
@@ -331,30 +289,24 @@ class Tail:
                 return Taken(start)
         return Taken(whole._replace(next=end, check=check), rows, end - start.next)
 
-    # ---- Small things
+    # ---- What has to be left out
 
-    def _sorted_names(self) -> list[str]:
-        self._names = self._names or sorted(self._at.values())
-        return self._names
-
-    def _warn_of_skipped(self, before: TrackedFile, renamed: TrackedFile) -> None:
+    def _warn_of_skipped(self, path: str, renamed: str) -> None:
         """Warn of files that came and went under a name between two looks."""
-        sizes = {}
-        try:
-            rotated_at = Path(renamed.path).stat().st_mtime_ns
-            for path in siblings(before.path, self._sorted_names()):
-                status = self._listing.beside.get(path)
-                if status and id_of(status) not in self._number_of:
-                    details = Path(path).stat()
-                    if details.st_mtime_ns > rotated_at:
-                        sizes[path] = details.st_size
-        except FileNotFoundError:  # rotated once more: the next look tries again
+        files = self._listing.files
+        if renamed not in files:
             return
+        unknown = [
+            name
+            for name in self._listing.longer_names(path)
+            if name not in self._listing.matching and id_of(files[name]) not in self._number_of
+        ]
+        sizes = {name: files[name][2] for name in unknown if files[name][3] > files[renamed][3]}
         if sizes:
             log.warning(
                 "%s was rotated more than once since the last look. Not read: %d files, %d bytes "
                 "(%s). A `path` that also matches rotated files, such as `app.log*`, reads them.",
-                before.path,
+                path,
                 len(sizes),
                 sum(sizes.values()),
                 ", ".join(sizes),
@@ -363,8 +315,8 @@ class Tail:
 
 def _tracked(lines: LineFile, end: int) -> TrackedFile:
     check = lines.check_before(end)
-    if check is None:  # shorter by now
-        raise NotSettledError
+    if check is None:
+        raise CutOffError(lines.path)
     return TrackedFile(lines.path, lines.id, end, check, lines.head())
 
 
@@ -382,14 +334,4 @@ def _warn_of_loss(file: TrackedFile, size: int | None) -> None:
         file.path,
         count,
         file.next,
-    )
-
-
-def _warn_of_half_line(path: str, position: int, most: int) -> None:
-    log.warning(
-        "%s has no newline within %d bytes from byte %d. Once one comes, the line is skipped if "
-        "option `maxLineBytes` still does not allow for it.",
-        path,
-        most,
-        position,
     )
