@@ -4,7 +4,7 @@
 - `lines.py`, `columns.py`, `arrow_casts.py`, `compute.py`: Arrow.
 - `read_limit.py`, `batch_order.py`: how much a batch takes, and whether it is a repetition.
 - `pauses.py`, `waiting.py`: waiting with a bound.
-- `disk.py`, `file_lock.py`, `places.py`, `ports.py`: the machine.
+- `disk.py`, `places.py`, `ports.py`: the machine.
 - `worker.py`, `spark_versions.py`, `errors.py`: Spark's processes, versions and errors.
 - `extras.py`, `lazy.py`, `json_text.py`: imports and JSON.
 """

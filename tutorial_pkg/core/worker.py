@@ -6,8 +6,6 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 
 from pyspark import TaskContext
@@ -52,18 +50,6 @@ def outlive_ctrl_c() -> None:
     spec = sys.modules["__main__"].__spec__
     if spec and spec.name == SOURCE_RUNNER:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Create very many lasting objects without garbage collection."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def cores() -> int:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql.datasource import InputPartition
+
 from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.worker import cores
@@ -55,7 +57,8 @@ class LogOffset:
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> LogOffset:
-        positions = {_number(key): json[key] for key in json if key != _ID_KEY}
+        numbers = {key: int(key) if key.isdigit() else key for key in json if key != _ID_KEY}
+        positions: dict[Number, Any] = {numbers[key]: json[key] for key in numbers}
         if not all(isinstance(position, int) for position in positions.values()):
             raise ValueError(OTHER_SOURCE)
         ids = json.get(_ID_KEY) or {}
@@ -67,9 +70,9 @@ class LogOffset:
         return {str(number): at for number, at in in_order} | ({_ID_KEY: ids} if ids else {})
 
 
-@dataclass(frozen=True)
-class LogSlice:
-    """Whole frames of the log `number` in `directory`, from position `start` to `end`."""
+@dataclass
+class LogSlice(InputPartition):
+    """One task's work: whole frames of a log, from position `start` to `end`."""
 
     number: Number
     directory: Path
@@ -252,10 +255,6 @@ def is_of_logs(offset: Mapping[str, Any]) -> bool:
     """Return whether an offset's JSON belongs to numbered logs, and to no other source."""
     numbers = offset.keys() - {_ID_KEY}
     return bool(numbers) and all(map(str.isdigit, numbers)) and _ID_KEY in offset
-
-
-def _number(key: str) -> Number:
-    return int(key) if key.isdigit() else key
 
 
 def _numbers_in(directory: Path) -> list[int]:

@@ -46,7 +46,7 @@ class Handover:
     def publish(self) -> None:
         """Put the logs on disk, and publish up to where they are. Raises `OSError`."""
         end, first = self._logs.sync().positions, self._logs.first().positions
-        state = {"log": self._logs.id, "first": _keyed(first), "end": _keyed(end)}
+        state = {"log": self._logs.id, "first": first, "end": end}
         if state != self._published:
             _replace(self._logs.directory / RECEIVED, state)
             self._published = state
@@ -199,10 +199,6 @@ def _fixed_part(path: str) -> Path:
     parts = Path(path).parts
     fixed = next(at for at, part in enumerate(parts) if set(part) & {*_SIGNS, "{"})
     return Path(*parts[:fixed])
-
-
-def _keyed(positions: Mapping[Number, int]) -> dict[str, int]:
-    return {str(number): at for number, at in positions.items()}
 
 
 def _replace(file: Path, content: Mapping[str, Any]) -> None:

@@ -1,10 +1,17 @@
-"""The lock of a log's only writing process."""
+"""Locks on files: held by one process, and released by the system when that process dies."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
+import os
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from tutorial_pkg.core.file_lock import FileLock, holder_of
+from tutorial_pkg.core.disk import naming
+from tutorial_pkg.core.waiting import wait_for
 
 PATIENCE_SECONDS = 10.0  # a killed driver's reader process lives for some seconds more
 FOLDER_MODE = 0o750  # a log is for its user, and a group that its tasks may run under
@@ -14,17 +21,50 @@ class LogLockedError(Exception):
     """Another process writes to the log; the text names it."""
 
 
-class WriterLock:
-    """Held by the log's only writing process; the system releases it when the process dies.
+class FileLock:
+    """`flock` on a file that also names its holder."""
+
+    def __init__(self, path: Path, mode: int = 0o640) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, mode)
+
+    def take(self, seconds: float) -> bool:
+        """Take the lock; return whether that worked within `seconds`.
+
+        Raises `OSError` where the file system has no locks.
+        """
+        with naming(self.path):
+            if not wait_for(lambda: _try_flock(self._file, fcntl.LOCK_EX), seconds, every=0.02):
+                return False
+        since = datetime.now().astimezone().isoformat(timespec="seconds")
+        signature = json.dumps({"process": os.getpid(), "since": since})
+        os.ftruncate(self._file, 0)
+        with contextlib.suppress(OSError):  # on a full disk the lock works without a name, too
+            os.pwrite(self._file, signature.encode(), 0)
+        return True
+
+    def holder(self) -> str:
+        """Return the process that holds the lock, as a text for errors."""
+        signature = _signature(self._file)
+        if "process" not in signature:
+            return "an unknown process"
+        return f"process {signature['process']} (since {signature.get('since')})"
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+class WriterLock(FileLock):
+    """Held by the log's only writing process.
 
     Raises `LogLockedError` if another process still has the lock after `patience` seconds.
     """
 
     def __init__(self, directory: Path, patience: float = PATIENCE_SECONDS) -> None:
         directory.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-        self._file = FileLock(directory / "lock")
-        if not self._file.take(patience):
-            holder = self._file.holder()
+        super().__init__(directory / "lock")
+        if not self.take(patience):
+            holder = self.holder()
             self.release()
             raise LogLockedError(
                 f"the log {directory} is in use by {holder}, a query or a receiver: stop that one "
@@ -32,10 +72,34 @@ class WriterLock:
                 "does, is in its own way, too: write the rows to a table first, and join that"
             )
 
-    def release(self) -> None:
-        self._file.release()
-
 
 def writer_process(directory: Path) -> int | None:
-    """Return the process that holds the `WriterLock` of `directory`, or None."""
-    return holder_of(directory / "lock")
+    """Return the process that holds the `WriterLock` of `directory`; None if that is unknown."""
+    try:
+        file = os.open(directory / "lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        if _try_flock(file, fcntl.LOCK_SH):
+            return None
+        process: int | None = _signature(file).get("process")
+        return process
+    finally:
+        os.close(file)
+
+
+def _try_flock(file: int, kind: int) -> bool:
+    """Take the lock if it is free; return whether it was."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _signature(file: int) -> dict[str, Any]:
+    """Return nothing if it is damaged: its process was killed while it signed."""
+    try:
+        return dict(json.loads(os.pread(file, 4096, 0)))
+    except (ValueError, TypeError):
+        return {}

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader
 
 from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, local_directory
 from tutorial_pkg.core.pauses import Patience
@@ -38,13 +37,6 @@ class Producer(Protocol):
 
     def close(self) -> None:
         """Stop appending."""
-
-
-@dataclass
-class LogPartition(InputPartition):
-    """One task's work."""
-
-    slice: LogSlice
 
 
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -99,15 +91,14 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._drain_to = self._logs().sync()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:
-        begin, target = self._checked(start), self._checked(end)
-        return [LogPartition(part) for part in self._logs().slices(begin, target)]
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogSlice]:
+        return list(self._logs().slices(self._checked(start), self._checked(end)))
 
-    def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: LogSlice) -> Iterator[pa.RecordBatch]:
         freeze_imports()
-        part = partition.slice
-        for group in _grouped(read_frames(part.directory, part.start, part.end)):
-            yield self.to_batch(group, part.number)
+        framed = read_frames(partition.directory, partition.start, partition.end)
+        for group in _grouped(framed):
+            yield self.to_batch(group, partition.number)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._logs().delete_below(LogOffset.from_json(end))

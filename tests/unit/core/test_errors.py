@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tutorial_pkg.core.errors import last_error
@@ -40,10 +42,6 @@ Traceback (most recent call last):
 RuntimeError: commit failed
  SQLSTATE: 38000"""
 
-WITHOUT_TEXT = """Traceback (most recent call last):
-  File "bad.py", line 1, in read
-KeyboardInterrupt"""
-
 JAVA_IN_A_STREAM = """[STREAM_FAILED] Query [id = 4083e281, runId = 605a340e] terminated with \
 exception: Job aborted due to stage failure: Task 0 in stage 10.0 failed 1 times, most recent \
 failure: Lost task 0.0 in stage 10.0 (TID 16) (localhost executor driver): java.io.IOException: \
@@ -68,7 +66,6 @@ PLAIN = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: 
         (IN_A_TASK, "ArrowInvalid: Failed to parse string: 'x' as a scalar of type int32"),
         (IN_A_COMMIT, "Odd: of two lines:"),
         (CHAINED, "RuntimeError: commit failed"),
-        (WITHOUT_TEXT, "KeyboardInterrupt"),
         ("ValueError: line 3 is no number", "ValueError: line 3 is no number"),
         (
             JAVA_IN_A_STREAM,
@@ -83,30 +80,18 @@ def test_line_with_the_cause_is_found(text: str, line: str) -> None:
 
 
 def test_cause_of_an_empty_error_is_found() -> None:
-    error = Exception("Writing job failed.")
-    error.__cause__ = Exception(IN_A_TASK)
-    assert last_error(error).startswith("ArrowInvalid: ")
-
-
-def test_cause_kept_by_pyspark_is_found() -> None:
-    error = Exception("Writing job failed.")
-    error._cause = Exception(JAVA_CAUSES)
-    assert last_error(error) == "IOException: No space left on device"
-
-
-class QueryOfConnect:
-    """A query that is no object of PySpark's classic API, as one of Spark Connect."""
-
-    def __init__(self, error: Exception | None) -> None:
-        self.error = error
-
-    def exception(self) -> Exception | None:
-        return self.error
+    python, jvm = Exception("Writing job failed."), Exception("Writing job failed.")
+    python.__cause__ = Exception(IN_A_TASK)
+    jvm._cause = Exception(JAVA_CAUSES)  # type: ignore[attr-defined]
+    assert last_error(python).startswith("ArrowInvalid: ")
+    assert last_error(jvm) == "IOException: No space left on device"
 
 
 def test_error_of_a_query_is_found() -> None:
-    assert last_error(QueryOfConnect(None)) is None
-    assert last_error(QueryOfConnect(Exception(PLAIN))) == "Exception: the disk is gone"
+    """Also of a query of Spark Connect, which is not of PySpark's classic class."""
+    assert last_error(SimpleNamespace(exception=lambda: None)) is None
+    query = SimpleNamespace(exception=lambda: Exception(PLAIN))
+    assert last_error(query) == "Exception: the disk is gone"
 
 
 def test_leading_empty_line_is_skipped() -> None:

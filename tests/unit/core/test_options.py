@@ -43,49 +43,30 @@ def test_values_are_parsed_and_defaults_filled_in():
 
 
 def test_case_of_names_is_ignored():
-    values = OPTIONS.parse({"PATH": "log", "MODE": "failFast", "maxrows": "7"})
+    values = OPTIONS.parse({"PATH": "log", "MODE": "failFast", "maxrows": "7", "queryName": "q"})
     assert (values.path, values.mode, values.maxRows) == ("log", "FAILFAST", 7)
-
-
-def test_sparks_own_options_are_ignored():
-    values = OPTIONS.parse({"path": "log", "checkpointLocation": "c", "queryName": "q"})
-    assert not hasattr(values, "checkpointLocation")
-
-
-@pytest.mark.parametrize("text", ["0", "65536", "abc", ""])
-def test_value_out_of_range_is_named(text):
-    with pytest.raises(ValueError) as error:
-        OPTIONS.parse({"path": "log", "port": text})
-    assert str(error.value) == f"format `demo`: option `port` must be 1..65535, got {text!r}"
+    assert not hasattr(values, "queryName")  # Spark's own
 
 
 @pytest.mark.parametrize(
     ("name", "text", "allowed"),
     [
+        *(("port", text, "1..65535") for text in ("0", "65536", "abc", "")),
+        *(("maxRows", text, "a number from 1") for text in ("0", "1_000", "１２", " 7", "1" * 30)),
         ("mode", "LENIENT", "a mode"),
         ("includeMetadata", "yes", "true or false"),
         ("path", " ", "a directory"),
-        ("maxRows", "0", "a number from 1"),
     ],
 )
-def test_parsers_refuse_wrong_values(name, text, allowed):
+def test_wrong_value_is_named(name, text, allowed):
     with pytest.raises(ValueError) as error:
         OPTIONS.parse({"path": "log", name: text})
     assert str(error.value) == f"format `demo`: option `{name}` must be {allowed}, got {text!r}"
 
 
 def test_missing_option_is_explained():
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match="`path` is missing; give a directory: where the log liv"):
         OPTIONS.parse({"port": "11000"})
-    assert str(error.value) == (
-        "format `demo`: option `path` is missing; give a directory: where the log lives"
-    )
-
-
-@pytest.mark.parametrize("text", ["1_000", "１２", " 7", "1" * 30])
-def test_numbers_are_plain_digits(text):
-    with pytest.raises(ValueError, match="option `maxRows` must be a number from 1, got"):
-        OPTIONS.parse({"path": "log", "maxRows": text})
 
 
 def test_local_directory_is_absolute(monkeypatch, tmp_path):
@@ -106,15 +87,8 @@ def test_remote_path_is_refused(text):
 def test_unknown_option_gets_a_suggestion():
     with pytest.raises(ValueError, match=r"unknown option `prot`; did you mean `port`\?"):
         OPTIONS.parse({"path": "log", "prot": "1"})
-
-
-def test_unknown_option_lists_all():
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=r"`zzz`; remove it\. It takes `path`, `port`, `maxRows`,"):
         OPTIONS.parse({"path": "log", "zzz": "1"})
-    assert str(error.value) == (
-        "format `demo`: unknown option `zzz`; remove it. "
-        "It takes `path`, `port`, `maxRows`, `mode`, `includeMetadata`."
-    )
 
 
 def test_docstring_gets_the_table():

@@ -1,40 +1,13 @@
-"""One module knows what differs between versions of Spark, and what to do without limits."""
+"""A reader with limits on a Spark that has none."""
 
 from __future__ import annotations
 
-import ast
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tutorial_pkg
 from tutorial_pkg.core import spark_versions
 from tutorial_pkg.core.spark_versions import ReadMaxRows, stream_reader
-
-PACKAGE = Path(tutorial_pkg.__file__).parent
-# What differs, and how one would look at a version.
-OF_SOME_VERSIONS = {"DataSourceStreamArrowWriter", "DatetimeType"}
-ONLY_SINCE_4_2 = "pyspark.sql.streaming.datasource"
-LOOKS = re.compile(r"(__version__|spark_version|spark\.version)\W*(<|>|==|split|startswith)")
-
-
-def looks_at_versions(file: Path) -> bool:
-    tree = ast.parse(file.read_text())
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    of_spark = [node for node in imports if str(node.module).startswith("pyspark")]
-    names = {alias.name for node in of_spark for alias in node.names}
-    modules = {node.module for node in of_spark}
-    text = LOOKS.search(file.read_text())
-    return bool(names & OF_SOME_VERSIONS or ONLY_SINCE_4_2 in modules or text)
-
-
-def test_no_other_file_looks_at_versions() -> None:
-    """But for the workbook, which needs the newest."""
-    workbook = PACKAGE / "workbook"
-    files = [file for file in PACKAGE.rglob("*.py") if workbook not in file.parents]
-    assert [file for file in files if looks_at_versions(file)] == [Path(spark_versions.__file__)]
 
 
 class Numbers:

@@ -1,12 +1,8 @@
-"""What a worker settles once stays out of the garbage collector's way, and garbage does not.
-
-Stream readers ignore Ctrl-C where Spark asks them what is new, and nowhere else.
-"""
+"""Stream readers ignore Ctrl-C where Spark asks them what is new, and nowhere else."""
 
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -20,30 +16,6 @@ from tutorial_pkg import SourceBuilder
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 from tutorial_pkg.core.worker import SOURCE_RUNNER
-
-PROGRAM = """
-import gc
-import pandas, pyarrow
-from tutorial_pkg.core.worker import freeze_imports
-
-before = len(gc.get_objects())
-freeze_imports()
-after = len(gc.get_objects())
-frozen = gc.get_freeze_count()
-kept = [[] for _ in range(1_000)]
-freeze_imports()
-loop = []
-loop.append(loop)
-del loop
-print(before > 10_000, after < 100, frozen >= before * 0.9)
-print(gc.get_freeze_count() <= frozen, gc.collect() > 0)
-"""
-
-
-def test_frozen_imports_are_not_collected() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    assert done.stdout.split() == ["True"] * 5, done.stderr
-
 
 NUMBER = StructType().add("number", LongType())
 NumbersDataSource = SourceBuilder.replayable(

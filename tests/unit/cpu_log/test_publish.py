@@ -267,7 +267,7 @@ def test_queries_may_take_turns(log: Log) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from tutorial_pkg.core.file_lock import FileLock
+from tutorial_pkg.durable_log.lock import FileLock
 lock = FileLock(Path(sys.argv[1]))
 print(lock.take(1), flush=True)
 input()

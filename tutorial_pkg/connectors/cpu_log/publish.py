@@ -48,7 +48,7 @@ from tutorial_pkg.core.disk import (
     replace_file,
     sync_directory,
 )
-from tutorial_pkg.core.file_lock import FileLock
+from tutorial_pkg.durable_log.lock import FileLock
 
 DATA_FILES = "data.*.csv"
 CRASH_AT = "TUTORIAL_PKG_CRASH_AT"  # environment variable: `<point>@<file to create on arrival>`
@@ -129,7 +129,7 @@ class PublishedDirectory:
         """Keep other commits out. Raise `RuntimeError` that names a process that blocks this."""
         lock = FileLock(self._state / "lock", 0o600)
         try:
-            if not lock.take(LOCK_SECONDS, 0.02):
+            if not lock.take(LOCK_SECONDS):
                 raise RuntimeError(
                     f"{lock.path} has been locked by {lock.holder()} for {LOCK_SECONDS:g} s; end "
                     "that process, then start the query again"
