@@ -131,16 +131,6 @@ def test_stream_reads_what_a_stream_writes(spark: SparkSession, feed: Feed, out:
     spark.catalog.dropTempView("tail")
 
 
-def test_empty_batches_create_nothing(spark: SparkSession, feed: Feed, out: Path) -> None:
-    feed.add(0)
-    drain(feed.stream(), out)
-    spark.range(0).write.format("cpu_log").mode("append").save(str(out))
-    assert not out.exists()
-    feed.add(1)
-    drain(feed.stream(4), out)
-    assert items(out) == Counter(feed.items)
-
-
 def test_checkpoint_that_was_set_back_is_an_error(feed: Feed, out: Path) -> None:
     for _ in range(2):
         feed.add(50)
@@ -203,10 +193,3 @@ def test_async_progress_tracking_is_refused(feed: Feed, out: Path) -> None:
     """With it, a repeated batch would not be the same."""
     with pytest.raises(PySparkException, match="cpu_log does not support async progress tracking"):
         start(feed.stream(), out, asyncProgressTrackingEnabled="true")
-
-
-def test_stream_reports_a_wrong_option(feed: Feed, out: Path) -> None:
-    feed.add(1)
-    error = error_of(start(feed.stream(), out, maxFileByte="1"))
-    assert "unknown option `maxfilebyte`; did you mean `maxFileBytes`?" in error
-    assert not out.exists()

@@ -1,16 +1,14 @@
 """The commit protocol on real files, without Spark.
 
-As a script, it publishes numbered batches and records each as done, as Spark does, until it is
-killed. Arguments: the directory, the file of the last batch, how many batches.
+As a script, it publishes numbered batches until it is killed. Arguments: the directory, how many.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory
-from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
+from tutorial_pkg.connectors.cpu_log.record import Batch, Staged, read_record
 from tutorial_pkg.connectors.cpu_log.sink import Stage
 
 QUERY, OTHER = "query-a", "query-b"
@@ -48,25 +46,17 @@ class Log(PublishedDirectory):
     def orphans(self) -> list[str]:
         return sorted(file.name for file in (self.path / "_cpu_log" / "staged").iterdir())
 
-
-def write(out: Path, done: Path, batches: int) -> None:
-    log = Log(out)
-    for batch in range(last_done(done) + 1, batches):
-        staged = []
-        for partition in range(PARTITIONS):
-            stage = log.stage(partition=partition)
-            for line in range(LINES):
-                stage.write(f"{batch}-{partition}-{line}\n".encode())
-            staged += stage.finish()
-        log.commit(Batch(QUERY, "run", batch), staged)
-        draft = done.with_suffix(".draft")
-        draft.write_text(str(batch))
-        draft.replace(done)
+    def write(self, batches: int) -> None:
+        """Write the batches that are not recorded, and like Spark the last one again."""
+        record = read_record(self.path / "_cpu_log" / "record.json")
+        for batch in range(record.done.get(QUERY, 0), batches):
+            texts = ["".join(lines_of(batch, partition)) for partition in range(PARTITIONS)]
+            self.add(batch, dict(enumerate(texts)))
 
 
-def last_done(done: Path) -> int:
-    return int(done.read_text()) if done.exists() else -1
+def lines_of(batch: int, partition: int) -> list[str]:
+    return [f"{batch}-{partition}-{line}\n" for line in range(LINES)]
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    Log(sys.argv[1]).write(int(sys.argv[2]))

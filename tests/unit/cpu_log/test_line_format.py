@@ -45,12 +45,9 @@ def test_line_has_the_documented_format() -> None:
     assert format_lines(batch.slice(1), 0, 1) == b""
 
 
-@pytest.mark.parametrize(
-    ("item", "text"),
-    [("a\nb", r"a\nb"), ("a\rb", r"a\rb"), ("a\\b", r"a\\b"), (None, r"\N"), ("\\N", r"\\N")],
-)
-def test_escapes_are_the_documented_ones(item: str | None, text: str) -> None:
-    assert written([item, "z"]).startswith(f"1583309377078,0.502024,{text}\n")
+def test_escapes_are_the_documented_ones() -> None:
+    items, texts = ["a\nb", "a\rb", "a\\b", None, "\\N"], [r"a\nb", r"a\rb", r"a\\b", r"\N", r"\\N"]
+    assert written(items) == "".join(f"1583309377078,0.502024,{text}\n" for text in texts)
 
 
 def test_awkward_items_are_read_back() -> None:
@@ -90,11 +87,6 @@ def test_other_types_appear_as_arrow_prints_them(
     value: object, kind: pa.DataType, text: str
 ) -> None:
     assert items_of(written(pa.array([value, None], kind))) == [text, None]
-
-
-def test_unknown_time_zone_is_an_error() -> None:
-    with pytest.raises(pa.ArrowInvalid, match="PST"):
-        written(pa.array([0], pa.timestamp("us", "PST")))
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,16 @@
 
 Why no crash can lose or repeat a line:
 
-1. *Stage.* Each task attempt writes to new files and syncs them. No reader looks at them. An
-   attempt that fails or comes late leaves orphans behind.
-2. *Record.* The commit of a batch writes one record: which staged bytes belong at which offset of
-   which file, and that this batch of this query is done. The record is renamed into place. Before
-   the rename nothing has happened, after it everything has, and only step 3 remains.
-3. *Apply.* Each staged file is copied to its exact offset. If it starts a new file, it is renamed
-   to it. Repeated, both put the same bytes in the same place. Once files and folder are synced,
-   the staged files are deleted. So if a staged file of the record is missing, it is applied.
+1. *Stage.* Each task attempt writes to new files and syncs them. No reader looks at them.
+2. *Record.* The commit of a batch replaces one small file, the record: which staged bytes belong at
+   which offset of which file, and that this batch of this query is done. Before its rename nothing
+   has happened, after it everything has, and only step 3 remains.
+3. *Apply.* Each staged file is copied to its exact offset, or renamed if it starts a new file. Both
+   can be repeated. Once files and folder are synced, the staged files are deleted.
 4. *Recover.* Every commit starts by applying the rest of the record that it finds. If the record
    contains its batch, it publishes nothing. So Spark may repeat a batch any number of times.
 
-One record is enough, because a batch is applied before the next one is recorded. The idea is the
-redo log of databases, reduced to one entry. Readers must wait for the newline of a line.
+It is the redo log of databases with one entry: a batch is applied before the next is recorded.
 """
 
 from __future__ import annotations
@@ -43,11 +40,7 @@ from tutorial_pkg.connectors.cpu_log.record import (
     read_record,
 )
 from tutorial_pkg.core.batch_order import is_repeated
-from tutorial_pkg.core.disk import (
-    naming,
-    replace_file,
-    sync_directory,
-)
+from tutorial_pkg.core.disk import naming, replace_file, sync_directory
 from tutorial_pkg.durable_log.lock import FileLock
 
 DATA_FILES = "data.*.csv"
@@ -102,10 +95,9 @@ class PublishedDirectory:
     def commit(self, batch: Batch, staged: Sequence[Staged]) -> bool:
         """Publish the staged lines of a batch, and return False if there was nothing to do.
 
-        Raises:
-            RuntimeError: Another query writes here, this batch differs from the published batch
-                with its number, a file was changed by others, or the record is damaged.
-            OSError: For example a full disk. The next commit continues from a consistent state.
+        Raises `RuntimeError` for a second query, a batch that differs from the published one with
+        its number, a changed file or a damaged record. After an `OSError`, such as a full disk, the
+        next commit continues.
         """
         if not staged and not self._record.exists():
             return False

@@ -131,9 +131,9 @@ def abort(context: BatchContext, handles: list[list[Staged]]) -> None:
 def read_plan(checkpoint: str | None, batch: int) -> str | None:
     """Return a digest of what Spark has planned for a batch, or None if that is unknown.
 
-    The plan is Spark's file `offsets/N`, written before the batch runs. A repeated batch has the
-    same file, byte for byte; a batch that was planned again has a new timestamp in it. Spark does
-    not sync its checkpoint, so this does: after a power failure, a recorded batch needs its plan.
+    The plan is Spark's file `offsets/N`. A repeated batch has the same one, byte for byte; one that
+    was planned again has a new timestamp in it. Spark does not sync its checkpoint, so this does:
+    after a power failure, a recorded batch needs its plan.
     """
     try:
         folder = Path(local_directory(checkpoint or ""))
@@ -152,7 +152,7 @@ def _directory(options: OptionValues) -> PublishedDirectory:
 
 
 def check(context: TargetContext) -> None:
-    """Raise `ValueError` for columns or a path that the sink cannot write."""
+    """Raise `ValueError` for columns that the sink cannot write."""
     if not context.schema.fields:
         raise ValueError("format `cpu_log`: the DataFrame has no column to write")
     for field in context.schema:
@@ -161,13 +161,6 @@ def check(context: TargetContext) -> None:
                 f"format `cpu_log`: column `{field.name}` of type "
                 f"{field.dataType.simpleString()} has no text form; cast it to STRING first"
             )
-    path = Path(context.options.path)
-    existing = next(place for place in (path, *path.parents) if place.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise ValueError(
-            f"format `cpu_log`: option `path` must be a directory to write in, and {existing} is "
-            f"{'read-only' if existing.is_dir() else 'a file'}; choose a different one"
-        )
 
 
 sink = (
