@@ -37,7 +37,7 @@ _NAMES = {
         check_12_2 check_12_3 check_12_4 check_12_5 check_13_1 check_13_2 check_13_3 check_14_1
         check_15_1 check_15_2 check_16_1 check_16_2 check_17_1 check_17_2 check_18_1 check_18_2
         check_18_3 check_19_1 check_20_1 check_20_2 check_21_1 check_21_2 check_21_3
-        a_heartbeat the_solution""",
+        the_solution""",
     "cluster": "Cluster",
     "diagrams": "flow",
     "explainers": "crash_explainer watermark_explainer",

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 
 from tests.unit.workbook import capstone
+from tests.unit.workbook.test_checks import answer_of
 from tutorial_pkg import item_stream
 from workbook import NumberReader, NumberWriter, Slice, Values, checks, numbers_in, task_property
 
@@ -167,6 +168,13 @@ def test_03_2(spark: SparkSession) -> None:
     assert checks.check_03_2(WholeLines).passed
     why = "half a line must wait"
     refuses(checks.check_03_2, (Tail, why), (FromTheStart, why))
+
+
+def test_04_2(spark: SparkSession) -> None:
+    assert checks.check_04_2(answer_of("04_2")).passed
+    forgets = answer_of("04_2", 'self.rows(start["lines"], end["lines"])', "[]")
+    again = answer_of("04_2", 'self.rows(start["lines"], None)', "self.rows(0, None)")
+    refuses(checks.check_04_2, (forgets, "[start:end]"), (again, "from `start` on"))
 
 
 class Numbers(NumberReader):

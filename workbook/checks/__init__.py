@@ -9,7 +9,6 @@ line, and never raises because of a wrong answer.
 """
 
 from workbook.checks import basics, capstone, connectors, systems
-from workbook.checks.basics import a_heartbeat as a_heartbeat
 from workbook.checks.verdict import Verdict as Verdict
 from workbook.checks.verdict import the_solution as the_solution
 

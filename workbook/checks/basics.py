@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
-import math
 import re
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    SimpleDataSourceStreamReader,
+)
 from pyspark.sql.streaming import DataStreamWriter
 
-from tutorial_pkg import network_status
+from spark_connector_tests.query_process import wait_until
+from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.places import project_dir
-from workbook.checks.trial import run_and_restart, scratch, session
+from workbook.checks.trial import SECONDS, run_and_restart, scratch, session
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.number_files import sink_of, source_of
+from workbook.senders import HOST, free_ports, wait_for_listener
 
 
 def _check_frame(answer: Any) -> None:
@@ -203,129 +210,192 @@ def _append(file: Path, data: bytes) -> None:
 
 # ---- 04 ------------------------------------------------------------------------------------------
 
-_TEXT = "first\n\n Grüße\rfrom\u2028afar \n\ufeffreturn\r\nlast"
-_LINES = ["first", "", " Grüße\rfrom\u2028afar ", "\ufeffreturn\r"]
+
+@exercise("class OwnRest(SmallReader)", base=SimpleDataSourceStreamReader)
+def check_04_1(answer: Any) -> str:
+    """Does this reader complete each line with the bytes of its own connection?"""
+    port, connect = free_ports(), socket.create_connection
+    listener = _Listener(answer(port))
+    with connect((HOST, port)) as one, connect((HOST, port)) as two:
+        for sender, data in ((one, b"le"), (two, b"right\nne"), (one, b"ft\nha")):
+            sender.sendall(data)
+            listener.read()
+    listener.read()  # both have hung up in the middle of a line
+    with connect((HOST, port)) as three:
+        for data in (b"ne", b"w\n"):
+            three.sendall(data)
+            listener.read()
+    why = "each connection has its own rest, which ends with it. Try a dictionary by socket."
+    must_be(sorted(listener.rows), ["left", "new", "right"], "Three senders' lines became", why)
+    why = "it is the number of lines. Try to leave `read` as it is."
+    must_be(listener.offset, {"lines": 3}, "The offset is", why)
+    return "Each connection completes its own lines."
 
 
-@exercise("def cut(rest, received)")
-def check_04_1(answer: Callable[[bytes, bytes], tuple[list[str], bytes]]) -> str:
-    """Does `answer` make the same lines of the same bytes, however they are cut into pieces?"""
-    data = _TEXT.encode()
-    for size in (len(data), 1, 3):
-        lines, rest = list[str](), b""
-        for start in range(0, len(data), size):
-            complete, rest = answer(rest, data[start : start + size])
-            lines += listed(complete)
-        what = f"In pieces of {size} bytes, {data!r} became"
-        why = "only b'\\n' ends a line, and a character may be cut in two. Try split(b'\\n')."
-        must_be((lines, rest), (_LINES, b"last"), what, why)
-    try:
-        lines, _ = answer(b"", b"one\xfftwo\n")
-    except Exception:
-        lines = ["one\ufffdtwo"]  # to refuse such a line is right, too
-    text = f"b'one\\xfftwo\\n' became {lines}; expected an error or a mark. Try errors='replace'."
-    expect(re.fullmatch(r"one\W.*two", "".join(lines)), text)
-    return "The same lines, however the bytes arrive."
+class _Listener:
+    """Calls a reader's `read` as Spark does, without Spark."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader, self.offset, self.rows = reader, {"lines": 0}, list[str]()
+        self.read()  # the first one opens the port
+
+    def read(self) -> None:
+        for _ in range(5):  # one call accepts a connection, the next one receives
+            rows, self.offset = self.reader.read(self.offset)
+            self.rows += [row[0] for row in rows]
 
 
-@exercise()
-def check_04_2(answer: Path | str) -> str:
-    """Has the listener of this log kept two lines and dropped one that was too long?"""
-    got = f"You returned {type(answer).__name__} {show(answer)}"
-    text = f"{got}; expected the log's folder. Try work / 'mine' / 'log'."
-    expect(isinstance(answer, Path | str), text)
-    status = network_status(Path(answer))
-    expect(status.ports, f"No query has listened for the log {answer}. Try the folder 'log' in it.")
-    lines = sum(port.lines for port in status.ports.values())
-    dropped = sum(port.dropped["too_long"] for port in status.ports.values())
-    text = f"{lines} lines were kept and {dropped} dropped; expected 2 and 1. Try maxLineBytes=100,"
-    text += " each of the three lines once, and a wait for the status before you stop the query."
-    expect((lines, dropped) == (2, 1), text)
-    spark = SparkSession.getActiveSession()
-    runs = status.listening and (spark is None or bool(spark.streams.active))
-    expect(not runs, "The query still listens; expected a stopped one. Try query.stop().")
-    return f"{lines} lines kept, {dropped} dropped and counted, and the memory stays flat."
+@exercise("class Kept(SmallReader)", base=SimpleDataSourceStreamReader)
+def check_04_2(answer: Any) -> str:
+    """Does a query with this reader have each line once, although a batch failed?"""
+    port, batches = free_ports(3), dict[int, list[str]]()
+    with scratch() as folder:
+        first = _Listener(answer(port, str(folder / "first")))
+        _send(port, ["a"])
+        first.read()
+        second = _Listener(answer(port + 1, str(folder / "first")))
+        why = "the first one saved it. Try: read(start) returns the file's lines from `start` on."
+        must_be(second.rows, ["a"], "read({'lines': 0}) of a new reader returned", why)
+        source = _kept(answer, port + 2, str(folder / "second"))
+        for accident in (True, False):
+            _run_kept(source, port + 2, folder, batches, accident)
+    rows = [row for _, batch in sorted(batches.items()) for row in batch]
+    why = "a restarted query calls readBetweenOffsets(start, end). Try the lines [start:end]."
+    must_be(rows, ["a", "", "ünö", "b", "c"], "After the accident the query had", why)
+    return "The failed batch was read again, and each line is there once."
+
+
+def _kept(reader: Any, port: int, file: str) -> type[DataSource]:
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "checked_kept"
+
+        def schema(self) -> str:
+            return "value STRING"
+
+        def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:
+            made: SimpleDataSourceStreamReader = reader(port, file)
+            return made
+
+    return Source
+
+
+def _run_kept(
+    source: Any, port: int, folder: Path, batches: dict[int, list[str]], accident: bool
+) -> None:
+    """Send lines to a query; with an accident, its sink fails on line b."""
+
+    def store(batch: DataFrame, number: int) -> None:
+        rows = [row[0] for row in batch.collect()]
+        if accident and "b" in rows:
+            raise OSError("the disk is full")
+        batches[number] = rows
+
+    def arrived(line: str) -> bool:
+        return not query.isActive or any(line in rows for rows in batches.values())
+
+    spark = session()
+    spark.dataSource.register(source)
+    writer = spark.readStream.format("checked_kept").load().writeStream.foreachBatch(store)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+    wait_for_listener(port, query, SECONDS)
+    for lines in [["a", ""], ["ünö", "b"]] if accident else [["c"]]:
+        _send(port, lines)
+        wait_until(partial(arrived, lines[-1]), SECONDS, f"a batch with {lines}")
+    error = last_error(query)
+    query.stop()
+    text = f"In a real query your class raised {error}"
+    expect(error is None or (accident and "disk is full" in error), text)
+
+
+def _send(port: int, lines: list[str]) -> None:
+    with socket.create_connection((HOST, port)) as connection:
+        connection.sendall("".join(f"{line}\n" for line in lines).encode())
 
 
 # ---- 05 ------------------------------------------------------------------------------------------
 
 
-@exercise()
-def check_05_1(answer: Any) -> str:
-    """Is `answer` the smallest delay, in whole seconds, that no line exceeds?"""
-    got = f"You returned {type(answer).__name__} {show(answer)}"
-    number = isinstance(answer, Real) and not isinstance(answer, bool) and math.isfinite(answer)
-    expect(number, f"{got}; expected a number of seconds. Try total_seconds().")
-    text = f"You returned {answer}; expected whole seconds, rounded up. Try math.ceil."
-    expect(answer == int(answer), text)
-    behind = _seconds_behind()
-    late = sum(seconds > answer for seconds in behind)
-    text = f"You returned {answer}; expected more, because {late} lines would be behind the "
-    text += "watermark. Try the largest distance between a line and the highest time before it."
-    expect(not late, text)
-    text = f"You returned {answer}; expected less, because every result would wait longer than it "
-    expect(answer == math.ceil(max(behind)), f"{text}has to. Are these milliseconds?")
-    return "Nothing is late, and no result comes later than it has to."
-
-
-def _seconds_behind() -> list[float]:
-    """Return how far each line is behind the highest event time up to it."""
-    with open(project_dir() / "data" / "cpu_log_disordered.csv") as file:
-        millis = [int(line.partition(",")[0]) for line in file]
-    newest = accumulate(millis, max)
-    return [(high - own) / 1000 for high, own in zip(newest, millis, strict=True)]
-
-
-_STARTS = "windows start at multiples of `slide`, and each contains its start but not its end."
-_WINDOWS = [
-    Case((25, 30, 10), [0, 10, 20], _STARTS),
-    Case((30, 30, 10), [10, 20, 30], _STARTS),
-    Case((75, 60, 20), [20, 40, 60], _STARTS),
-    Case((5, 30, 10), [-20, -10, 0], "a window may begin before second 0."),
-    Case((21, 25, 10), [0, 10, 20], "there are three such windows, though 25 // 10 is 2."),
-    Case((17, 5, 10), [], "windows of 5 seconds every 10 leave gaps, and 17 is in one."),
-    Case((-35, 30, 10), [-60, -50, -40], "-35 // 10 is -4."),
-    Case((25,), [0, 10, 20], "the default length is 30 and the default slide is 10."),
+_FIRST, _NO_TIME = "1583309377078,0.50,first", "what, no time?"
+_TIME = 1583309377.078
+_TIMED = [
+    Case(
+        ([_FIRST, _NO_TIME], "PERMISSIVE"), [(_FIRST, _TIME), (_NO_TIME, None)], "no line is lost."
+    ),
+    Case(([_NO_TIME, _FIRST], "DROPMALFORMED"), [(_FIRST, _TIME)], "only good lines are left."),
+    Case(([",x", "12", "0,"], "DROPMALFORMED"), [("0,", 0.0)], "digits must precede the comma."),
+    Case(([_FIRST], "FAILFAST"), [(_FIRST, _TIME)], "this line has a time."),
+    Case(([], "FAILFAST"), [], "there are no lines."),
 ]
 
 
-@exercise("def windows_of(second, length=30, slide=10)")
-def check_05_2(answer: Callable[..., list[int]]) -> str:
-    """Does `answer` return the starts of all sliding windows that contain an event?"""
-    compare(answer, _WINDOWS, key=lambda result: sorted(listed(result)))
-    return "All windows that contain it: three, with a length of 30 seconds and a slide of 10."
+@exercise("def with_time(lines, mode)")
+def check_05_1(answer: Callable[..., Any]) -> str:
+    """Does `answer` yield each line with its event time, and treat the others as `mode` says?"""
+    compare(answer, _TIMED, key=_in_seconds)
+    try:
+        rows = list(answer([_FIRST, _NO_TIME], "FAILFAST"))
+    except ValueError as error:
+        text = f"The error says {str(error)!r}; expected that it quotes the line. Try {{line!r}}."
+        expect(_NO_TIME in str(error), text)
+    else:
+        raise Wrong(f"with FAILFAST you returned {rows}; expected a ValueError. Try raise.")
+    return "Each line has the time at which it happened, in UTC."
+
+
+def _in_seconds(rows: Any) -> list[Any]:
+    pairs = [tuple(row) for row in rows]
+    for _, time in pairs:
+        text = f"You returned {show(time)}; expected a datetime in UTC. Try fromtimestamp(…, UTC)."
+        expect(time is None or getattr(time, "tzinfo", None) is not None, text)
+    return [(line, time and round(time.timestamp(), 3)) for line, time in pairs]
+
+
+_MOST_LATE, _LONGEST_DELAY = 0.02, 75
+
+
+@exercise()
+def check_05_2(answer: Any) -> str:
+    """Is `answer` a delay with at most 2 % of lines dropped, and how many were dropped in a run?"""
+    pair = isinstance(answer, tuple | list) and len(answer) == 2
+    numbers = pair and all(isinstance(value, int | float) and value >= 0 for value in answer)
+    expect(numbers, f"You returned {show(answer)}; expected (delay, dropped), two numbers.")
+    delay, dropped = answer
+    least, most, lines = _dropped(delay)
+    text = f"You returned {dropped} dropped lines with a delay of {delay} s; expected {least} to "
+    text += f"{most}, depending on the batches. Try: _, dropped = run({delay})"
+    expect(least <= dropped <= most, text)
+    share = f"{dropped} of {lines} lines dropped ({dropped / lines:.1%})"
+    expect(dropped <= _MOST_LATE * lines, f"{delay} s: {share}; expected at most 2 %. Wait longer.")
+    text = f"{delay} s: {share}; expected a delay of at most {_LONGEST_DELAY} s, because every "
+    expect(delay <= _LONGEST_DELAY, f"{text}result waits for it. Try a shorter one.")
+    return f"{share}, and each window is final {delay} s after its end."
+
+
+def _dropped(delay: float) -> tuple[int, int, int]:
+    """Return the fewest and the most lines that are dropped, and the number of all lines.
+
+    The watermark moves between batches: each line meets that of 0 to 400 lines before it.
+    """
+    with open(project_dir() / "data" / "cpu_log_disordered.csv") as file:
+        millis = [int(line.partition(",")[0]) for line in file]
+    newest = [0, *accumulate(millis, max)]
+    ends = [(time // 10_000 + 1) * 10_000 for time in millis]
+    late = [
+        sum(end <= newest[max(0, n - lag)] - 1000 * delay for n, end in enumerate(ends))
+        for lag in (400, 0)
+    ]
+    return late[0], late[1], len(millis)
 
 
 # ---- 06 ------------------------------------------------------------------------------------------
-
-_LEAST = "it is the smallest of the ports' newest times, minus the delay."
-_SILENT = "a port that has sent nothing may be far behind. Compare with None: 0 is a time, too."
-_COALESCED = [
-    Case(([("A", 70), ("A", 75)], ["A", "B"], 5), [None, None], _SILENT),
-    Case(([("A", 70), ("B", 10)], ["A", "B"], 5), [None, 5], _LEAST),
-    Case(([("A", 30), ("B", 40), ("B", 20)], ["A", "B"], 5), [None, 25, 25], _LEAST),
-    Case(([("A", 70), ("B", 20), ("A", 90), ("B", 95)], ["A", "B"], 7), [None, 13, 13, 83], _LEAST),
-    Case(
-        ([("A", 50), ("B", 40), ("B", 20)], ["A", "B"], 5), [None, 35, 35], "20 is older than 40."
-    ),
-    Case(([("A", 0), ("B", 0)], ["A", "B"], 5), [None, -5], _SILENT),
-    Case(([("A", 5), ("B", 6)], ["A", "B", "C"], 5), [None, None], _SILENT),
-    Case(([], ["A", "B"], 5), [], "there is one watermark for each event."),
-]
-
-
-@exercise("def coalesced(events, ports, delay)")
-def check_06_1(answer: Callable[..., list[int | None]]) -> str:
-    """Does `answer` return the least of the ports' watermarks after each event?"""
-    compare(answer, _COALESCED, key=listed)
-    return "The smallest watermark counts, so no port is late because another is ahead."
-
 
 _DELAY_SECONDS, _FIRST_SECOND, _LAST_SECOND = 25, 890, 900
 
 
 @exercise()
-def check_06_2(answer: str, begin: int) -> str:
+def check_06_1(answer: str, begin: int) -> str:
     """Does the line `answer` move the watermark to between 890 and 900 s after `begin` (in ms)?"""
     got = f"You returned {show(answer)}"
     line = isinstance(answer, str) and "\n" not in answer
@@ -340,9 +410,28 @@ def check_06_2(answer: str, begin: int) -> str:
     return "One line in which nothing happened, and all results move on."
 
 
-def a_heartbeat(begin: int) -> str:
-    """Return a line that passes `check_06_2`, to continue a notebook without a right answer."""
-    return f"{begin + (_LAST_SECOND - 5 + _DELAY_SECONDS) * 1000},0.0,heartbeat"
+_UNREAD: list[tuple[dict[str, int], dict[str, int], int]] = [
+    ({"11000": 0}, {"11000": 100}, 40),
+    ({"11000": 5}, {"11000": 25, "11001": 7}, 10),
+    ({"11000": 30, "11001": 8}, {"11000": 30, "11001": 9}, 10),
+    ({}, {"11000": 0}, 1),
+]
+
+
+@exercise("def slices(start, end, size)")
+def check_06_2(answer: Callable[..., Any]) -> str:
+    """Is each unread byte in exactly one slice, and no slice empty or longer than `size`?"""
+    for start, end, size in _UNREAD:
+        result = [tuple(part) for part in listed(answer(dict(start), dict(end), size))]
+        got = f"slices({start}, {end}, {size}) returned {show(result)}; expected"
+        sizes = [stop - first for _, first, stop in result]
+        text = f"{got} 1 to {size} bytes in each slice. Try min(first + size, stop)."
+        expect(all(1 <= length <= size for length in sizes), text)
+        found = Counter((port, n) for port, first, stop in result for n in range(first, stop))
+        unread = [(port, n) for port in end for n in range(start.get(port, 0), end[port])]
+        text = f"{got} each unread byte once. The unread bytes of a port begin at start[port], or "
+        expect(found == Counter(unread), f"{text}at 0 if the port is new.")
+    return "Each byte is read once, and all tasks have work."
 
 
 # ---- 07 ------------------------------------------------------------------------------------------
