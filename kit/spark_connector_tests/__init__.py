@@ -72,7 +72,6 @@ The files, in reading order:
     faults.py            make a file or a connection fail inside a connector
     driver.py            Spark drivers made to be killed
     query_process.py     a query in its own process, and waiting for conditions
-    processes.py         the JVM of a session, and the workers of its tasks
     errors.py            the line that matters in Spark's stack traces
     report.py            verdicts and the report
     command.py           the command; classes.py has the pytest classes

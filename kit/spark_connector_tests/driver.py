@@ -7,15 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from pyspark import SparkConf, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.errors import last_error
-from spark_connector_tests.processes import context_of
 from spark_connector_tests.promise import failure
 from spark_connector_tests.query_process import QueryProcess, end_with_parent, wait_until
 
@@ -25,16 +23,8 @@ _SHOWN = 2000
 _JAVA = "-XX:TieredStopAtLevel=1"
 # Settings that belong to the examining session alone.
 _OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
-_CONNECT = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
-_CONNECT_PLUGIN = "SparkConnectPlugin"
 
 NewSession = Callable[[], SparkSession]
-
-
-class Startable(Protocol):
-    """A query that a driver can start."""
-
-    def start(self, spark: SparkSession) -> StreamingQuery: ...
 
 
 class Driver(QueryProcess):
@@ -52,8 +42,8 @@ class Driver(QueryProcess):
         env["TMPDIR"] = str(folder)
         super().__init__(Path(__file__), folder, output=folder / "output", env=env)
 
-    def go(self, query: Startable) -> None:
-        """Have the driver run `query`, which is sent pickled."""
+    def go(self, query: Any) -> None:
+        """Have the driver call `query.start(spark)`; the query is sent pickled."""
         wait_until(lambda: self._ready.exists() or not self.running, _SECONDS, "a driver's start")
         draft = self._query.with_suffix(".draft")
         draft.write_bytes(cloudpickle.dumps(query))
@@ -65,12 +55,6 @@ class Driver(QueryProcess):
             error = self._error if self._error.exists() else self.output
             text = error.read_text(errors="replace")
             raise failure(f"the query in its own driver ended: {text[-_SHOWN:]}", text)
-
-
-def settings_of(spark: SparkSession) -> list[tuple[str, str]]:
-    """Return a session's settings, without those that make it a server of Spark Connect."""
-    settings = context_of(spark).getConf().getAll()
-    return [(key, value) for key, value in settings if not value.endswith(_CONNECT_PLUGIN)]
 
 
 class Drivers:
@@ -88,7 +72,8 @@ class Drivers:
         if self._spare is None:
             self._count += 1
             folder = self._folder / f"driver-{self._count}"
-            self._spare = Driver(folder, settings_of(self._spark), self._session)
+            settings = self._spark.sparkContext.getConf().getAll()
+            self._spare = Driver(folder, settings, self._session)
 
     def take(self) -> Driver:
         """Return a driver; its Spark is starting, or up."""
@@ -107,8 +92,6 @@ class Drivers:
 def main(folder: Path) -> None:
     """Start Spark in the driver's process, wait for the query, and run it."""
     end_with_parent()
-    for name in _CONNECT:  # this driver starts its own JVM
-        os.environ.pop(name, None)
     settings, session = cloudpickle.loads((folder / "conf").read_bytes())
     spark = session() if session else _plain_session(settings, folder)
     (folder / "ready").touch()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from spark_connector_tests.described import DescribeSink, DescribeSource, StreamSink
 from spark_connector_tests.driver import Drivers, NewSession
@@ -180,6 +181,8 @@ def _active(spark: SparkSession | None) -> SparkSession:
     session = spark or SparkSession.getActiveSession()
     if session is None:
         raise Mistake("no Spark session is active: start one, or pass `spark=`")
+    if is_remote():
+        raise Mistake("the kit can't kill the processes of Spark Connect: use a classic session")
     return session
 
 

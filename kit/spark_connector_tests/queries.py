@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException, ParseException
@@ -16,14 +17,15 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark_connector_tests.described import as_options, format_name
-from spark_connector_tests.processes import end_task_workers
 from spark_connector_tests.promise import Mistake
+from spark_connector_tests.query_process import kill_process
 
 REREADS = 3
 PART = "_part"  # the column that chooses the task that writes a row
 WRITERS = 3  # tasks; in each batch one of them has nothing to write
 NOW = "now"  # the file that makes a task fail
 WORKER_LOST = "Python worker exited unexpectedly"  # Spark's words
+DAEMON = "pyspark.daemon"  # forks the workers of tasks, and keeps them for the next task
 
 
 class InjectedFailure(Exception):
@@ -147,6 +149,28 @@ def collected_elsewhere(batch: DataFrame) -> list[Seen]:
             if WORKER_LOST not in str(error):
                 raise
     return _collected(batch)
+
+
+def end_task_workers(spark: SparkSession) -> None:
+    """Have the next task run in a new process.
+
+    Wait until all workers are gone: Spark could still hand a task to a dying one.
+    """
+    java = psutil.Process(spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore
+    workers = [process for process in java.children(recursive=True) if _is_worker(process)]
+    for process in workers:
+        kill_process(process)
+    psutil.wait_procs(workers, timeout=5)
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """Return whether the daemon of a JVM has forked it; both have the same command."""
+    try:
+        daemon = process.parent()
+        jvm = daemon and daemon.parent()
+        return bool(jvm and DAEMON in daemon.cmdline() and DAEMON not in jvm.cmdline())
+    except psutil.Error:
+        return False
 
 
 @dataclass

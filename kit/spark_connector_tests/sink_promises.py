@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-
-from pyspark.sql.utils import is_remote
 
 from spark_connector_tests.driver import Driver
 from spark_connector_tests.promise import Broken, NotTried, Promise, promise
@@ -38,16 +36,9 @@ from spark_connector_tests.trial import FAR_ZONES, KILLS
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 101)
 
 
-@dataclass(frozen=True)
-class HardValues:
-    """Values that formats stumble over: the batches to write, and the remedy."""
-
-    batches: Sequence[Sequence[str | None]]
-    remedy: str
-
-
-HARD_VALUES = {
-    "awkward_text": HardValues(
+# Values that formats stumble over: the batches to write, and the remedy.
+HARD_VALUES: dict[str, tuple[list[list[str | None]], str]] = {
+    "awkward_text": (
         [
             [" é 😀 \"q\" 'a', ; \t \\ \\n \r\n\n| <b>&amp; " + "x" * 10_000],
             ["  blanks  ", "\ttabs\t", "a line\r\n", "\n", "\ufeffmark", "x" * 70_001],
@@ -59,15 +50,15 @@ HARD_VALUES = {
         "locale. Make sure that nothing takes a text for a number, as a column `STRING` of SQLite "
         "does.",
     ),
-    "nulls": HardValues(
+    "nulls": (
         [["None", None, "null", "NULL", "\\N", *BEYOND]],
         "Write a null so that it can't be mistaken for a word: `str(None)` is a text.",
     ),
-    "empty_text": HardValues(
+    "empty_text": (
         [["before", "", "after"]],
         "Test with `is None`, not with `if not value`: an empty text is not a null.",
     ),
-    "equal_rows": HardValues(
+    "equal_rows": (
         [["equal"] * (2 * WRITERS), ["equal"], ["equal"]],
         "A row is not a key: collect rows in a list. Recognize a repeated batch by its number.",
     ),
@@ -150,7 +141,7 @@ def values(trial: SinkTrial) -> str:
     for name in HARD_VALUES:
         if name not in left_out:
             _write_hard(trial, name)
-    if trial.sink.types and trial.sink.python and not is_remote():
+    if trial.sink.types and trial.sink.python:
         for where in FAR_ZONES:
             with trial.far_zone(where):
                 trial.works(when=f"with workers {where}")
@@ -158,12 +149,13 @@ def values(trial: SinkTrial) -> str:
 
 
 def _write_hard(trial: SinkTrial, name: str) -> None:
+    batches, remedy = HARD_VALUES[name]
     try:
-        for batch in HARD_VALUES[name].batches:
+        for batch in batches:
             trial.write(batch, evenly=True)
         trial.arrive(f"with {name}")
     except Broken as broken:
-        broken.remedy = broken.remedy or HARD_VALUES[name].remedy
+        broken.remedy = broken.remedy or remedy
         broken.rows_missing = False  # the values are the cause
         raise
 

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.described import DescribeSink, as_options
 from spark_connector_tests.driver import Drivers
-from spark_connector_tests.processes import context_of
 from spark_connector_tests.promise import Broken, Mistake
 from spark_connector_tests.queries import PART, WRITERS, SinkQuery, keys_of_parts
 from spark_connector_tests.rows import check_once, comparable
@@ -168,7 +167,7 @@ class SinkTrial(Trial):
 
     def all_but_one_ended(self) -> bool:
         """Return whether exactly one writing task still runs."""
-        tracker = context_of(self.spark).statusTracker()
+        tracker = self.spark.sparkContext.statusTracker()
         stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
         return any(
             stage.numTasks == self._writers and stage.numCompletedTasks == self._writers - 1

@@ -6,11 +6,9 @@ from collections import Counter
 from functools import partial
 from importlib.util import find_spec
 
-from pyspark.sql.utils import is_remote
-
 from spark_connector_tests.described import LIMIT
 from spark_connector_tests.driver import Driver
-from spark_connector_tests.promise import Broken, NotTried, Promise, promise
+from spark_connector_tests.promise import Broken, Promise, promise
 from spark_connector_tests.query_process import wait_until
 from spark_connector_tests.rows import check_once, check_same, comparable
 from spark_connector_tests.shared_promises import (
@@ -23,7 +21,6 @@ from spark_connector_tests.source_trial import MANY, PORTION, SourceTrial
 from spark_connector_tests.trial import FAR_ZONES
 
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # from Spark 4.2 on
-REMOTE = "with Spark Connect the kit can't look into a batch"
 PAGES = 3_079  # rows: several pages of most services
 # Spark passes on a task's rows in bundles; with small ones a task can be ended in its middle.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 5)
@@ -89,8 +86,6 @@ def late_rows(trial: SourceTrial) -> None:
 def values(trial: SourceTrial) -> None:
     """1,013 rows are compared with what `row` describes; of a Python source, also rows that are
     read in processes with the time zones of Nepal and of the Marquesas."""
-    if is_remote():
-        raise NotTried(REMOTE)
     assert trial.source.row
     trial.plan.keeps = True
     trial.works(MANY)
@@ -127,8 +122,6 @@ def no_empty_batches(trial: SourceTrial) -> None:
 def same_rows_again(trial: SourceTrial) -> None:
     """Each batch is read twice; the processes that read it first are killed before the second
     time."""
-    if is_remote():
-        raise NotTried(REMOTE)
     trial.run()
     trial.plan.rereads = True
     trial.feed(MANY)

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -17,7 +16,6 @@ from pyspark.sql import SparkSession
 from spark_connector_tests import StreamSink, StreamSource, examine_sink, examine_source
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from spark_connector_tests.command import function_named, report_on
-from spark_connector_tests.queries import Ledger, Seen
 from tests.integration import kit_sink_mutants, kit_source_mutants, kit_subjects
 from tests.integration.test_kit_mutants import fed_by_files, read_from_files, source_of
 
@@ -41,32 +39,13 @@ SOURCES = "file_lines network_lines network_lines_tls received_lines built_strea
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [*SOURCES.split(), "built_sink", "cpu_log_sink"])
-def test_connector_of_ours_keeps_its_promises(spark: SparkSession, name: str) -> None:
+def test_our_connectors_keep_promises(spark: SparkSession, name: str) -> None:
     examine = examine_sink if name.endswith("sink") else examine_source
     report = examine(getattr(kit_subjects, name), spark)
     assert not {"✗", "!"} & {verdict.mark for verdict in report.verdicts}, str(report)
 
 
-def test_the_batch_that_fails_has_rows(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A port is open only while a query runs, which has an empty batch before anything arrives."""
-    recorded: list[Sequence[Seen]] = []
-    add = Ledger.add
-
-    def recording(ledger: Ledger, batch: int, rows: Sequence[Seen]) -> None:
-        recorded.append(rows)
-        add(ledger, batch, rows)
-
-    monkeypatch.setattr(Ledger, "add", recording)
-    report = examine_source(kit_subjects.network_lines, spark, only=["repeated_batch"])
-    assert report.broken == [], report
-    first, *others = [sorted(rows) for rows in recorded if rows]
-    assert first not in others  # the second batch is repeated
-    assert others[0] == others[1]
-
-
-def test_command_prints_verdicts_and_a_summary(spark: SparkSession, capsys) -> None:
+def test_command_prints_verdicts(spark: SparkSession, capsys) -> None:
     describe = function_named("tests.integration.kit_subjects:file_lines")
     assert report_on(describe, spark, only=["unknown_option"]) == 0
     first, last = capsys.readouterr().out.splitlines()
@@ -74,7 +53,7 @@ def test_command_prints_verdicts_and_a_summary(spark: SparkSession, capsys) -> N
     assert last.startswith("file_lines: 1 kept, 0 broken, 0 not claimed (")
 
 
-def test_command_fails_for_broken_promises_only(spark: SparkSession, capsys) -> None:
+def test_command_fails_for_broken_promises(spark: SparkSession, capsys) -> None:
     broken = fed_by_files(source_of(kit_source_mutants.OnePage))
     assert report_on(broken, spark, only=["every_row_once"]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "Fix `every_row_once` first."
@@ -111,7 +90,7 @@ def test_error_of_read_is_in_the_report(spark: SparkSession, capsys) -> None:
         (StreamSource("rate", not_claimed={"restarts": "a typing error"}), "`not_claimed`"),
     ],
 )
-def test_mistake_in_a_description_is_explained(spark: SparkSession, described, field: str) -> None:
+def test_wrong_description_is_explained(spark: SparkSession, described, field: str) -> None:
     examine = examine_source if isinstance(described, StreamSource) else examine_sink
     with pytest.raises(ValueError) as error:
         examine(lambda folder: described, spark, only=["every_row_once"])
@@ -139,5 +118,5 @@ def test_interrupted_examination_cleans_up(
 
 
 def children() -> set[int]:
-    """The processes of this test, without those that Spark's JVM keeps for itself."""
+    """Return the children of this process, without the JVM's own."""
     return {process.pid for process in psutil.Process().children()}

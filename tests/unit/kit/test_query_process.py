@@ -1,4 +1,4 @@
-"""A process of a drill never outlives the lesson that started it."""
+"""A process of a lesson ends with the lesson."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_close_all_ends_what_an_interrupted_lesson_has_left(script: Path, tmp_path: Path) -> None:
-    left = QueryProcess(script, tmp_path / "ready", output=tmp_path / "log")
+def test_close_all_ends_open_processes(script: Path, tmp_path: Path) -> None:
+    process = QueryProcess(script, tmp_path / "ready", output=tmp_path / "log")
     child = pid_in(tmp_path / "ready")
     QueryProcess.close_all()
-    assert not left.running
+    assert not process.running
     assert gone(child)
-    QueryProcess.close_all()  # nothing is left to close
+    process.close()  # again
 
 
-def test_the_processes_end_when_the_notebook_is_killed(script: Path, tmp_path: Path) -> None:
+def test_processes_end_with_the_notebook(script: Path, tmp_path: Path) -> None:
     ready, log = tmp_path / "ready", tmp_path / "log"
     notebook = subprocess.Popen([sys.executable, "-c", NOTEBOOK, script, ready, log])
     child, driver = pid_in(ready), pid_in(ready.with_suffix(".driver"))
@@ -65,20 +65,13 @@ def test_the_processes_end_when_the_notebook_is_killed(script: Path, tmp_path: P
     wait_until(lambda: gone(driver) and gone(child), 60, "the end of both processes")
 
 
-def test_closed_twice(script: Path, tmp_path: Path) -> None:
-    with QueryProcess(script, tmp_path / "ready", output=tmp_path / "log") as process:
-        pid_in(tmp_path / "ready")
-        process.close()
-    assert not process.running
-
-
-def test_a_zombie_has_ended_and_a_sleeper_has_not() -> None:
-    """Nobody asks for a zombie's end: process 1 may do so late, or never, where it is no init."""
+def test_zombie_counts_as_ended() -> None:
+    """In a container without an init, a zombie stays forever."""
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(sleep) as killed, subprocess.Popen(sleep) as sleeper:
-        processes = [psutil.Process(each.pid) for each in (killed, sleeper)]
+        processes = [psutil.Process(process.pid) for process in (killed, sleeper)]
         try:
-            killed.kill()  # and not waited for: a zombie from now on
+            killed.kill()  # a zombie, since nothing waits for it
             assert wait_for_end(processes, 0.5) == [processes[1]]
             assert processes[0].status() == psutil.STATUS_ZOMBIE
         finally:
