@@ -16,7 +16,7 @@ from tutorial_pkg import LogRowsSink, Peeked, QueryMetrics, peek
 
 
 def lines(spark: SparkSession, folder: Path, *batches: int) -> DataFrame:
-    """A stream with a batch for each number, of so many lines, in two files."""
+    """Return a stream with a batch for each number: that many lines, in two files."""
     folder.mkdir()
     for batch, count in enumerate(batches):
         for file in range(2):
@@ -38,9 +38,7 @@ def run(
     return query
 
 
-def test_peek_shows_rows_of_each_batch_and_changes_nothing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_peek_shows_rows_of_each_batch(spark: SparkSession, tmp_path: Path) -> None:
     found: list[Peeked] = []
     df = lines(spark, tmp_path / "in", 100, 60)
     seen = peek(df, "all lines", rows=4, to=found.append)
@@ -59,7 +57,7 @@ def test_peek_shows_rows_of_each_batch_and_changes_nothing(
     assert str(firsts[0]).startswith("all lines | batch 0, partition ")
 
 
-def test_peek_takes_any_column_and_a_quiet_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_peek_takes_any_column(spark: SparkSession, tmp_path: Path) -> None:
     found: list[Peeked] = []
     df = lines(spark, tmp_path / "in", 2)
     no_order = F.create_map("value", F.lit(1)).alias("m")  # nothing sorts maps
@@ -99,9 +97,7 @@ def test_metrics_follow_a_query_to_its_end(
     assert query.last.rows_out is None, "the parquet sink does not count"
 
 
-def test_metrics_tell_late_rows_and_the_watermark(
-    spark: SparkSession, tmp_path: Path, metrics: QueryMetrics
-) -> None:
+def test_metrics_have_late_rows(spark: SparkSession, tmp_path: Path, metrics: QueryMetrics) -> None:
     df = lines(spark, tmp_path / "in", 100, 60, 60)  # late is what is behind two batches
     time = F.timestamp_seconds(F.when(F.col("value").startswith("0"), 10_000).otherwise(1))
     timed = df.select(time.alias("time")).withWatermark("time", "1 second")
@@ -121,9 +117,9 @@ def test_log_rows_logs_and_writes_nothing(spark: SparkSession, tmp_path: Path) -
     log = next(Path.cwd().glob(f".work/logs/spark-{os.getpid()}.log"))
 
     def logged() -> list[str]:
-        told = re.findall(r"log_rows (\w{8}), batch 0, task \d: (.*)", log.read_text())
-        return sorted(text for id, text in told if str(query.id).startswith(id))
+        matches = re.findall(r"log_rows (\w{8}), batch 0, task \d: (.*)", log.read_text())
+        return sorted(text for id, text in matches if str(query.id).startswith(id))
 
     expected = ["50 rows", "50 rows", *(str({"value": f"0-{n}"}) for n in range(4))]
-    # What a worker prints comes into the log through the JVM, in its own time.
+    # A worker's output reaches the log through the JVM, with a delay.
     wait_until(lambda: logged() == expected, 60, "these rows in the log, and no others")

@@ -1,4 +1,4 @@
-"""QueryMetrics without Spark: what its events say, kept, bounded and told to Prometheus."""
+"""QueryMetrics without Spark: events become numbers, also for Prometheus."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPERATOR = {
 
 
 def progress(batch: int = 0, **other: Any) -> StreamingQueryProgress:
-    """As Spark reports it; copied from a run, with round numbers."""
+    """Return a progress copied from a run, with round numbers."""
     source = {
         "description": "a source",
         "startOffset": '{"11000": 0}',
@@ -44,7 +44,7 @@ def progress(batch: int = 0, **other: Any) -> StreamingQueryProgress:
         "processedRowsPerSecond": 40.0,
         "metrics": {},
     }
-    told = {
+    report = {
         "id": str(uuid.UUID(int=1)),
         "runId": str(uuid.UUID(int=2)),
         "name": "lines",
@@ -61,7 +61,7 @@ def progress(batch: int = 0, **other: Any) -> StreamingQueryProgress:
         "processedRowsPerSecond": 40.0,
         "observedMetrics": {},
     }
-    return StreamingQueryProgress.fromJson(told | other)
+    return StreamingQueryProgress.fromJson(report | other)
 
 
 def event(run: int = 2, **other: Any) -> Any:
@@ -101,9 +101,9 @@ def test_missing_numbers_are_none() -> None:
     assert BatchMetrics.of(progress(eventTime={})).watermark is None
 
 
-@pytest.mark.parametrize("told", ["None", "null", "", None, "no JSON"])
-def test_lag_needs_a_newest_offset(told: str | None) -> None:
-    assert lag_of("5", told) is None
+@pytest.mark.parametrize("latest", ["None", "null", "", None, "no JSON"])
+def test_lag_needs_a_newest_offset(latest: str | None) -> None:
+    assert lag_of("5", latest) is None
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_lag_needs_a_newest_offset(told: str | None) -> None:
     [
         ("5", "12", 7),
         ('{"files": [{"id": "8:77", "next": 3}]}', '{"files": [{"id": "8:77", "next": 4}]}', 1),
-        ('{"11000": 60}', '{"unread": 0}', 0),  # it tells the distance itself
+        ('{"11000": 60}', '{"unread": 0}', 0),  # the source reports the distance
         ('{"11000": 60}', '{"unread": 12}', 12),
     ],
 )
@@ -134,7 +134,7 @@ def test_last_batches_are_kept() -> None:
     assert [batch.batch for batch in query.batches] == [2, 3, 4]
     assert (query.batches_total, query.rows_in_total, query.rows_out_total) == (5, 50, 15)
     assert (query.late_rows_total, query.state, query.last.batch) == (25, "running", 4)
-    with pytest.raises(KeyError, match="no query named 'other'"):
+    with pytest.raises(KeyError, match="'other'"):
         metrics.query("other")
 
 
@@ -155,14 +155,14 @@ def test_running_queries_stay_in_the_bound() -> None:
         metrics.onQueryStarted(event(run))
         if run:
             metrics.onQueryTerminated(event(run, exception=None))
-    found = metrics.queries()
-    assert len(found) == MOST_RUNS
-    assert found[0].run == str(uuid.UUID(int=0))
+    runs = metrics.queries()
+    assert len(runs) == MOST_RUNS
+    assert runs[0].run == str(uuid.UUID(int=0))
 
 
 @pytest.mark.parametrize("keep", [0, True, "3"])
 def test_wrong_keep_is_an_error(keep: Any) -> None:
-    with pytest.raises(ValueError, match="`keep` must be 1 or more batches, got"):
+    with pytest.raises(ValueError, match="`keep`"):
         QueryMetrics(keep)
 
 
@@ -204,8 +204,8 @@ def test_prometheus_gets_the_later_run() -> None:
     metrics = QueryMetrics()
     for run in (2, 3):
         metrics.onQueryStarted(event(run))
-        told = progress(run, runId=str(uuid.UUID(int=run)), numInputRows=100 * run)
-        metrics.onQueryProgress(SimpleNamespace(progress=told))
+        report = progress(run, runId=str(uuid.UUID(int=run)), numInputRows=100 * run)
+        metrics.onQueryProgress(SimpleNamespace(progress=report))
     assert [query.state for query in metrics.queries()] == ["running", "running"]
     samples = [line.rsplit(" ", 1) for line in metrics.prometheus().splitlines() if line[0] != "#"]
     names = [name for name, _ in samples]
@@ -219,9 +219,9 @@ def test_server_serves_until_closed() -> None:
     server = metrics.serve()
     try:
         assert server.url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(server.url) as answer:
-            assert answer.headers["Content-Type"].startswith("text/plain; version=")
-            assert answer.read().decode() == metrics.prometheus() != ""
+        with urllib.request.urlopen(server.url) as response:
+            assert response.headers["Content-Type"].startswith("text/plain; version=")
+            assert response.read().decode() == metrics.prometheus() != ""
         with pytest.raises(OSError):
             metrics.serve(int(server.url.split(":")[2].split("/")[0]))
     finally:

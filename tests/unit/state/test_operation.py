@@ -41,22 +41,6 @@ class DoesNotUndo(Totals):
         return left
 
 
-class Highest(Totals):
-    """A maximum cannot be deducted."""
-
-    def create(self) -> Any:
-        return (0,)
-
-    def accumulate(self, accumulator: Any, row: Any) -> Any:
-        return (max(accumulator[0], row.quantity),)
-
-    def combine(self, left: Any, right: Any) -> Any:
-        return (max(left[0], right[0]),)
-
-    def deduct(self, left: Any, right: Any) -> Any:
-        return left
-
-
 class ForgetsOnAccumulate(Totals):
     def accumulate(self, accumulator: Any, row: Any) -> Any:
         return 1, row.quantity
@@ -68,7 +52,7 @@ class InPlace(Totals):
 
 
 class WithoutDeduct:
-    """The highest price: what the notebook calls an operation that cannot slide."""
+    """A maximum, from which no value can be deducted."""
 
     def create(self) -> Any:
         return (0,)
@@ -92,13 +76,10 @@ def test_laws_hold(operation: Any) -> None:
         (NotCommutative(), "combine must be commutative"),
         (NotAssociative(), "combine must be associative"),
         (DoesNotUndo(), "deduct must undo combine"),
-        (Highest(), "deduct must undo combine"),
         (WithoutDeduct(), "there is no deduct"),
         (ForgetsOnAccumulate(), "accumulate(a, row) must equal"),
         (InPlace(), "in place"),
     ],
 )
 def test_broken_law_is_named(operation: Any, law: str) -> None:
-    found = broken_law(operation, ROWS)
-    assert found is not None
-    assert law in found
+    assert law in (broken_law(operation, ROWS) or "")
