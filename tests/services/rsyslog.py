@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
-
-from workbook.services import rsyslogd
 
 _CONFIGURATION = """
 global(workDirectory="{work}")
@@ -18,6 +18,14 @@ ruleset(name="out" queue.type="LinkedList" queue.filename="queue" queue.saveOnSh
          action.resumeRetryCount="-1" action.resumeInterval="1")
 }}
 """
+
+
+def rsyslogd() -> Path:
+    """Return the system's rsyslog, which needs RELP. Raises `FileNotFoundError`."""
+    program = shutil.which("rsyslogd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program and any(Path("/usr").glob("lib*/**/rsyslog/omrelp.so")):
+        return Path(program)
+    raise FileNotFoundError("rsyslog with RELP is missing: bash .ci/packages")
 
 
 class Rsyslog:

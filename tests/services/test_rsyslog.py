@@ -14,9 +14,8 @@ from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.network_queries import HOST, network_lines, rows, start_query, to_parquet
 from tests.receivers import ReceiverProcess
-from tests.services.rsyslog import Rsyslog
+from tests.services.rsyslog import Rsyslog, rsyslogd
 from tutorial_pkg.connectors.network_lines import network_status
-from workbook.services import rsyslogd
 
 try:
     rsyslogd()

@@ -65,8 +65,8 @@ def test_postgres_keeps_data_and_settings(database_folder: Path) -> None:
 
 
 def test_missing_server_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(services, "PROGRAMS", {"NATS": ("nats-bin", "/nats-server")})
-    services.print_services()
-    assert "there is no server for NATS here: pip install nats-bin" in capfd.readouterr().out
+    with pytest.raises(FileNotFoundError, match="pip install nats-bin"):
+        start_nats(tmp_path)
