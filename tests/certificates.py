@@ -36,5 +36,5 @@ class Certificates:
         return TlsFiles(str(self.server), None, ca, clients)
 
     def client(self, name: str | None = None, until: datetime | None = None) -> ssl.SSLContext:
-        """What a sender needs, with a certificate for `name`, if there is one."""
+        """Return a sender's TLS context, with a certificate for `name` if one is given."""
         return client_tls(self.ca, self.issue(name, name, until=until) if name else None)

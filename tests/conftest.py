@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session, free ports, and a watch for what is left behind."""
+"""Shared by all tests: one Spark session, free ports, and a check for processes left behind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     """Without the soak, the conformance kit kills once, and JVMs use their first compiler only.
 
-    Most of them do not live long enough for what the second one earns.
+    Most of them don't live long enough for the second one to pay off.
     """
     config.pluginmanager.register(warm_jvm)
     if config.option.markexpr != "soak":
@@ -57,7 +57,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 def connect_session() -> SparkSession:
-    """A session of Spark Connect, with a server of its own on this machine."""
+    """Start a session of Spark Connect, with its own server on this machine."""
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
@@ -77,12 +77,12 @@ def queries_stopped(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def free_ports() -> Callable[[int], int]:
-    """A function that returns the first of n consecutive free TCP ports."""
+    """Return a function that finds the first of n consecutive free TCP ports."""
     return first_of_free_ports
 
 
 def first_of_free_ports(count: int = 1) -> int:
-    """Below the ports that the system gives to clients, so that none of those takes it later."""
+    """Return the first of free ports below those that the system gives to clients."""
     for _ in range(100):
         first = random.randint(12_000, 32_000)
         if all(is_free(first + i) for i in range(count)):

@@ -1,4 +1,4 @@
-"""A receiver of network_lines in a process of its own, made to be killed."""
+"""A receiver of network_lines in its own process, made to be killed."""
 
 from __future__ import annotations
 

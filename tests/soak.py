@@ -1,4 +1,4 @@
-"""What is done at random: a little of it in `make test`, much of it in `make soak`; its parts."""
+"""Random tests: a few in `make test`, many in `make soak`; and the soak's parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a built stream source, without Spark: its reader, asked as Spark would ask it."""
+"""Runs of a built stream source without Spark: the reader is called as Spark would call it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = ReadAllAvailable()
 
 
 class Run:
-    """One run of a query; `offset` is up to where `rows` has read."""
+    """One run of a query; `offset` is the end of what `rows` has read."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class Run:
         self.offset = self.reader.initialOffset()
 
     def latest(self) -> dict[str, Any]:
-        """Starts the instances, the first time; raises what ended one."""
+        """Start the instances at the first call; raise the error that ended one."""
         latest: dict[str, Any] = self.reader.latestOffset(self.offset, ALL)
         return latest
 
     def rows(self) -> list[Any]:
-        """What is new: the values of the first column, in the order of instances."""
+        """Return the new values of the first column, in the order of instances."""
         end = self.latest()
         parts = self.reader.partitions(self.offset, end)
         self.offset = end
@@ -54,7 +54,7 @@ class Run:
         return found
 
     def failure(self) -> str:
-        """The error that the query will end with."""
+        """Return the error that ends the query."""
         errors: list[BaseException] = []
 
         def failed() -> bool:
@@ -76,7 +76,7 @@ def running(
     schema: StructType = NUMBER,
     **options: object,
 ) -> Iterator[Run]:
-    """A run that goes on at `offset`, as from a checkpoint."""
+    """Resume a run at `offset`, as from a checkpoint."""
     run = Run(source, log, schema, {name: str(value) for name, value in options.items()})
     run.offset = offset or run.offset
     try:

@@ -1,9 +1,9 @@
 """A JVM that stays warm: the notebooks' kernels of a pytest process use it in turn.
 
 A new JVM takes some ten seconds of CPU time until a stream's first row. A kernel gets the warm one
-as a session gets that of the session before it in the same process: Spark, its settings and its
-Python workers are new, only the JVM is not. What a notebook starts in a process of its own gets
-nothing of it. When the tests need a session themselves, it gets the JVM, and later kernels another.
+as if it came from an earlier session in the same process: Spark, its settings and its Python
+workers are new, only the JVM is not. Processes that a notebook starts don't use it. If the tests
+need a session themselves, they take this JVM, and later kernels get another one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def attach(where, sockets):
     SparkContext._ensure_initialized(gateway=launch_gateway())
     for name in where:
         del os.environ[name]  # for this process alone
-    settings.socket_folder = lambda: Path(sockets)  # a JVM keeps to the first one that it is told
+    settings.socket_folder = lambda: Path(sockets)  # a JVM keeps its first one
 attach({where}, {sockets!r})
 del attach
 """
@@ -101,7 +101,7 @@ def launched() -> Any:
 
 
 def new_door(jvm: Any) -> dict[str, str]:
-    """What `launch_gateway` looks for in the environment; the door closes behind whoever leaves."""
+    """Return the variables that `launch_gateway` reads; the server ends with its client."""
     server = jvm.org.apache.spark.api.python.Py4JServer(jvm.SparkConf())
     server.start()
     port, secret = str(server.getListeningPort()), server.secret()

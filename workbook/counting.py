@@ -42,7 +42,7 @@ class Count:
 
 
 def count_source() -> type[DataSource]:
-    """Two instances, each with numbers of its own."""
+    """Return a source with two instances, which both count from 0."""
     builder = SourceBuilder.stream("count", "instance INT, number LONG", create=Count)
     builder = builder.fill(Count.fill).snapshot(Count.snapshot).restore(Count.restore)
     return builder.distributed(2).build()

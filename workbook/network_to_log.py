@@ -26,7 +26,7 @@ if __name__ == "__main__":
     end_with_parent()
     settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
-        "spark.master": "local[2,4]",  # a task whose worker was killed runs again, as on a cluster
+        "spark.master": "local[2,4]",  # tasks are retried, as on a cluster
     }
     spark = start_spark("drill", **settings)
     network_to_log(spark, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])).awaitTermination()

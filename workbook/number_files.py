@@ -74,7 +74,7 @@ def source_of(reader: Any, name: str = "", schema: str = "value LONG") -> type[D
 
 @dataclass
 class Values(WriterCommitMessage):
-    """What a task tells the commit: the query's id, and its rows."""
+    """A task's message to the commit: the query's id, and its rows."""
 
     query: str
     values: list[str]

@@ -9,7 +9,7 @@ from typing import Any
 # These come from outside; every other exception is the connector's or the description's.
 FROM_OUTSIDE = (KeyboardInterrupt, GeneratorExit)
 
-# The line after a Python stack trace, whose own lines are indented: `module.Class: text`.
+# The line after the indented lines of a Python stack trace: `module.Class: text`.
 _PYTHON = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*?(?:[\w<>]+\.)*(\w+(?:: .*)?)$", re.M
 )

@@ -46,7 +46,7 @@ HARD_VALUES: dict[str, tuple[list[list[str | None]], str]] = {
             ["a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i"],  # line ends only to `splitlines`
             ["007", "1.50", "1e3", "NA", "TRUE"],  # text that looks like a number
         ],
-        "Escape what separates rows and columns in your format, and write UTF-8 whatever the "
+        "Escape what separates rows and columns in your format, and write UTF-8 in any "
         "locale. Make sure that nothing takes a text for a number, as a column `STRING` of SQLite "
         "does.",
     ),
@@ -270,7 +270,7 @@ def new_query(trial: SinkTrial) -> None:
     kept = place.rename(trial.folder / "checkpoint of the earlier query")
     trial.use(Batches(trial, "new"))
     trial.batches.plan.checkpoint = place
-    trial.works(when="with a new query whose checkpoint has the earlier one's path")
+    trial.works(when="with a new query at the path of the earlier checkpoint")
     if trial.sink.restarts:
         _repeat(trial, "after the new query repeated its batch 0")
         trial.stop()

@@ -1,6 +1,6 @@
 """A job that is handed to a cluster: files are read, as a batch and as a stream, and logged.
 
-Arguments: a folder that all share; then "own" for a session that start_spark has not made; then
+Arguments: a folder that all share; then "own" for a session without start_spark; then
 settings, `name=value`. Prints where a worker has found the package, and the numbers of lines.
 """
 

@@ -15,7 +15,7 @@ LINES = 20_000
 
 @pytest.mark.soak  # test_kills kills a worker in every run
 def test_every_line_is_published_once_though_a_worker_dies(tmp_path: Path) -> None:
-    """As `make cluster-demo` runs it: a process of its own, since this one may have a session."""
+    """Run it in its own process, as `make cluster-demo` does, since this one may have a session."""
     folder = tmp_path / "cluster"
     words = ["cluster-demo", "--lines", str(LINES), "--folder", str(folder)]
     output = tmp_path / "output"

@@ -105,7 +105,7 @@ def test_a_query_waits_for_workers_and_outlives_the_master(
             for number in cluster.workers:
                 cluster.kill_worker(number)
             account.send(LINES)
-            wait_until(service.is_in_a_batch, SECONDS, "a batch whose tasks nobody runs")
+            wait_until(service.is_in_a_batch, SECONDS, "a batch without running tasks")
             assert not account.is_complete()
             cluster.add_worker()
             published()

@@ -56,7 +56,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(cluster: Cluster, bare_python: Path) -> dict[str, str]:
-    """The documented variables; only the driver finds the package by itself."""
+    """The documented variables; only the driver finds the package without them."""
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {

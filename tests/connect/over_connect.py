@@ -1,6 +1,6 @@
 """What runs on a session of Spark Connect. `tests/integration/test_connect.py` runs this file.
 
-A Python has either classic sessions or those of Spark Connect, so this one is a run of its own.
+A Python has either classic sessions or those of Spark Connect, so this is a separate run.
 """
 
 from __future__ import annotations
@@ -265,12 +265,12 @@ def test_a_built_table_and_a_built_sink(spark: SparkSession, tmp_path: Path) -> 
     assert spark.read.format("numbers").load().count() == len(LINES)
 
 
-# ---- What went wrong, and what goes on -------------------------------------------------------
+# ---- Errors and metrics ----------------------------------------------------------------------
 
 
 def test_the_last_error_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException) as error:
-        # Over Connect a stream is looked at only when somebody asks for something of it.
+        # Over Connect a stream is analyzed only when it is used.
         wrong = spark.readStream.format("file_lines").option("maxRowPerTrigger", 1)
         wrong.load(str(tmp_path)).printSchema()
     assert "did you mean `maxRowsPerTrigger`?" in (last_error(error.value) or "")

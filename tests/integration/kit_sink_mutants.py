@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import Row, StructType
 
-DOWN, RESTARTED = ".down", ".restarted"  # files that tell what has happened to the server
+DOWN, RESTARTED = ".down", ".restarted"  # files that record what happened to the server
 KNOWN = {"path", "checkpointlocation"}
 
 Rows = list[tuple[Any, ...]]
@@ -120,7 +120,7 @@ def sink_of(writer: type[Writer], **changes: Any) -> type[Files]:
 
 
 def breaks(promise: str) -> Callable[[type[Writer]], type[Writer]]:
-    """The writer that follows makes one mistake, which breaks this promise."""
+    """Register a writer that makes one mistake, which breaks this promise."""
 
     def add(writer: type[Writer]) -> type[Writer]:
         MUTANTS.append(sink_of(writer, breaks=promise))

@@ -32,7 +32,7 @@ from tutorial_pkg.core.spark_versions import (
 )
 
 KNOWN = {"path", "maxrows", "parallelism"}
-DOWN, RESTARTED = ".down", ".restarted"  # files that tell what has happened to the server
+DOWN, RESTARTED = ".down", ".restarted"  # files that record what happened to the server
 Offset = dict[str, Any]
 
 
@@ -135,7 +135,7 @@ def source_of(reader: type[Reader], **changes: Any) -> type[Numbers]:
 
 
 def breaks(promise: str) -> Callable[[type[Reader]], type[Reader]]:
-    """The reader that follows makes one mistake, which breaks this promise."""
+    """Register a reader that makes one mistake, which breaks this promise."""
 
     def add(reader: type[Reader]) -> type[Reader]:
         MUTANTS.append(source_of(reader, breaks=promise))
@@ -205,7 +205,7 @@ class CacheUsedUp(Reader):
 
 @breaks("partial_read")
 class RecordsProgress(Reader):
-    """Records in `read` how far it is, and resumes there when it is called again."""
+    """Records its position in `read`, and resumes there in the next call."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         note = Path(f"{self.path}/{partition.start}.reached")
@@ -219,7 +219,7 @@ class RecordsProgress(Reader):
 
 @breaks("restart")
 class SkipsAfterRestart(Reader):
-    """After a restart it begins with the rows that arrive from then on, whatever `start` says."""
+    """After a restart it ignores `start`, and begins with the next new rows."""
 
     since: int | None = None
 
@@ -308,7 +308,7 @@ class NeverEnds(Reader):
 
 @breaks("other_parallelism")
 class OffsetOfTasks(Reader):
-    """The offset belongs to a number of tasks; with another number it begins at 0."""
+    """The offset belongs to a number of tasks; with a different number it begins at 0."""
 
     def initialOffset(self) -> Offset:
         return {"next": 0, "tasks": self.parallelism}

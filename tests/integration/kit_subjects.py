@@ -27,7 +27,7 @@ from tutorial_pkg import (
 from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
 from tutorial_pkg.connectors.network_lines.sender import Connections, connect
 
-SPLIT_BY_SIZE = "no option of its own: files are split by size"
+SPLIT_BY_SIZE = "files are split by size, not by an option"
 
 # ---- Formats -------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ def network_lines_tls(folder: Path) -> StreamSource:
 
 
 def received_lines(folder: Path) -> StreamSource:
-    """By way of a receiver of its own, which is killed, away, and held."""
+    """Read from a receiver in its own process, which is killed, stopped and paused."""
     port = first_of_free_ports(1)
     receiver = ReceiverProcess(folder, port, "--max-rows-per-trigger", LIMIT)
     receiver.start()
@@ -182,7 +182,7 @@ class Inbox:
 
 
 def post(folder: Path, numbers: Sequence[int]) -> None:
-    """A letter; its name sorts behind those before it, whatever its numbers."""
+    """Write a letter; its name sorts behind those of earlier letters."""
     draft = folder / ".draft"
     draft.write_text("".join(f"{number}\n" for number in numbers))
     draft.rename(folder / f"{len(list(folder.glob('*.txt'))):09}.txt")
@@ -224,12 +224,12 @@ def built_replayable(folder: Path) -> StreamSource:
         feed_split=write,
         row=lambda number: {"value": number},
         limit={"maxRowsPerTrigger": LIMIT},
-        not_claimed={"other_parallelism": "no option of its own: each split is a task"},
+        not_claimed={"other_parallelism": "each split is a task, without an option"},
     )
 
 
 def built_sink(folder: Path) -> StreamSink:
-    """Tasks hand over their rows; the commit writes them with a note of the batch, or nothing."""
+    """Tasks return their rows; one transaction writes them and records the batch."""
     database = folder / "rows.db"
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")

@@ -57,7 +57,7 @@ def watermark_grid(spark: SparkSession, folder: Path) -> Iterator[dict[str, Any]
 
 
 def run_watermark(spark: SparkSession, folder: Path, delay: int, second: int) -> dict[str, Any]:
-    """What a query does with a watermark of `delay` seconds when the dragged row is at `second`.
+    """Run a query with a watermark of `delay` seconds and the dragged row at `second`.
 
     Each step is one row: whether it was dropped, where the watermark was afterwards (None before
     the first row), and which windows were closed then, with how many rows.
@@ -117,7 +117,7 @@ def crash_grid(spark: SparkSession, folder: Path, port: int) -> Iterator[dict[st
 
 
 def run_crash(spark: SparkSession, folder: Path, port: int, point: str) -> dict[str, Any]:
-    """What is on disk when a driver stands at `point`, when it was killed, and after a restart."""
+    """Record the files when a driver is at `point`, when it was killed, and after a restart."""
     folder.mkdir(parents=True)
     _write_earlier_batch(spark, folder, port)
     if point != "logged":
@@ -174,7 +174,7 @@ def _send_the_batch(port: int) -> None:
 
 
 def _is_at(point: str, folder: Path, port: int) -> bool:
-    """Two tasks and a thread go on for a moment after the first of them has arrived."""
+    """Two tasks and a thread run for a moment after the first of them has arrived."""
     if point == "committed":
         return _is_done(folder, 2)
     if point != "logged" and not (folder / "arrived").exists():
@@ -204,7 +204,7 @@ def _is_done(folder: Path, batch: int) -> bool:
     return (folder / "checkpoint" / "commits" / str(batch)).exists()
 
 
-# ---- What is on disk -----------------------------------------------------------------------------
+# ---- The files -----------------------------------------------------------------------------------
 
 
 def places(folder: Path, port: int) -> Places:

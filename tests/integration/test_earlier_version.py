@@ -1,6 +1,6 @@
-"""What version 0.1.0 wrote goes on: a log, checkpoints, and a directory cut off in a commit.
+"""Files of version 0.1.0 stay readable: a log, checkpoints, and a directory cut off in a commit.
 
-`tests/earlier/written` was made by that version, before each connector had a folder of its own.
+That version wrote `tests/earlier/written`, when connectors were in one folder.
 Its driver was killed when the commit of batch 3 was recorded and not yet applied, with lines in
 the log that no batch had taken. In the checkpoint of the files, `@DIRECTORY@` stands for the
 folder.
@@ -45,7 +45,7 @@ def test_a_log_and_a_cpu_log_go_on(
     )
     query = lines.writeStream.format("cpu_log").trigger(availableNow=True)
     query = query.option("checkpointLocation", str(written / "checkpoint"))
-    for _ in range(1 if HAS_LIMITS else 2):  # there the batch that has to come again is all
+    for _ in range(1 if HAS_LIMITS else 2):  # there the repeated batch ends the query
         query.start(str(written / "cpu_log")).awaitTermination()
     sent = [f"{name}{number}" for name in "abcd" for number in range(150)]
     sent += [f"e{number}" for number in range(20)]

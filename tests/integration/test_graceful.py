@@ -62,7 +62,7 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen]:
             env=environment(),
             stdout=log,
             stderr=log,
-            start_new_session=True,  # as in a terminal: a process group of its own
+            start_new_session=True,  # its own process group, as in a terminal
             preexec_fn=not_in_the_background,
         )
     yield running

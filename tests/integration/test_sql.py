@@ -1,4 +1,4 @@
-"""The formats in SQL: views work; tables, whose options Spark 4.3 forgets, don't."""
+"""The formats in SQL: views work. Tables don't, since Spark 4.3 forgets their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebooks' data: what it says of itself, and that it can be made again."""
+"""The notebooks' data: its description, and that it can be generated."""
 
 from __future__ import annotations
 

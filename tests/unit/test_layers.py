@@ -65,7 +65,7 @@ def test_there_is_no_circle() -> None:
 
 
 def test_no_module_imports_from_a_higher_layer_nor_from_beside_it() -> None:
-    """What is beside a room is another world: no connector knows what observes it."""
+    """Rooms beside each other don't import one another: no connector knows its observers."""
     upwards = [
         f"{name} imports {imported}"
         for name in MODULES

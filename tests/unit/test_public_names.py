@@ -1,4 +1,4 @@
-"""The public names: there for editors, too, and imported by nobody who does not ask."""
+"""The public names: known to editors, and imported on first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import tutorial_pkg
 
 
-def test_editors_see_the_names_that_are_there() -> None:
+def test_editors_see_the_public_names() -> None:
     source = Path(tutorial_pkg.__file__).read_text()
     block = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
     seen = {name.name: node.module for node in block.body for name in node.names}
@@ -20,7 +20,7 @@ def test_editors_see_the_names_that_are_there() -> None:
     assert set(tutorial_pkg.__all__) <= set(dir(tutorial_pkg))
 
 
-def test_a_process_that_needs_one_connector_imports_no_other() -> None:
+def test_connector_imports_no_other_one() -> None:
     code = (
         "import sys, tutorial_pkg.connectors.file_lines\n"
         "print(*(name for name in sys.modules if name.startswith('tutorial_pkg.')), 'asyncio' in "
@@ -34,7 +34,7 @@ def test_a_process_that_needs_one_connector_imports_no_other() -> None:
     assert with_asyncio == "False"
 
 
-def test_to_make_a_source_of_lines_no_arrow_is_imported() -> None:
+def test_sources_of_lines_import_no_arrow() -> None:
     names = "FileLinesDataSource", "NetworkLinesDataSource"
     made = "; ".join(f"tutorial_pkg.{name}({{'path': '.'}}).schema()" for name in names)
     code = f"import sys, tutorial_pkg; {made}; print(*sys.modules)"
@@ -42,7 +42,7 @@ def test_to_make_a_source_of_lines_no_arrow_is_imported() -> None:
     assert not {"numpy", "pyarrow"} & set(done.stdout.split())
 
 
-def test_what_few_processes_use_is_not_imported_with_the_connectors() -> None:
+def test_rare_packages_are_imported_late() -> None:
     ours = ", ".join(f"tutorial_pkg.connectors.{name}" for name in ("cpu_log", "network_lines"))
     code = f"import sys, tutorial_pkg.builder, {ours}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

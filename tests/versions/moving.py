@@ -1,4 +1,4 @@
-"""Queries that write what they read, until they are told to stop, or killed.
+"""Queries that write what they read, until they are stopped or killed.
 
 Arguments: the folder of all, and the port of `network_lines`.
 """

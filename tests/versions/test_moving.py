@@ -1,4 +1,4 @@
-"""Checkpoints and logs of one version of Spark go on with the next one, and no line is lost."""
+"""Checkpoints and logs of one Spark version work with the next one, and no line is lost."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ with extra("metrics"):
 HOST = "127.0.0.1"
 SILENCE_SECONDS = 5.0  # after which a silent client is disconnected
 
-METRICS = {  # name: what Prometheus should take it for, and what it is
+METRICS = {  # kind and help text by name
     "batches_total": (CounterMetricFamily, "batches that are done"),
     "rows_in_total": (CounterMetricFamily, "rows from the sources"),
     "rows_out_total": (CounterMetricFamily, "rows to the sink"),
     "late_rows_total": (CounterMetricFamily, "rows that a watermark has dropped"),
-    "in_per_second": (GaugeMetricFamily, "rows a second that came before the last batch"),
-    "done_per_second": (GaugeMetricFamily, "rows a second that the last batch dealt with"),
+    "in_per_second": (GaugeMetricFamily, "rows per second that arrived before the last batch"),
+    "done_per_second": (GaugeMetricFamily, "rows per second that the last batch processed"),
     "phase_seconds": (GaugeMetricFamily, "seconds of the last batch, by phase"),
     "lag": (GaugeMetricFamily, "distance to the newest offsets of the sources, in their unit"),
     "watermark_behind_seconds": (GaugeMetricFamily, "seconds from the watermark to now"),
@@ -38,7 +38,7 @@ Clock = Callable[[], datetime]
 
 
 def prometheus_text(queries: Queries, now: Clock = lambda: datetime.now(UTC)) -> str:
-    """The queries that run, in Prometheus' text format."""
+    """Return the numbers of running queries in Prometheus' text format."""
     return generate_latest(_registry(RunningQueries(queries, now))).decode()
 
 
@@ -53,7 +53,7 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more, and let go of the port."""
+        """Stop serving, and free the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -68,7 +68,7 @@ class _Handler(WSGIRequestHandler):
     timeout = SILENCE_SECONDS
 
     def log_message(self, *_: object) -> None:
-        """A notebook cell is no place for a line about each request."""
+        """Print nothing: this may run in a notebook."""
 
 
 def _registry(metrics: Collector) -> CollectorRegistry:
@@ -78,7 +78,7 @@ def _registry(metrics: Collector) -> CollectorRegistry:
 
 
 class RunningQueries(Collector):
-    """The queries that run, as `prometheus_client` asks for them at each scrape.
+    """The running queries, collected at each scrape.
 
     Only the latest run of a name counts: Spark reports a start immediately, an end later.
     """
@@ -108,7 +108,7 @@ def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
 
 
 def _values(query: QueryRecord, now: datetime) -> dict[str, float | None]:
-    """By metric, but for the phases; None where nobody counts: a 0 would be a lie."""
+    """Return the value of each metric but the phases; None where the sink does not count."""
     totals = [name for name in METRICS if name.endswith("_total")]
     values: dict[str, float | None] = {name: getattr(query, name) for name in totals}
     if query.last:

@@ -91,7 +91,7 @@ def lag(progress: StreamingQueryProgress) -> float | None:
     """Return the distance between the batch's end and its sources' newest offsets.
 
     Return None if no source reports any. Offsets are JSON in any shape: their numbers are summed.
-    A source whose offsets cannot be compared like this reports the distance: `{"unread": 5}`.
+    If a source's offsets can't be compared like this, it reports the distance: `{"unread": 5}`.
     """
     distances = [_distance(source.latestOffset, source.endOffset) for source in progress.sources]
     known = [distance for distance in distances if distance is not None]

@@ -86,7 +86,7 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
         raise ConnectionError(
             f"the master {context.master} ended this session. If it asks for a secret, set "
             "`spark.authenticate` and `spark.authenticate.secret`, or SPARK_CONF_DIR to a folder "
-            "whose `spark-defaults.conf` has them. The log has more"
+            "with a `spark-defaults.conf` that has them. The log has more"
         )
     workers, since = 0, time.monotonic()
 

@@ -77,7 +77,7 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     Raises:
         ValueError: `cores` is below 1, or workers on other machines could not reach the driver.
         ConnectionError: no standalone master answers.
-        JavaNotFoundError: there is no Java 17 or 21.
+        JavaNotFoundError: Java 17 or 21 is missing.
         RuntimeError: a session with a different master runs, the JVM does not start, or PySpark is
             set to Spark Connect, which starts no driver here.
     """
@@ -227,7 +227,7 @@ def spark_home() -> Path | None:
 
     Spark puts that zip first on the path of each Python process it starts. Imports from a zip are
     compiled each time, which costs 2.3 s before the first row of a source in Python. Return None
-    where `SPARK_HOME` is set, or where the workers' Python may have no PySpark of its own.
+    where `SPARK_HOME` is set, or where the workers' Python may lack PySpark.
     """
     workers = os.environ.get("PYSPARK_PYTHON", sys.executable)
     if "SPARK_HOME" in os.environ or workers != sys.executable:

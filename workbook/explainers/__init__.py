@@ -68,7 +68,7 @@ def watermark_explainer() -> WatermarkExplainer:
 
 
 def _watermark_still(run: dict[str, Any]) -> Figure:
-    """One run: rows in the order of arrival, the watermark, and the windows that it has closed."""
+    """Draw one run: rows in the order of arrival, the watermark, and the windows it has closed."""
     figure, axes = chart("rows, in the order of arrival", "event time in seconds", height=3.6)
     times = [run["second"] if time is None else time for time in ARRIVALS]
     last = len(times)
@@ -130,7 +130,7 @@ STEPS = {  # by the point of the crash
     ),
     "half_applied": Step(
         "half applied",
-        "The lines of one task are in the file that readers see. Those of the other are not yet.",
+        "Readers see the lines of one task, but not yet those of the other.",
         "The sink carried out the rest of the record. Then Spark ran the batch again, and the sink "
         "recognised it.",
     ),

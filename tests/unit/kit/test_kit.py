@@ -389,7 +389,7 @@ class Notes:
         self.folder = folder
 
     def commit(self, messages: list[int], batchId: int) -> None:
-        import colorsys  # noqa: F401  # an import is no call of the connector
+        import colorsys  # noqa: F401  # an import does not count
 
         self.errors: list[BaseException] = []
         (self.folder / "first").write_text("")

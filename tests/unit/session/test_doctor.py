@@ -13,7 +13,7 @@ from tutorial_pkg.session import doctor
 def test_healthy_machine_passes_the_doctor(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:  # a busy port is no failure
+    with socket.create_server(("127.0.0.1", 0)) as server:  # a busy port is all right
         port = server.getsockname()[1]
         monkeypatch.setattr(doctor, "PORTS", range(port, port + 1))
         assert doctor.examine(quick=True) == 0
