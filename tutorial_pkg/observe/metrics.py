@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -21,25 +19,6 @@ if TYPE_CHECKING:  # imported on demand: workers may lack `prometheus_client`
     from tutorial_pkg.observe.prometheus import MetricsServer
 
 MOST_RUNS = 100
-
-
-class _Run:
-    """A growing record with a bounded number of batches."""
-
-    def __init__(self, record: QueryRecord, keep: int) -> None:
-        self.record = record
-        self._batches: deque[BatchMetrics] = deque(maxlen=keep)
-
-    def add(self, batch: BatchMetrics) -> None:
-        self._batches.append(batch)
-        self.record.batches_total += 1
-        self.record.rows_in_total += batch.rows_in
-        if batch.rows_out is not None:
-            self.record.rows_out_total = (self.record.rows_out_total or 0) + batch.rows_out
-        self.record.late_rows_total += batch.late_rows
-
-    def snapshot(self) -> QueryRecord:
-        return replace(self.record, batches=list(self._batches))
 
 
 class QueryMetrics(StreamingQueryListener):
@@ -64,22 +43,22 @@ class QueryMetrics(StreamingQueryListener):
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 1:
             raise ValueError(f"`keep` must be 1 or more batches, got {keep!r}")
         self._keep = keep
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, QueryRecord] = {}
         self._lock = threading.Lock()
 
     def queries(self) -> list[QueryRecord]:
         """Return all runs, running ones first, as copies that do not change."""
         with self._lock:
-            records = [run.snapshot() for run in self._runs.values()]
+            records = [replace(record) for record in self._runs.values()]
         return sorted(records, key=lambda record: record.state != "running")
 
     def query(self, name: str) -> QueryRecord:
         """Return the latest run of the query with this name. Raises `KeyError` if there is none."""
         with self._lock:
-            runs = [run for run in self._runs.values() if run.record.name == name]
+            runs = [record for record in self._runs.values() if record.name == name]
             if not runs:
                 raise KeyError(f"no query named {name!r} since the listener was added")
-            return runs[-1].snapshot()
+            return replace(runs[-1])
 
     def prometheus(self) -> str:
         """Return the newest numbers of the running queries in Prometheus' text format."""
@@ -99,34 +78,31 @@ class QueryMetrics(StreamingQueryListener):
     # ---- Spark calls these ---------------------------------------------------------------------
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        self._run(str(event.id), str(event.runId), event.name)
+        with self._lock:
+            self._run(event.id, event.runId, event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
-        batch = BatchMetrics.of(progress)
-        run = self._run(str(progress.id), str(progress.runId), progress.name)
         with self._lock:
-            run.add(batch)
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing is new."""
+            self._run(progress.id, progress.runId, progress.name).add(
+                BatchMetrics.of(progress), self._keep
+            )
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        run = self._run(str(event.id), str(event.runId), None)
         with self._lock:
-            run.record.state = "failed" if event.exception else "stopped"
-            run.record.error = event.exception
+            record = self._run(event.id, event.runId, None)
+            record.state = "failed" if event.exception else "stopped"
+            record.error = event.exception
 
-    def _run(self, query: str, run: str, name: str | None) -> _Run:
+    def _run(self, query: object, run: object, name: str | None) -> QueryRecord:
         """A listener that was added late learns of a run from one of its batches."""
-        with self._lock:
-            if run not in self._runs:
-                self._make_room()
-                self._runs[run] = _Run(QueryRecord(name or query, query, run), self._keep)
-            return self._runs[run]
+        if str(run) not in self._runs:
+            self._make_room()
+            self._runs[str(run)] = QueryRecord(name or str(query), str(query), str(run))
+        return self._runs[str(run)]
 
     def _make_room(self) -> None:
         """Drop the oldest run, preferably one that has ended."""
         if len(self._runs) >= MOST_RUNS:
-            ended = (key for key, run in self._runs.items() if run.record.state != "running")
+            ended = (key for key, record in self._runs.items() if record.state != "running")
             del self._runs[next(ended, next(iter(self._runs)))]

@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -91,7 +90,7 @@ class _Listener(StreamingQueryListener):
         self.to: dict[str, Callable[[Peeked], object]] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing was seen yet."""
+        """Rows come with the progress."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
@@ -106,11 +105,8 @@ class _Listener(StreamingQueryListener):
                     )
                     _hand_over(peeked, to)
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing is new."""
-
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The next run is peeked at, too."""
+        """The next run is shown, too."""
 
 
 def _as_row(value: Any) -> Any:

@@ -86,6 +86,15 @@ class QueryRecord:
     def last(self) -> BatchMetrics | None:
         return self.batches[-1] if self.batches else None
 
+    def add(self, batch: BatchMetrics, keep: int) -> None:
+        """Add a batch, and keep only the latest ones."""
+        self.batches = [*self.batches, batch][-keep:]
+        self.batches_total += 1
+        self.rows_in_total += batch.rows_in
+        if batch.rows_out is not None:
+            self.rows_out_total = (self.rows_out_total or 0) + batch.rows_out
+        self.late_rows_total += batch.late_rows
+
 
 def lag(progress: StreamingQueryProgress) -> float | None:
     """Return the distance between the batch's end and its sources' newest offsets.
