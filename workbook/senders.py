@@ -79,11 +79,11 @@ def play(lines: Path | Sequence[str | bytes], port: int, rate: float | None = No
 
 
 class Sending:
-    """Lines on their way to a port, with a bar in the cell."""
+    """Lines on their way to a port, with a bar in the cell that shows how many are sent."""
 
     def __init__(self, lines: Sequence[str | bytes], port: int, rate: float | None) -> None:
-        self._lines, self._bar, self._handle = lines, Bar(len(lines)), DisplayHandle()
-        self._handle.display(self._bar)
+        self._lines, self._sent, self._handle = lines, 0, DisplayHandle()
+        self._handle.display(self)
         self._ended = threading.Event()
         self._error: Exception | None = None
         self._threads = [
@@ -96,7 +96,7 @@ class Sending:
     def join(self) -> int:
         """Wait until the receiver has all lines, and return their number.
 
-        Raises what `send_lines` raised.
+        Raises the error of `send_lines`.
         """
         for thread in self._threads:
             thread.join()
@@ -114,26 +114,19 @@ class Sending:
 
     def _counted(self) -> Iterator[str | bytes]:
         for number, line in enumerate(self._lines, start=1):
-            self._bar.sent = number
+            self._sent = number
             yield line
 
     def _draw(self) -> None:
         while not self._ended.wait(REDRAW_SECONDS):  # drawing must not slow the sender
-            self._handle.update(self._bar)
-        self._handle.update(self._bar)
-
-
-class Bar:
-    """Shows how many of `total` lines are `sent`."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.sent = total, 0
+            self._handle.update(self)
+        self._handle.update(self)
 
     def __repr__(self) -> str:
-        return f"{self.sent} of {self.total} lines sent"
+        return f"{self._sent} of {len(self._lines)} lines sent"
 
     def _repr_html_(self) -> str:
-        return f'<progress value="{self.sent}" max="{self.total}"></progress> {self!r}'
+        return f'<progress value="{self._sent}" max="{len(self._lines)}"></progress> {self!r}'
 
 
 class Command(QueryProcess):

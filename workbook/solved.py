@@ -1,7 +1,7 @@
 """Which exercises are solved: `progress()`. Checks record it in `.work/progress`.
 
 A solved exercise is an empty file with the name of its check, so notebooks that run side by side
-cannot spoil each other's records.
+don't overwrite each other's records.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tutorial_pkg.core.places import project_dir, work_dir
 
@@ -17,28 +17,16 @@ FOLDER = "progress"
 _EXERCISE = re.compile(r"^## Exercises?(?: (\d+))?(?: to (\d+))?: (.+)$", re.M)
 
 
-@dataclass(frozen=True)
-class Exercise:
-    """`check` is the name of its check, as `check_09_1`."""
-
-    check: str
-    title: str
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A notebook, by its number and its title."""
+class Lesson(NamedTuple):
+    """A notebook; `exercises` has a title for the name of each check, such as `check_09_1`."""
 
     number: str
     title: str
-    exercises: list[Exercise]
+    exercises: dict[str, str]
 
 
 def record_solved(check: str) -> str:
-    """Record that the exercise of this check is solved; return why not, if that fails.
-
-    Outside of a notebook nothing is recorded.
-    """
+    """In a notebook, record that the exercise of this check is solved; return why that failed."""
     if not _in_a_notebook():
         return ""
     try:
@@ -69,20 +57,20 @@ def reset() -> int:
 
 
 def progress() -> str:
-    """Return the notebooks with a mark for each exercise, ✓ or –, and what comes next."""
+    """Return the notebooks with a mark for each exercise, ✓ or –, and the next exercise."""
     lessons, done = list(_lessons()), solved()
     if not lessons:
-        return f"There are no notebooks in {project_dir()}: go to the workbook's folder."
+        return f"No notebooks in {project_dir()}: go to the workbook's folder."
     width = max(len(lesson.title) for lesson in lessons)
-    lines = []
-    for lesson in lessons:
-        marks = " ".join("✓" if one.check in done else "–" for one in lesson.exercises)
-        lines.append(f"{lesson.number} {lesson.title:{width}}  {marks}")
-    every = [(lesson, one) for lesson in lessons for one in lesson.exercises]
-    unsolved = [(lesson, one) for lesson, one in every if one.check not in done]
-    summary = f"{len(every) - len(unsolved)} of {len(every)} exercises are solved."
-    for lesson, one in unsolved[:1]:
-        summary += f" Next: notebook {lesson.number}, {one.title}."
+    lines, unsolved, count = [], [], 0
+    for number, title, exercises in lessons:
+        marks = " ".join("✓" if check in done else "–" for check in exercises)
+        lines.append(f"{number} {title:{width}}  {marks}")
+        unsolved += [f"notebook {number}, {exercises[c]}" for c in exercises if c not in done]
+        count += len(exercises)
+    summary = f"{count - len(unsolved)} of {count} exercises are solved."
+    if unsolved:
+        summary += f" Next: {unsolved[0]}."
     return "\n".join([*lines, "", summary])
 
 
@@ -91,11 +79,9 @@ def _lessons() -> Iterator[Lesson]:
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
         title = texts[0].partition("\n")[0].removeprefix("# ")
-        yield Lesson(file.stem[:2], title, list(_exercises(file.stem[:2], "\n".join(texts))))
-
-
-def _exercises(notebook: str, text: str) -> Iterator[Exercise]:
-    for match in _EXERCISE.finditer(text):
-        first = int(match[1] or 1)
-        for number in range(first, int(match[2] or first) + 1):
-            yield Exercise(f"check_{notebook}_{number}", f"exercise {number}: {match[3]}")
+        exercises = {}
+        for match in _EXERCISE.finditer("\n".join(texts)):
+            first = int(match[1] or 1)
+            for place in range(first, int(match[2] or first) + 1):
+                exercises[f"check_{file.stem[:2]}_{place}"] = f"exercise {place}: {match[3]}"
+        yield Lesson(file.stem[:2], title, exercises)

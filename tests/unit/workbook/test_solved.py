@@ -70,10 +70,10 @@ def test_verdict_stands_without_a_record(project: Path) -> None:
 
 def test_folder_without_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert solved.progress().startswith("There are no notebooks in ")
+    assert solved.progress().startswith("No notebooks in ")
 
 
 def test_each_exercise_has_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    headings = {one.check for lesson in solved._lessons() for one in lesson.exercises}
+    headings = {check for lesson in solved._lessons() for check in lesson.exercises}
     assert headings == {name for name in vars(checks) if re.fullmatch(r"check_\d\d_\d", name)}
