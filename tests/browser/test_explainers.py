@@ -82,7 +82,7 @@ def test_dragging_an_event_moves_the_watermark(page: Any) -> None:
     assert "second 3" in told(page) and verdicts(page)[3] == "dropped"
 
 
-def test_dragging_the_watermark_down_lengthens_the_delay(page: Any) -> None:
+def test_dragging_down_lengthens_the_delay(page: Any) -> None:
     show(page, watermark_explainer(), "watermark")
     drag(page, "delay", up=-60)
     assert page.text_content("label:has(input[name=delay]) output") == "20"
@@ -91,7 +91,7 @@ def test_dragging_the_watermark_down_lengthens_the_delay(page: Any) -> None:
     assert verdicts(page)[4] == "dropped"
 
 
-def test_a_longer_delay_saves_rows(page: Any) -> None:
+def test_longer_delay_saves_rows(page: Any) -> None:
     show(page, watermark_explainer(), "watermark", DARK)
     page.focus("input[name=delay]")
     for _ in range(5):
@@ -102,7 +102,7 @@ def test_a_longer_delay_saves_rows(page: Any) -> None:
     assert "dropped" not in verdicts(page)
 
 
-def test_every_choice_is_drawn_as_it_was_recorded(page: Any) -> None:
+def test_choices_are_drawn_as_recorded(page: Any) -> None:
     explainer = watermark_explainer()
     show(page, explainer, "watermark")
     for run in explainer.data["runs"]:
@@ -115,7 +115,7 @@ def test_every_choice_is_drawn_as_it_was_recorded(page: Any) -> None:
         assert page.locator("rect.closed").count() == closed
 
 
-def test_the_crash_is_stepped_through_killed_and_repaired(page: Any) -> None:
+def test_crash_is_stepped_through(page: Any) -> None:
     explainer = crash_explainer()
     show(page, explainer, "crash")
     keep(page, "crash")
@@ -132,7 +132,7 @@ def test_the_crash_is_stepped_through_killed_and_repaired(page: Any) -> None:
     keep(page, "crash-restarted")
 
 
-def test_the_crash_can_be_played_by_keyboard_in_the_dark(page: Any) -> None:
+def test_crash_works_by_keyboard_in_the_dark(page: Any) -> None:
     show(page, crash_explainer(), "crash", DARK)
     page.keyboard.press("Tab")
     for _ in range(3):

@@ -105,9 +105,7 @@ KERNEL_IS_IDLE = """() => {
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
-    lab: str, page: object, name: str
-) -> None:
+def test_notebook_runs_without_stderr(lab: str, page: object, name: str) -> None:
     page.set_default_timeout(180_000)
     page.goto(f"{lab}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
     page.wait_for_function(KERNEL_IS_IDLE)
@@ -129,7 +127,7 @@ def test_a_notebook_runs_from_top_to_bottom_without_a_line_of_stderr(
     assert any("image/png" in output.get("data", {}) for output in outputs), "no plot was drawn"
 
 
-def test_the_explainers_are_widgets_that_can_be_played_with(lab: str, page: object) -> None:
+def test_explainers_work_in_the_lab(lab: str, page: object) -> None:
     new = nbformat.v4
     lines = "from workbook.explainers import crash_explainer, watermark_explainer"
     cells = [

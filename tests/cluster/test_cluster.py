@@ -14,7 +14,7 @@ LINES = 20_000
 
 
 @pytest.mark.soak  # test_kills kills a worker in every run
-def test_every_line_is_published_once_though_a_worker_dies(tmp_path: Path) -> None:
+def test_killed_worker_loses_no_line(tmp_path: Path) -> None:
     """Run it in its own process, as `make cluster-demo` does, since this one may have a session."""
     folder = tmp_path / "cluster"
     words = ["cluster-demo", "--lines", str(LINES), "--folder", str(folder)]

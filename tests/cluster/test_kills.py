@@ -71,7 +71,7 @@ ROUNDS = 4
 
 
 @pytest.mark.soak  # in every run notebook 15 loses a worker, and the fault tests kill drivers
-def test_whatever_dies_every_confirmed_line_is_published_once(
+def test_kills_lose_no_confirmed_line(
     cluster: Cluster, tmp_path: Path, free_ports: Callable[[int], int]
 ) -> None:
     port = free_ports(1)
@@ -92,9 +92,7 @@ def test_whatever_dies_every_confirmed_line_is_published_once(
 
 
 @pytest.mark.soak
-def test_a_query_waits_for_workers_and_outlives_the_master(
-    tmp_path: Path, free_ports: Callable[[int], int]
-) -> None:
+def test_query_outlives_the_master(tmp_path: Path, free_ports: Callable[[int], int]) -> None:
     port = free_ports(1)
     with Cluster(tmp_path / "cluster") as cluster:
         service, account = Service(cluster, tmp_path, port), LogAccount(tmp_path / "out", port)

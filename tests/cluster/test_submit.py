@@ -106,12 +106,12 @@ def started_by_python(folder: Path, environment: dict[str, str], *settings: str)
     return run(folder, environment, sys.executable, *words, *settings)
 
 
-def test_the_package_ships_itself(folder: Path, environment: dict[str, str]) -> None:
+def test_package_ships_itself(folder: Path, environment: dict[str, str]) -> None:
     assert started_by_python(folder, environment) == ["imported from the zip", *RAN]
 
 
 @pytest.mark.soak
-def test_a_session_of_ones_own_gets_it_as_a_zip(folder: Path, environment: dict[str, str]) -> None:
+def test_own_session_gets_the_package_as_a_zip(folder: Path, environment: dict[str, str]) -> None:
     (both,) = [command for command in commands() if "zipfile" in command]
     both = both.replace("tutorial_pkg.zip", f"{folder}/tutorial_pkg.zip")
     make, submit = both.strip().splitlines()
@@ -122,9 +122,7 @@ def test_a_session_of_ones_own_gets_it_as_a_zip(folder: Path, environment: dict[
 
 
 @pytest.mark.soak
-def test_it_need_not_be_sent_where_it_is_installed(
-    folder: Path, environment: dict[str, str]
-) -> None:
+def test_installed_package_is_not_shipped(folder: Path, environment: dict[str, str]) -> None:
     environment["PYSPARK_PYTHON"] = sys.executable
     told = started_by_python(folder, environment, "spark.tutorial_pkg.ship=false")
     assert told == ["imported from tutorial_pkg", *RAN]
@@ -178,9 +176,7 @@ def job(
 
 
 @pytest.mark.soak
-def test_the_readmes_job_counts_shows_its_metrics_and_stops_with_its_batch_done(
-    job: tuple[Job, int], folder: Path
-) -> None:
+def test_submitted_job_ends_after_its_batch(job: tuple[Job, int], folder: Path) -> None:
     running, port = job
     log = folder / "shared" / "log"
     wait_until(lambda: running.said("") and network_status(log).listening, SECONDS, "a listener")
@@ -234,7 +230,7 @@ def uninvited(cluster: Cluster, tmp_path: Path) -> Iterator[QueryProcess]:
         yield session
 
 
-def test_a_session_without_the_secret_is_refused(cluster: Cluster, uninvited: QueryProcess) -> None:
+def test_session_without_the_secret_is_refused(cluster: Cluster, uninvited: QueryProcess) -> None:
     log = cluster.folder / "master.log"
     wait_until(lambda: REFUSED in log.read_text(errors="replace"), SECONDS, "a refusal")
     with urllib.request.urlopen(f"{cluster.ui}/json/") as answer:
@@ -243,7 +239,7 @@ def test_a_session_without_the_secret_is_refused(cluster: Cluster, uninvited: Qu
     assert "uninvited" not in names
 
 
-def test_the_secret_is_in_a_private_file_and_on_no_command_line(cluster: Cluster) -> None:
+def test_secret_is_in_a_private_file_only(cluster: Cluster) -> None:
     file = cluster.conf / "spark-defaults.conf"
     assert file.stat().st_mode & 0o777 == 0o600
     assert cluster.conf.stat().st_mode & 0o777 == 0o700

@@ -77,7 +77,7 @@ def lines(tmp_path: Path) -> Path:
 # ---- Formats ---------------------------------------------------------------------------------
 
 
-def test_the_session_is_one_of_spark_connect(spark: SparkSession) -> None:
+def test_session_is_spark_connect(spark: SparkSession) -> None:
     assert isinstance(spark, ConnectSession)
 
 
@@ -109,7 +109,7 @@ def test_lines_come_over_the_network(
 
 
 @pytest.mark.parametrize("name", ["objects", "delta_py"])
-def test_a_lake_is_written_and_read(
+def test_lake_is_written_and_read(
     spark: SparkSession, lines: Path, tmp_path: Path, name: str
 ) -> None:
     kind = {"format": "parquet"} if name == "objects" else {}
@@ -121,9 +121,7 @@ def test_a_lake_is_written_and_read(
     assert sorted(row.value for row in read.collect()) == sorted(LINES)
 
 
-def test_a_table_of_a_database_is_written_and_read(
-    spark: SparkSession, lines: Path, tmp_path: Path
-) -> None:
+def test_database_is_written_and_read(spark: SparkSession, lines: Path, tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp(dir=work_dir("tests")))  # its server may run as another user
     with start_postgres(folder / "postgres") as server:
         url = new_database(server)
@@ -163,7 +161,7 @@ def nats(folder: Path) -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize("start", [kafka, nats])
-def test_a_broker_is_written_and_read(
+def test_broker_is_written_and_read(
     spark: SparkSession,
     lines: Path,
     tmp_path: Path,
@@ -218,7 +216,7 @@ TABLE = SourceBuilder.replayable(
 ).build()
 
 
-def test_a_built_source_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+def test_built_source_resumes_after_restart(spark: SparkSession, tmp_path: Path) -> None:
     spark.dataSource.register(COUNTER)
     out = str(tmp_path / "out")
     counted: list[int] = []
@@ -239,7 +237,7 @@ def test_a_built_source_goes_on_after_a_restart(spark: SparkSession, tmp_path: P
     assert sorted(counted) == list(range(len(counted)))
 
 
-def test_a_built_table_and_a_built_sink(spark: SparkSession, tmp_path: Path) -> None:
+def test_built_table_and_sink(spark: SparkSession, tmp_path: Path) -> None:
     class Lines:
         def __init__(self, context: Any) -> None:
             name = f"{context.batch}.{context.index}"
@@ -268,7 +266,7 @@ def test_a_built_table_and_a_built_sink(spark: SparkSession, tmp_path: Path) -> 
 # ---- Errors and metrics ----------------------------------------------------------------------
 
 
-def test_the_last_error_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
+def test_last_error_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException) as error:
         # Over Connect a stream is analyzed only when it is used.
         wrong = spark.readStream.format("file_lines").option("maxRowPerTrigger", 1)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.soak
-def test_the_book_is_whole_and_needs_no_network(tmp_path: Path) -> None:
+def test_book_is_complete_without_network(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "-c", "docs", ".", str(tmp_path)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ SECONDS = 180
 
 
 @pytest.mark.soak
-def test_what_runs_over_spark_connect() -> None:
+def test_formats_work_over_spark_connect() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SHORT, TESTS],
         cwd=ROOT,
@@ -36,7 +36,7 @@ def test_what_runs_over_spark_connect() -> None:
 
 
 @pytest.mark.soak
-def test_the_readmes_lines_use_a_server_that_runs_already(
+def test_documented_lines_use_a_running_server(
     tmp_path: Path, free_ports: Callable[[int], int]
 ) -> None:
     (tmp_path / "in.txt").write_text("one\ntwo\nthree\n")

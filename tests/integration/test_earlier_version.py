@@ -34,7 +34,7 @@ def items(spark: SparkSession, directory: Path) -> Counter[str]:
     return Counter(row.item for row in spark.read.format("cpu_log").load(str(directory)).collect())
 
 
-def test_a_log_and_a_cpu_log_go_on(
+def test_old_logs_stay_readable(
     spark: SparkSession, written: Path, free_ports: Callable[[int], int]
 ) -> None:
     lines = (

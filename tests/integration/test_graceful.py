@@ -81,9 +81,7 @@ def not_in_the_background() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_ctrl_c_in_a_terminal_lets_a_submitted_job_end_its_query(
-    job: subprocess.Popen, tmp_path: Path
-) -> None:
+def test_ctrl_c_ends_a_job_after_its_batch(job: subprocess.Popen, tmp_path: Path) -> None:
     def said() -> str:
         return (tmp_path / "job.log").read_text(errors="replace")
 

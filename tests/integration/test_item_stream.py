@@ -32,7 +32,7 @@ def test_schema_is_one_string_column(spark):
     assert item_stream(spark).isStreaming
 
 
-def test_items_count_up_across_a_restart_at_times_in_utc_whatever_the_session_says(spark, tmp_path):
+def test_items_resume_with_times_in_utc(spark, tmp_path):
     collected: list[Row] = []
     session_zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")

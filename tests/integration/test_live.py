@@ -11,20 +11,20 @@ from workbook.lesson import clear_desk
 from workbook.plots import watch
 
 
-def test_a_failed_query_is_told_at_once(spark: SparkSession) -> None:
+def test_watch_reports_a_failed_query(spark: SparkSession) -> None:
     rows = item_stream(spark, 200).select(raise_error("the item is broken"))
     query = rows.writeStream.format("noop").start()
     with pytest.raises(RuntimeError, match=r"the query has stopped: .*the item is broken"):
         watch(query, rows=100)
 
 
-def test_rows_that_never_come_are_not_waited_for_for_ever(spark: SparkSession) -> None:
+def test_watch_gives_up_on_missing_rows(spark: SparkSession) -> None:
     query = item_stream(spark, 1).where("false").writeStream.format("noop").start()
     with pytest.raises(TimeoutError, match=r"\d of 1000000 rows were read within 1 s"):
         watch(query, rows=1_000_000, seconds=1)
 
 
-def test_a_clear_desk_has_no_query_and_no_file(spark: SparkSession) -> None:
+def test_clear_desk_stops_and_removes_everything(spark: SparkSession) -> None:
     query = item_stream(spark).writeStream.format("noop").start()
     (clear_desk(spark, "test") / "left.txt").write_text("from an earlier run")
     folder = clear_desk(spark, "test")

@@ -47,7 +47,7 @@ def python(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory) -> Pat
     return environment_like(lean, tmp_path_factory.mktemp("lean") / request.param, wheel)
 
 
-def test_the_wheel_needs_nothing_but_pyspark_and_pyarrow(python: Path) -> None:
+def test_wheel_needs_only_pyspark_and_pyarrow(python: Path) -> None:
     check = [sys.executable, "-m", "pip", "--python", python, "check"]
     subprocess.run(check, check=True, timeout=60)
     listing = [*check[:-1], "list", "--format", "json"]
@@ -55,7 +55,7 @@ def test_the_wheel_needs_nothing_but_pyspark_and_pyarrow(python: Path) -> None:
     assert {entry["name"] for entry in listed} == {"py4j", "pyarrow", "pyspark", "tutorial_pkg"}
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+def test_wheel_has_only_the_package(wheel: Path) -> None:
     assert wheel.name.startswith(f"tutorial_pkg-{tutorial_pkg.__version__}-")
     names = [Path(name) for name in zipfile.ZipFile(wheel).namelist()]
     inside = {name for name in names if name.parts[0] == "tutorial_pkg"}
@@ -66,7 +66,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert inside == {path.relative_to(ROOT) for path in files if path.suffix in PACKED}
 
 
-def test_the_first_example_runs_from_the_wheel(
+def test_first_example_runs_from_the_wheel(
     python: Path, tmp_path: Path, free_ports: Callable[[int], int]
 ) -> None:
     port, job, launcher = free_ports(1), tmp_path / "job.py", tmp_path / "launcher.py"
@@ -94,9 +94,7 @@ def items_in(cpu_log: Path) -> Counter[str]:
     return Counter(line.split(",", 2)[-1] for line in lines)
 
 
-def test_the_counter_counts_and_goes_on_after_a_restart(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_counter_resumes_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     names = {"__name__": "readme"}
     exec(example("SourceBuilder").replace("var/", f"{tmp_path}/var/"), names)
     for wanted in (2_000, 5_000):

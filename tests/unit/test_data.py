@@ -15,7 +15,7 @@ def millis(line: str) -> int:
     return int(line.split(",")[0])
 
 
-def test_the_log_is_some_minutes_of_our_own_sink() -> None:
+def test_log_was_written_by_our_sink() -> None:
     assert all(CPU_LOG_LINE.fullmatch(line) for line in LINES)
     assert [millis(line) for line in LINES] == sorted(millis(line) for line in LINES)
     assert millis(LINES[-1]) - millis(LINES[0]) > 3 * 60_000
@@ -23,7 +23,7 @@ def test_the_log_is_some_minutes_of_our_own_sink() -> None:
     assert numbers == list(range(len(LINES)))
 
 
-def test_the_disordered_log_is_made_of_it_and_always_the_same() -> None:
+def test_disordered_log_is_reproducible() -> None:
     disordered = runpy.run_path(str(DATA / "disorder.py"))["disordered"]
     stored = (DATA / "cpu_log_disordered.csv").read_text().splitlines()
     assert stored == disordered(LINES)

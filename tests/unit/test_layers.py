@@ -57,14 +57,14 @@ def test_each_room_has_its_layer() -> None:
     assert {room_of(name) for name in MODULES} == HEIGHT.keys()
 
 
-def test_there_is_no_circle() -> None:
+def test_imports_have_no_circle() -> None:
     try:
         TopologicalSorter(IMPORTS).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_no_module_imports_from_a_higher_layer_nor_from_beside_it() -> None:
+def test_imports_run_one_way() -> None:
     """Rooms beside each other don't import one another: no connector knows its observers."""
     upwards = [
         f"{name} imports {imported}"
@@ -75,7 +75,7 @@ def test_no_module_imports_from_a_higher_layer_nor_from_beside_it() -> None:
     assert upwards == []
 
 
-def test_no_connector_imports_what_is_inside_another_one() -> None:
+def test_connectors_share_only_public_names() -> None:
     """`connectors.file_lines` has names for others; `connectors.file_lines.offset` is its own."""
     inside = [
         f"{name} imports {imported}"
@@ -88,7 +88,7 @@ def test_no_connector_imports_what_is_inside_another_one() -> None:
     assert inside == []
 
 
-def test_the_kit_imports_nothing_of_this_package() -> None:
+def test_kit_imports_nothing_of_this_package() -> None:
     files = Path(spark_connector_tests.__file__).parent.glob("*.py")
     assert [
         file.name

@@ -21,13 +21,13 @@ def test_version(capsys) -> None:
     assert capsys.readouterr().out == f"tutorial_pkg {tutorial_pkg.__version__}\n"
 
 
-def test_without_arguments_it_lists_the_commands(capsys) -> None:
+def test_no_arguments_list_the_commands(capsys) -> None:
     assert main([]) == 0
     text = capsys.readouterr().out
     assert all(command in text for command in ("doctor", "prepare", "send", "receive"))
 
 
-def test_help_of_receive_has_choices_and_defaults(capsys) -> None:
+def test_receive_help_has_choices_and_defaults(capsys) -> None:
     with pytest.raises(SystemExit):
         main(["receive", "--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -49,7 +49,7 @@ def test_help_of_receive_has_choices_and_defaults(capsys) -> None:
         (["/none"], "No such file or directory: '/none'"),
     ],
 )
-def test_arguments_that_do_not_fit(arguments: list[str], expected: str, capsys) -> None:
+def test_wrong_arguments_are_errors(arguments: list[str], expected: str, capsys) -> None:
     assert main(["send", *arguments]) == 1
     assert expected in capsys.readouterr().err
 
@@ -62,7 +62,7 @@ def test_send_reads_standard_input(start, monkeypatch, capsys) -> None:  # noqa:
     assert capsys.readouterr().out == f"2 lines sent to 127.0.0.1:{running.port}\n"
 
 
-def test_a_missing_extra_is_named_in_one_line(tmp_path, monkeypatch, capsys) -> None:
+def test_missing_extra_is_named(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     for module in ("observe.prometheus", "connectors.network_lines.metrics"):
         monkeypatch.delitem(sys.modules, f"tutorial_pkg.{module}", raising=False)

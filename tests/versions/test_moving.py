@@ -18,7 +18,7 @@ LINES = 50  # some batches of them
 
 @pytest.mark.soak
 @pytest.mark.parametrize("versions", [(OLDER[0], NEWEST)], ids="-".join)
-def test_what_one_version_began_a_newer_one_goes_on_with(
+def test_newer_spark_resumes_old_checkpoints(
     versions: tuple[str, ...], tmp_path: Path, free_ports: Callable[[int], int]
 ) -> None:
     port, lines = free_ports(1), Lines(tmp_path)

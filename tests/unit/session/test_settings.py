@@ -88,9 +88,7 @@ def test_loopback_master_gets_loopback_driver(host: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["spark.driver.host", "spark.driver.bindAddress"])
-def test_loopback_driver_on_a_cluster_is_an_error(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loopback_driver_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=f"`{name}` is '127.0.0.1'"):
         settings_for(CLUSTER, None, {name: "127.0.0.1"}, {})
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
