@@ -223,7 +223,7 @@ HEAD = """\
 # Which format keeps which promise
 
 Made by `python docs/conformance.py`, which examines this package's formats, Spark's and others'
-with the conformance kit (`spark_connector_tests`): ✓ kept, ✗ broken, ! advice that is not followed,
+with the conformance kit (`spark_connector_tests`): ✓ kept, ✗ broken,
 – not claimed, or not to be tried; an empty cell is a promise that is newer than the examination.
 What is not claimed is no fault. `rate`, `socket`, `memory` and `fake` are made for trials, and a ✗
 of theirs is no fault either: it says what not to build on. A mark says what was seen in one

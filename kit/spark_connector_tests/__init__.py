@@ -17,10 +17,9 @@ to read back what is in a sink. Then
     print(examine_source(my_source, SparkSession.builder.getOrCreate()))
 
 tries each promise on a real query, sometimes in a driver that is killed, and prints a report: ✗
-broken promises with what the kit saw and what to do, ! advice that is not followed, ✓ kept
-promises, and – promises that are not claimed or can't be tried. One mistake often breaks several
-promises. Fix the first one, and examine again. In a notebook the report is a table. Here is a sink,
-Spark's own parquet:
+broken promises with what the kit saw and what to do, ✓ kept promises, and – promises that are not
+claimed or can't be tried. One mistake often breaks several promises. Fix the first one, and examine
+again. In a notebook the report is a table. Here is a sink, Spark's own parquet:
 
     from pyspark.sql import SparkSession
     from spark_connector_tests import StreamSink, examine_sink

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.examination import Examination, sink_examination, source_examination
 from spark_connector_tests.promise import Promise
-from spark_connector_tests.report import ADVICE, BROKEN, NOT_CLAIMED
+from spark_connector_tests.report import BROKEN, NOT_CLAIMED
 from spark_connector_tests.sink_promises import SINK_PROMISES
 from spark_connector_tests.source_promises import SOURCE_PROMISES
 
@@ -45,11 +44,8 @@ class _Tests:
         verdict = examination.verdict(promise)
         if verdict.mark == NOT_CLAIMED:
             pytest.skip(f"not claimed: {verdict.seen}")
-        text = f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}"
         if verdict.mark == BROKEN:
-            pytest.fail(text, pytrace=False)
-        if verdict.mark == ADVICE:
-            warnings.warn(text, stacklevel=1)
+            pytest.fail(f"{verdict.sentence}\n{verdict.seen}\n→ {verdict.remedy}", pytrace=False)
 
 
 class StreamSourceTests(_Tests):

@@ -25,7 +25,7 @@ from spark_connector_tests.promise import (
     check_names,
     plain,
 )
-from spark_connector_tests.report import ADVICE, BROKEN, KEPT, NOT_CLAIMED, Report, Verdict, ranked
+from spark_connector_tests.report import BROKEN, KEPT, NOT_CLAIMED, Report, Verdict, ranked
 from spark_connector_tests.sink_promises import HARD_VALUES, SINK_PROMISES
 from spark_connector_tests.sink_trial import SinkTrial
 from spark_connector_tests.source_promises import SOURCE_PROMISES
@@ -84,7 +84,7 @@ class Examination(Generic[T]):
             mark, seen = NOT_CLAIMED, str(why)
         except Broken as broken:
             self._end_life()
-            mark, seen = ADVICE if promise.advice else BROKEN, str(broken)
+            mark, seen = BROKEN, str(broken)
             remedy = broken.remedy or promise.remedy
             because, missing = self._because(broken, promise), broken.rows_missing
         if not described.restarts:

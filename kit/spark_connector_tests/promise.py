@@ -73,7 +73,7 @@ class Promise(Generic[Trial]):
     """One promise of a source or a sink.
 
     `try_it` raises `Broken`, or may return a remark for the report. `needs` names the fields of the
-    description that the trial needs, as in `"number restarts"`. An `advice` may be ignored.
+    description that the trial needs, as in `"number restarts"`.
     """
 
     name: str
@@ -82,7 +82,6 @@ class Promise(Generic[Trial]):
     remedy: str
     try_it: Callable[[Trial], str | None]
     needs: str = ""
-    advice: bool = False
 
     def why_not(self, description: Any) -> str | None:
         """Return why this promise can't be tried, or None if it can."""

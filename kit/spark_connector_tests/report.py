@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-KEPT, BROKEN, ADVICE, NOT_CLAIMED = "✓", "✗", "!", "–"
+KEPT, BROKEN, NOT_CLAIMED = "✓", "✗", "–"
 # Where rows are missing, the remedies of these promises name the cause; others only mention it.
 CAUSES = {"late_rows", "from_the_first_row", "restart", "unfinished_row"}
 
@@ -15,7 +15,7 @@ CAUSES = {"late_rows", "from_the_first_row", "restart", "unfinished_row"}
 class Verdict:
     """The result for one promise.
 
-    `mark` is ✓ kept, ✗ broken, ! advice not followed, or – not claimed or not tried. `seen` is what
+    `mark` is ✓ kept, ✗ broken, or – not claimed or not tried. `seen` is what
     the kit saw, and `remedy` what to do. `because` names the broken promise with the same cause:
     fix that one first.
     """
@@ -88,7 +88,6 @@ class Report:
         more = f" (and {following} with it)" if following else ""
         counts = [f"{marks.count(KEPT)} kept", f"{marks.count(BROKEN)} broken{more}"]
         counts.append(f"{marks.count(NOT_CLAIMED)} not claimed")
-        counts += [f"{marks.count(ADVICE)} advised"] if ADVICE in marks else []
         return f"{self.subject}: {', '.join(counts)}"
 
     def first(self) -> str:

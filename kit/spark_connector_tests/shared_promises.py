@@ -15,20 +15,8 @@ from spark_connector_tests.sink_trial import SinkTrial
 from spark_connector_tests.source_trial import SourceTrial
 
 AnyTrial = SourceTrial | SinkTrial
-UNKNOWN = "noSuchOption"
 FAULTS = 6  # calls of a method that fail, at most
 HELD = 3.0  # seconds that a slow server doesn't respond
-
-
-def must_refuse_unknown(run: Callable[[], object]) -> None:
-    """Raise `Broken` unless the query that `run()` runs fails with the unknown option's name."""
-    try:
-        run()
-    except Broken as error:
-        if UNKNOWN.lower() not in f"{error}{error.__cause__}".lower():
-            raise Broken(f"the error does not name the option: {error}") from None
-    else:
-        raise Broken(f"a query with the option `{UNKNOWN}` ran")
 
 
 def must_survive(

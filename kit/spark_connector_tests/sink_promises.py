@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 from spark_connector_tests.driver import Driver
 from spark_connector_tests.promise import Broken, NotTried, Promise, promise
 from spark_connector_tests.queries import NOW, WRITERS, forget_last_commit
 from spark_connector_tests.query_process import wait_until
 from spark_connector_tests.rows import check_once
-from spark_connector_tests.shared_promises import (
-    UNKNOWN,
-    must_refuse_unknown,
-    must_survive,
-    server_down,
-)
+from spark_connector_tests.shared_promises import must_survive, server_down
 from spark_connector_tests.sink_trial import (
     BATCH,
     BEYOND,
@@ -181,46 +173,20 @@ def repeated_batch(trial: SinkTrial) -> None:
 )
 def failed_batch(trial: SinkTrial) -> None:
     """One task dies after its last row, when the others are done; one task repeats the batch."""
-    with _failing(trial, 1) as (rows, _):
-        check_once(rows, trial.read(), "after a failed batch")
-    trial.compare("after one task repeated a batch of three")
-
-
-@promise(
-    "A failed batch leaves no files behind.",
-    "`abort` removes what the messages name. Where it isn't called, a later `commit` may do that.",
-    needs="restarts",
-)
-def no_leftovers(trial: SinkTrial) -> None:
-    """A batch fails and is repeated, and two more follow. Files of the failed attempt must be gone
-    from the sink's folder, except those of the task that failed."""
-    with _failing(trial) as (_, before):
-        after = trial.files()
-    for _ in range(2):
-        trial.works(when="after the failed batch was repeated")
-    unchanged = after.items() & trial.files().items()
-    files = sorted(file.name for file, _ in unchanged if file not in before)
-    if len(files) > 1:  # two other tasks were done
-        raise Broken(f"{len(files)} files of a failed batch remain: {', '.join(files[:3])}")
-
-
-@contextlib.contextmanager
-def _failing(trial: SinkTrial, writers: int = WRITERS) -> Iterator[tuple[list[Row], set[Path]]]:
-    """Let a batch fail; afterwards this many tasks repeat it. Yield earlier rows and files."""
     trial.works()
     trial.stop()
     fails = trial.batches.plan.fails = trial.folder / "fails"
     fails.mkdir()
-    before = trial.read(), {*trial.files()}
+    before = trial.read()
     trial.add(evenly=True)  # each task writes something
     trial.run()
     trial.wait(trial.all_but_one_ended, trial.seconds)
     (fails / NOW).touch()
     trial.failed()
-    yield before
+    check_once(before, trial.read(), "after a failed batch")
     shutil.rmtree(fails)
-    trial.run(writers)
-    trial.read_all(trial.done)
+    trial.run(writers=1)
+    trial.arrive("after one task repeated a batch of three")
     trial.stop()
     trial.batches.plan.fails = None
 
@@ -346,21 +312,6 @@ def batch_write(trial: SinkTrial) -> None:
 
 
 @promise(
-    "An unknown option is refused by name.",
-    "Compare the names in `self.options` (Spark makes them lower-case) with those you know, and "
-    "raise `ValueError` in `streamWriter`. Otherwise a misspelled option silently has its default.",
-    advice=True,
-)
-def unknown_option(trial: SinkTrial) -> None:
-    """A query is started with an option that doesn't exist."""
-    trial.stop()
-    other = Batches(trial, "refused")
-    other.add(["refused"])
-    plan = replace(other.plan, options={**other.plan.options, UNKNOWN: "1"})
-    must_refuse_unknown(lambda: trial.drain(lambda: plan.start(trial.spark, drain=True)))
-
-
-@promise(
     "`kill -9` of the driver loses and duplicates no row.",
     "Publish the rows and the record of the batch in one step. Or record beforehand what will be "
     "published, so that the next commit can finish it.",
@@ -392,14 +343,12 @@ SINK_PROMISES: list[Promise[SinkTrial]] = [
     values,
     repeated_batch,
     failed_batch,
-    no_leftovers,
     crash_in_commit,
     write_errors_surface,
     new_query,
     two_queries,
     other_writers,
     batch_write,
-    unknown_option,
     killed,
     server_down,
 ]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -234,10 +233,6 @@ class SinkTrial(Trial):
             for name, expected, value in zip(self.sink.types, row[1:], read[1:], strict=True):
                 if expected != value:
                     raise Broken(f"{when}, row {row[0]} has {name} = {value}; expected {expected}")
-
-    def files(self) -> dict[Path, float]:
-        """Return the files in the sink's folder, with the times of their last changes."""
-        return {file: file.stat().st_mtime_ns for file in self.place.rglob("*") if file.is_file()}
 
 
 def without_repeats(rows: Sequence[Row], written: Sequence[Row]) -> list[Row]:

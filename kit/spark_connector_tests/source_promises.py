@@ -11,12 +11,7 @@ from spark_connector_tests.driver import Driver
 from spark_connector_tests.promise import Broken, Promise, promise
 from spark_connector_tests.query_process import wait_until
 from spark_connector_tests.rows import check_once, check_same, comparable
-from spark_connector_tests.shared_promises import (
-    UNKNOWN,
-    must_refuse_unknown,
-    must_survive,
-    server_down,
-)
+from spark_connector_tests.shared_promises import must_survive, server_down
 from spark_connector_tests.source_trial import MANY, PORTION, SourceTrial
 from spark_connector_tests.trial import FAR_ZONES
 
@@ -344,23 +339,6 @@ def read_errors_surface(trial: SourceTrial) -> None:
 
 
 @promise(
-    "An unknown option is refused by name.",
-    "Compare the names in `self.options` (Spark makes them lower-case) with those you know, and "
-    "raise `ValueError` in `schema`. Otherwise a misspelled option silently has its default.",
-    advice=True,
-)
-def unknown_option(trial: SourceTrial) -> None:
-    """A query is started with an option that doesn't exist."""
-    trial.stop()
-
-    def run() -> None:
-        trial.run({UNKNOWN: 1})
-        trial.read_on()
-
-    must_refuse_unknown(run)
-
-
-@promise(
     "`kill -9` of the driver loses and duplicates no row.",
     "Another process must be able to read from any offset that Spark has seen. Write to disk, and "
     "sync, before you return one. Memory and temporary folders don't survive, and `stop` isn't "
@@ -405,7 +383,6 @@ SOURCE_PROMISES: list[Promise[SourceTrial]] = [
     batch_read,
     other_parallelism,
     read_errors_surface,
-    unknown_option,
     killed,
     server_down,
 ]

@@ -24,7 +24,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StructType
 
 DOWN, RESTARTED = ".down", ".restarted"  # files that record what happened to the server
-KNOWN = {"path", "checkpointlocation"}
 
 Rows = list[tuple[Any, ...]]
 
@@ -96,7 +95,6 @@ class Files(DataSource):
 
     stream_writer: type[Writer] = Writer
     table: type[Table] = Table
-    refuses_unknown = True
     breaks: ClassVar[str] = ""
 
     @classmethod
@@ -104,8 +102,6 @@ class Files(DataSource):
         return f"kit_{cls.__name__.lower()}_sink"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:
-        for name in {name.lower() for name in self.options} - KNOWN if self.refuses_unknown else ():
-            raise ValueError(f"unknown option `{name}`")
         return self.stream_writer(self.options["path"])
 
     def writer(self, schema: StructType, overwrite: bool) -> Table:
@@ -201,12 +197,6 @@ class AllStaged(Writer):
         """It leaves cleaning up to the next commit."""
 
 
-@breaks("no_leftovers")
-class NoAbort(Writer):
-    def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """It removes nothing."""
-
-
 @breaks("crash_in_commit")
 class NotesFirst(Writer):
     """Records that the batch is done, and then publishes it."""
@@ -294,4 +284,3 @@ class ForgetsToCommit(Table):
 
 
 MUTANTS.append(sink_of(Writer, table=ForgetsToCommit, breaks="batch_write"))
-MUTANTS.append(sink_of(Writer, refuses_unknown=False, breaks="unknown_option"))

@@ -31,7 +31,6 @@ from tutorial_pkg.core.spark_versions import (
     stream_reader,
 )
 
-KNOWN = {"path", "maxrows", "parallelism"}
 DOWN, RESTARTED = ".down", ".restarted"  # files that record what happened to the server
 Offset = dict[str, Any]
 
@@ -107,7 +106,6 @@ class Numbers(DataSource):
     stream_reader: type[Reader] = Reader
     table: type[Table] = Table
     types = "value LONG, at TIMESTAMP, text STRING"
-    known = KNOWN
     breaks: ClassVar[str] = ""
 
     @classmethod
@@ -115,8 +113,6 @@ class Numbers(DataSource):
         return f"kit_{cls.__name__.lower()}"
 
     def schema(self) -> str:
-        for name in {name.lower() for name in self.options} - (self.known or {*self.options}):
-            raise ValueError(f"unknown option `{name}`")
         return self.types
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -363,7 +359,6 @@ class OnePageTable(Table):
 
 
 MUTANTS.append(source_of(Reader, table=OnePageTable, breaks="batch_read"))
-MUTANTS.append(source_of(Reader, known=None, breaks="unknown_option"))
 
 # ---- For tests of the report ---------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ def test_kit_alone_examines_a_source(version: str, tmp_path: Path) -> None:
     assert {entry["name"] for entry in listed} == {*needs, "spark-connector-tests"}
     without = subprocess.run([python, "-c", "import tutorial_pkg"], cwd="/", capture_output=True)
     assert b"No module named 'tutorial_pkg'" in without.stderr
-    marks = {"same_rows_again": "✗", "unknown_option": "!"}
+    marks = {"same_rows_again": "✗", "values": "–"}
     assert examined_by_the_kit(python, "fake", "--only", *marks) == marks
     # Drivers that are killed get their sessions from the platform, too.
     assert examined_by_the_kit(python, "counting", "--only", "killed") == {"killed": "✓"}

@@ -221,7 +221,6 @@ REPORT = Report(
     [
         Verdict("killed", "Nothing is lost.", "–", "it does not say so"),
         Verdict("restart", "It resumes.", "✗", "3 rows < 4", "Repair it."),
-        Verdict("unknown_option", "It is refused.", "!", "it ran", "Refuse it."),
         Verdict("every_row_once", "All arrive.", "✓"),
         Verdict("limit", "It is cut.", "✗", "3 rows < 4", "Cut it.", because="restart"),
     ],
@@ -231,16 +230,13 @@ REPORT = Report(
 
 def test_report_starts_with_broken_promises() -> None:
     assert str(REPORT).splitlines() == [
-        "some<format>: 1 kept, 1 broken (and 1 with it), 1 not claimed, 1 advised",
+        "some<format>: 1 kept, 1 broken (and 1 with it), 1 not claimed",
         "  ✗ restart: It resumes.",
         "      3 rows < 4",
         "      → Repair it.",
         "      with it: limit",
         "  – killed: Nothing is lost.",
         "      it does not say so",
-        "  ! unknown_option: It is refused.",
-        "      it ran",
-        "      → Refuse it.",
         "  ✓ every_row_once: All arrive.",
     ]
     assert REPORT.broken == ["restart"] and REPORT.first() == "restart"
