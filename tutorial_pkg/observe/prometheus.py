@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -87,32 +87,26 @@ class RunningQueries(Collector):
         self._queries, self._now = queries, now
 
     def collect(self) -> list[Metric]:
-        now, families = self._now(), {name: _family(name) for name in METRICS}
+        now, families = self._now(), []
         running = {query.name: query for query in self._queries() if query.state == "running"}
-        for query in running.values():
-            for name, value in _values(query, now).items():
-                if value is not None:
-                    families[name].add_metric([query.name], value)
-            for phase, seconds in (query.last.seconds if query.last else {}).items():
-                families["phase_seconds"].add_metric([query.name, phase], seconds)
-        return [family for family in families.values() if family.samples]
+        for name, (kind, text) in METRICS.items():
+            labels = ["query", "phase"] if name == "phase_seconds" else ["query"]
+            family = kind(f"spark_query_{name}", text, None, labels)
+            for query in running.values():
+                for phase, value in _values(query, name, now).items():
+                    if value is not None:
+                        family.add_metric([query.name, phase][: len(labels)], value)
+            families.append(family)
+        return [family for family in families if family.samples]
 
 
-def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
-    kind, what = METRICS[name]
-    labels = ["query", "phase"] if name == "phase_seconds" else ["query"]
-    family: CounterMetricFamily | GaugeMetricFamily = kind(
-        f"spark_query_{name}", what, None, labels
-    )
-    return family
-
-
-def _values(query: QueryRecord, now: datetime) -> dict[str, float | None]:
-    """Return the value of each metric but the phases; None where the sink does not count."""
-    totals = [name for name in METRICS if name.endswith("_total")]
-    values: dict[str, float | None] = {name: getattr(query, name) for name in totals}
-    if query.last:
-        last = ("in_per_second", "done_per_second", "lag", "state_rows", "state_bytes")
-        values |= {name: getattr(query.last, name) for name in last}
-        values["watermark_behind_seconds"] = query.last.watermark_behind(now)
-    return values
+def _values(query: QueryRecord, name: str, now: datetime) -> Mapping[str, float | None]:
+    """Return a metric's values by phase; None where the sink does not count its rows."""
+    if name.endswith("_total"):
+        return {"": getattr(query, name)}
+    if query.last is None:
+        return {}
+    if name == "phase_seconds":
+        return query.last.seconds
+    behind = query.last.watermark_behind(now)
+    return {"": behind if name == "watermark_behind_seconds" else getattr(query.last, name)}
