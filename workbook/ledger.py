@@ -91,43 +91,49 @@ class Books:
     """The data on disk, for several threads."""
 
     def __init__(self, file: Path) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._database = sqlite3.connect(file, check_same_thread=False)
         self._database.executescript(_TABLES)
 
-    def last(self, book: str) -> int:
+    def answer(self, words: list[str], lines: list[str]) -> str:
+        """Carry out a request in one transaction, and return the reply. Raises `Refused`."""
         with self._lock:
-            return self._last(book)
-
-    def page(self, book: str, page: int) -> list[tuple[int, str]]:
-        query = "SELECT number, text FROM entries WHERE book = ? AND number <= ? ORDER BY 1 DESC"
-        with self._lock:
-            newest = self._last(book) - page * PAGE_ENTRIES
-            rows = self._database.execute(f"{query} LIMIT {PAGE_ENTRIES}", (book, newest))
-            return rows.fetchall()
-
-    def memo(self, book: str, writer: str) -> str:
-        query = "SELECT memo FROM memos WHERE book = ? AND writer = ?"
-        with self._lock:
-            row = self._database.execute(query, (book, writer)).fetchone()
-        return str(row[0]) if row else "-"
-
-    def book(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
-        with self._lock, self._database:  # one transaction
-            last = self._last(book)
-            rows = [(book, number, line) for number, line in enumerate(lines, start=last + 1)]
-            self._database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-            insert = "INSERT OR REPLACE INTO memos VALUES (?, ?, ?)"
-            self._database.execute(insert, (book, writer, memo))
-            return last + len(lines)
+            match words:
+                case ["LAST", book]:
+                    return f"OK {self.last(book)}\n"
+                case ["PAGE", book, page] if page.isdecimal():
+                    entries = self._page(book, int(page))
+                    return f"OK {len(entries)}\n" + "".join(f"{n} {text}\n" for n, text in entries)
+                case ["MEMO", book, writer]:
+                    query = "SELECT memo FROM memos WHERE book = ? AND writer = ?"
+                    row = self._database.execute(query, (book, writer)).fetchone()
+                    return f"OK {row[0] if row else '-'}\n"
+                case ["BOOK", book, writer, memo, _]:
+                    return f"OK {self.book(book, writer, memo, lines)}\n"
+        raise Refused("expected LAST book, PAGE book page, MEMO book writer or BOOK …")
 
     def close(self) -> None:
         with self._lock:
             self._database.close()
 
-    def _last(self, book: str) -> int:
+    def last(self, book: str) -> int:
         query = "SELECT coalesce(max(number), 0) FROM entries WHERE book = ?"
-        return int(self._database.execute(query, (book,)).fetchone()[0])
+        with self._lock:
+            return int(self._database.execute(query, (book,)).fetchone()[0])
+
+    def _page(self, book: str, page: int) -> list[tuple[int, str]]:
+        query = "SELECT number, text FROM entries WHERE book = ? AND number <= ? ORDER BY 1 DESC"
+        newest = self.last(book) - page * PAGE_ENTRIES
+        return self._database.execute(f"{query} LIMIT {PAGE_ENTRIES}", (book, newest)).fetchall()
+
+    def book(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
+        insert = "INSERT OR REPLACE INTO memos VALUES (?, ?, ?)"
+        with self._lock, self._database:
+            last = self.last(book)
+            rows = [(book, number, line) for number, line in enumerate(lines, start=last + 1)]
+            self._database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+            self._database.execute(insert, (book, writer, memo))
+        return last + len(lines)
 
 
 class LedgerHandler(socketserver.StreamRequestHandler):
@@ -147,18 +153,15 @@ class LedgerHandler(socketserver.StreamRequestHandler):
     def _answer(self, request: str) -> bool:
         """Reply to a request; return whether the connection stays open."""
         try:
-            words = _parse(request)
-            lines = [self._line() for _ in range(int(words[4]) if words[0] == "BOOK" else 0)]
-            if not all(line.endswith("\n") for line in lines):
-                raise Refused(f"expected whole lines of at most {MOST_BYTES} bytes")
+            words, lines = self._read(request)
+            trouble = self.server.trouble(request)
+            if trouble == BUSY:
+                self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
+                return True
+            reply = self.server.books.answer(words, lines).encode()
         except Refused as refused:
             self.wfile.write(f"NO {refused}\n".encode())
             return False  # the next request may begin anywhere
-        trouble = self.server.trouble(request)
-        if trouble == BUSY:
-            self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
-            return True
-        reply = self._reply(words, [line[:-1] for line in lines]).encode()
         if trouble == SLOW:
             time.sleep(SLOW_SECONDS)
         if trouble in (LOST, CUT):
@@ -167,32 +170,18 @@ class LedgerHandler(socketserver.StreamRequestHandler):
         self.wfile.write(reply)
         return True
 
-    def _reply(self, words: list[str], lines: list[str]) -> str:
-        books = self.server.books
-        match words:
-            case ["LAST", book]:
-                return f"OK {books.last(book)}\n"
-            case ["PAGE", book, page]:
-                entries = books.page(book, int(page))
-                return f"OK {len(entries)}\n" + "".join(f"{n} {text}\n" for n, text in entries)
-            case ["MEMO", book, writer]:
-                return f"OK {books.memo(book, writer)}\n"
-            case _:
-                return f"OK {books.book(words[1], words[2], words[3], lines)}\n"
-
-
-def _parse(request: str) -> list[str]:
-    """Return the words of a request. Raises `Refused`."""
-    words = request.split(" ")
-    if len(words) != {"LAST": 2, "PAGE": 3, "MEMO": 3, "BOOK": 5}.get(words[0]) or "" in words:
-        raise Refused("expected LAST book, PAGE book page, MEMO book writer or BOOK …")
-    if max(map(len, words)) > MOST_LETTERS:
-        raise Refused(f"a word has more than {MOST_LETTERS} letters")
-    if words[0] == "PAGE" and not words[2].isdecimal():
-        raise Refused("a page is a number from 0 on")
-    if words[0] == "BOOK" and not (words[4].isdecimal() and 1 <= int(words[4]) <= MOST_LINES):
-        raise Refused(f"BOOK takes 1 to {MOST_LINES} lines")
-    return words
+    def _read(self, request: str) -> tuple[list[str], list[str]]:
+        """Return the words of a request, and the lines that follow it. Raises `Refused`."""
+        words, lines = request.split(" "), []
+        if "" in words or max(map(len, words)) > MOST_LETTERS:
+            raise Refused(f"expected words of 1 to {MOST_LETTERS} letters")
+        if words[0] == "BOOK":
+            if not words[-1].isdecimal() or not 1 <= int(words[-1]) <= MOST_LINES:
+                raise Refused(f"BOOK takes 1 to {MOST_LINES} lines")
+            lines = [self._line() for _ in range(int(words[-1]))]
+            if not all(line.endswith("\n") for line in lines):
+                raise Refused(f"expected whole lines of at most {MOST_BYTES} bytes")
+        return words, [line[:-1] for line in lines]
 
 
 def no_trouble(request: str) -> str:
