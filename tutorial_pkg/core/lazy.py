@@ -12,12 +12,12 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose names live in other modules.
+    """Return the `__getattr__` of a package with names from other modules.
 
     Args:
         package: the package's `__name__`.
-        modules: the module of each name, relative to the package. A name whose module is the name
-            itself is that submodule.
+        modules: the module of each name, relative to the package. `{"tls": "tls"}` is the submodule
+            itself.
     """
 
     def get(name: str) -> Any:

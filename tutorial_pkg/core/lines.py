@@ -1,8 +1,8 @@
 """Bytes to lines to columns, without a Python loop per line.
 
 A *line* ends with a newline byte. One carriage return before it belongs to the line's end, a lone
-one to the text. NUL bytes, empty lines and a byte-order mark are text. What is not UTF-8 becomes
-U+FFFD, as with `bytes.decode(errors="replace")`.
+one to the text. NUL bytes, empty lines and a byte-order mark are text. Bytes that are not UTF-8
+become U+FFFD, as with `bytes.decode(errors="replace")`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def work_dir(*parts: str) -> Path:
 
 
 def unseen_text(what: str) -> str:
-    """Return the error of a task whose host lacks a file that the driver has."""
+    """Return the error text for a file that the driver has and this host lacks."""
     return (
         f"host {socket.gethostname()} does not see {what}: put it on storage that all workers "
         "share, under the same path. If the driver lacks it, too, it was deleted"

@@ -66,7 +66,7 @@ PLAIN = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: 
         (IN_A_TASK, "ArrowInvalid: Failed to parse string: 'x' as a scalar of type int32"),
         (IN_A_COMMIT, "Odd: of two lines:"),
         (CHAINED, "RuntimeError: commit failed"),
-        ("ValueError: line 3 is no number", "ValueError: line 3 is no number"),
+        ("ValueError: not a number: 'x'", "ValueError: not a number: 'x'"),
         (
             JAVA_IN_A_STREAM,
             "IOException: Mkdirs failed to create file:/proc/nope (exists=false)",

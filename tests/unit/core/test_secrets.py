@@ -23,8 +23,8 @@ def test_variable_is_looked_up_on_use(monkeypatch) -> None:
     )
     travelled = pickle.dumps(values)
     assert b"hunter2" not in travelled
-    monkeypatch.setenv("DEMO_PASSWORD", "another one")  # in the process that connects
-    assert pickle.loads(travelled).password.reveal() == "another one"
+    monkeypatch.setenv("DEMO_PASSWORD", "renewed")  # in the process that connects
+    assert pickle.loads(travelled).password.reveal() == "renewed"
 
 
 def test_unset_variable_is_named(monkeypatch) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from tests.unit.file_lines.driving import Tailing, append, numbers, rows, tailed
+from tests.unit.file_lines.driving import Tailing, append, numbers, tailed
 from tutorial_pkg.connectors.file_lines import tailing as tailing_module
 from tutorial_pkg.connectors.file_lines.line_file import LineFile
 
@@ -122,47 +120,3 @@ def test_a_limit_is_shared_by_all_files(tmp_path):
         append(tmp_path / name, *[name] * count)
     batch = Tailing(tmp_path, maxRowsPerTrigger=11).batch()
     assert Counter(batch) == {"small": 1, "middle": 5, "big": 5}
-
-
-@pytest.mark.parametrize(
-    ("options", "limit"),
-    [
-        ({}, ReadAllAvailable()),
-        ({"maxBytesPerTrigger": "7"}, ReadMaxBytes(7)),
-        ({"maxRowsPerTrigger": "2"}, ReadMaxRows(2)),
-    ],
-)
-def test_the_default_limit_follows_the_options(tmp_path, options, limit):
-    append(tmp_path / "log", *numbers(1, 10))
-    reader = Tailing(tmp_path, **options).reader()
-    assert reader.getDefaultReadLimit() == limit
-    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    assert len(rows(reader, reader.partitions(reader.initialOffset(), end))) == 10
-
-
-# ---- A random life -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_random_rotations_lose_nothing(tmp_path, seed):
-    chance = random.Random(seed)
-    log = tmp_path / "data.csv"
-    limits = chance.choice([{}, {"maxRowsPerTrigger": 3}, {"maxBytesPerTrigger": 40}])
-    pattern = chance.choice(["data.csv", "*"])
-    tailing = Tailing(tmp_path / pattern, **limits)
-    read: list[str] = []
-    written = rotations = 0
-    seen = False  # a file that comes and goes between two looks matches `data.csv` in neither
-    for _ in range(150):
-        action = chance.randrange(10)
-        if action < 5:
-            lines = numbers(written + 1, written + chance.randrange(1, 6))
-            append(log, *lines)
-            written += len(lines)
-        elif action < 9 or not log.exists():
-            read += tailing.batch()
-            seen = log.exists()
-        elif seen or pattern == "*":
-            seen, rotations = False, rotations + 1
-            log.rename(tmp_path / f"data.csv.{rotations}")
-    assert sorted(read + tailing.rest()) == sorted(numbers(1, written))

@@ -241,9 +241,9 @@ class Tail:
     # ---- The result of a look
 
     def _available(self, lost: list[int]) -> FileOffset:
-        """Return the offset of everything; forget lost files only with it.
+        """Return the offset of everything.
 
-        Without news there is no offset to write that in, and a disk may be mounted again.
+        Lost files are forgotten only when there is news: a disk may be mounted again.
         """
         if not any(map(self._is_news, self._ahead)):
             return self._begin
@@ -289,7 +289,7 @@ class Tail:
                 return Taken(start)
         return Taken(whole._replace(next=end, check=check), rows, end - start.next)
 
-    # ---- What has to be left out
+    # ---- Warnings
 
     def _warn_of_skipped(self, path: str, renamed: str) -> None:
         """Warn of files that came and went under a name between two looks."""
