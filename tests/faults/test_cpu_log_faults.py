@@ -41,7 +41,7 @@ class Feed:
 
 
 class Drill:
-    """Drivers that write one feed into one log, and a `tail -F` that follows its files."""
+    """Drivers that write one feed into one log."""
 
     def __init__(self, tmp_path: Path, cleanup: ExitStack) -> None:
         self.path, self._cleanup = tmp_path, cleanup
@@ -57,15 +57,6 @@ class Drill:
         driver = self._cleanup.enter_context(Driver(path, *words, crash_at=crash_at))
         self._drivers.append(driver)
         return driver
-
-    def tail(self, name: str) -> Path:
-        """Follow a file of the log, and return the file of its output."""
-        seen = self.path / f"seen-{name}"
-        command = ["tail", "-F", "-q", "-n", "+1", "-s", "0.1", self.out / name]
-        with seen.open("wb") as file:
-            tail = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
-        self._cleanup.callback(_end, tail)
-        return seen
 
     def size(self) -> int:
         return sum(file.stat().st_size for file in self.out.glob("data.*.csv"))
@@ -83,11 +74,6 @@ class Driver(SpareDriver):
     def __init__(self, path: Path, *words: object, crash_at: str) -> None:
         self.arrived = path.with_suffix(".arrived")
         super().__init__(DRIVER, path, *words, **{CRASH_AT: f"{crash_at}@{self.arrived}"})
-
-
-def _end(process: subprocess.Popen) -> None:
-    process.kill()
-    process.wait()
 
 
 @pytest.fixture
@@ -116,27 +102,11 @@ def grown(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
     return all(after[name].startswith(content) for name, content in before.items())
 
 
-class Onlookers:
-    """`tail -F` of both files, and a streaming read: each must see each line once."""
-
-    def __init__(self, drill: Drill, spark: SparkSession) -> None:
-        self._drill = drill
-        self._spark = spark
-        self._tails = {name: drill.tail(name) for name in ("data.0.csv", "data.1.csv")}
-        read = spark.readStream.format("cpu_log").load(str(drill.out)).select("item")
-        writer = read.writeStream.format("memory").queryName("onlooker")
-        self._query = writer.trigger(processingTime="1 second").start()
-
-    def check(self) -> None:
-        contents = self._drill.contents()
-        for name, seen in self._tails.items():
-            wait_until(lambda n=name, s=seen: s.stat().st_size >= len(contents[n]), 60, "tail")
-            assert seen.read_bytes() == contents[name]
-        self._query.processAllAvailable()
-        self._query.stop()
-        rows = self._spark.table("onlooker").collect()
-        self._spark.catalog.dropTempView("onlooker")
-        assert Counter(row.item for row in rows) == Counter(self._drill.feed.items)
+def followed(spark: SparkSession, drill: Drill) -> StreamingQuery:
+    """Start a streaming read of the log, into the table `followed`."""
+    read = spark.readStream.format("cpu_log").load(str(drill.out)).select("item")
+    writer = read.writeStream.format("memory").queryName("followed")
+    return writer.trigger(processingTime="1 second").start()
 
 
 # ---- kill -9 ---------------------------------------------------------------------------------
@@ -153,7 +123,7 @@ def test_kill_at_any_time_keeps_each_line_once(
 
     The last driver is the session of the tests.
     """
-    onlookers = Onlookers(drill, spark)
+    follower = followed(spark, drill)
     moment = random.Random(20261121)
     before: dict[str, bytes] = {}
     drivers = (drill.driver(death) for death in deaths)
@@ -178,7 +148,12 @@ def test_kill_at_any_time_keeps_each_line_once(
     assert drill.staged() == []
     log = Path.cwd() / ".work" / "logs" / f"spark-{current.pid}.log"
     assert "this attempt fails on purpose" in log.read_text(errors="replace")
-    onlookers.check()
+    follower.processAllAvailable()
+    follower.stop()
+    assert Counter(row.item for row in spark.table("followed").collect()) == Counter(
+        drill.feed.items
+    )
+    spark.catalog.dropTempView("followed")
 
 
 # ---- full disks ------------------------------------------------------------------------------
