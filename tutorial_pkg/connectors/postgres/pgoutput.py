@@ -30,11 +30,10 @@ PADDING = bytes(8)  # lets lookups run past the last message; their results aren
 
 @dataclass(frozen=True)
 class Relation:
-    """A table at the time of the change: the names and types of its columns."""
+    """A table at the time of the change: the names of its columns."""
 
     oid: int
     columns: tuple[str, ...]
-    types: tuple[int, ...]
 
 
 class Chunk:
@@ -110,7 +109,7 @@ class Decoder:
     """Turns messages into changes; keeps the table's columns and the open transaction."""
 
     def __init__(self, oid: int) -> None:
-        self._relation = Relation(oid, (), ())
+        self._relation = Relation(oid, ())
         self._transaction = np.zeros((len(TRANSACTION), 1), np.int64)
 
     def changes(self, messages: Sequence[bytes]) -> Iterator[Changes]:
@@ -143,10 +142,9 @@ def _relation(message: bytes) -> Relation:
     """Parse the oid; schema, name, identity; for each column flags, name, type, modifier."""
     [oid] = struct.unpack_from(">I", message, 1)
     _, _, rest = message[5:].split(b"\0", 2)
-    names, types, at = list[str](), list[int](), 3
+    names, at = list[str](), 3
     for _ in range(struct.unpack_from(">H", rest, 1)[0]):
         end = rest.index(0, at + 1)
         names.append(rest[at + 1 : end].decode())
-        types += struct.unpack_from(">I", rest, end + 1)
         at = end + 9
-    return Relation(oid, tuple(names), tuple(types))
+    return Relation(oid, tuple(names))

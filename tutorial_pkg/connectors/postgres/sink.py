@@ -5,7 +5,6 @@ rows of all stages and records the batch in `spark_batches`. Then the stages are
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,25 +29,20 @@ from tutorial_pkg.connectors.postgres.csv_copy import csv_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table
 from tutorial_pkg.core.batch_order import is_repeated
 
-_log = logging.getLogger(__name__)
-
 RECORDS = "spark_batches"
 RECORDS_COLUMNS = """query text, target text, batch bigint, rows bigint,
     written timestamptz DEFAULT now(), PRIMARY KEY (query, target)"""
 TYPES = psycopg.adapters.types
 JSON = (TYPES["json"].oid, TYPES["jsonb"].oid)
-MONEY = (TYPES["money"].oid, TYPES["money"].array_oid)
-DROPPED_AT_ONCE = 100  # each table takes a place in the server's table of locks
 
 
 @dataclass(frozen=True)
 class Staged:
-    """A task's report: its table, the columns in it, and which key columns contain nulls."""
+    """A task's report: its table, and the columns in it."""
 
     table: str
     columns: tuple[str, ...]
     rows: int
-    nulls: frozenset[str] = frozenset()
 
 
 class Stage:
@@ -63,26 +57,28 @@ class Stage:
         self._name = f"{stage_prefix(context.query)}{uuid.uuid4().hex}"
         self._columns: tuple[str, ...] = ()
         self._rows = 0
-        self._nulls: set[str] = set()
         self._connected, self._copying = contextlib.ExitStack(), contextlib.ExitStack()
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
+        key = set(self._options.key or ()) & set(batch.schema.names)
+        if nulls := sorted(name for name in key if batch.column(name).null_count):
+            raise ValueError(  # in a unique index, no null equals another
+                f"key columns {nulls} contain nulls, and rows with a null would never replace "
+                "others: filter them out, or use `coalesce`"
+            )
         with pg.locks_in_time(self._options), self._naming_columns():
             if not self._columns:
                 self._begin(batch.schema)
             self._copy.write(csv_of(batch, self._json))
         self._rows += batch.num_rows
-        key = set(self._options.key or ()) & set(self._columns)
-        self._nulls |= {name for name in key if batch.column(name).null_count}
 
     def flush(self) -> Staged | None:
         """Finish the COPY. Return None if there were no rows."""
         with self._naming_columns():
             self._copying.close()
-        nulls = frozenset(self._nulls)
-        return Staged(self._name, self._columns, self._rows, nulls) if self._rows else None
+        return Staged(self._name, self._columns, self._rows) if self._rows else None
 
     def close(self) -> None:
         self._connected.close()
@@ -95,9 +91,6 @@ class Stage:
         empty = sql.SQL("SELECT {} FROM {} LIMIT 0").format(columns(schema.names), self._target.sql)
         described = connection.execute(empty).description or []
         self._json = [column.name for column in described if column.type_code in JSON]
-        for column in described:
-            if column.type_code in MONEY:  # each server reads 1,234 in its own way
-                raise ValueError(f"column `{column.name}` is money; use numeric instead")
         connection.execute(sql.SQL("CREATE UNLOGGED TABLE {} AS {}").format(stage, empty))
         # FREEZE makes `publish` a third faster. It requires a table that was created or emptied in
         # the same transaction.
@@ -146,7 +139,7 @@ def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
                 if context.overwrite and not context.streaming:
                     connection.execute(sql.SQL("TRUNCATE {}").format(options.table.sql))
                 if stages and (not context.streaming or _record(connection, context, rows)):
-                    _insert(connection, options, stages, rows)
+                    _insert(connection, options, stages)
             _drop_stages(connection, options.table, context.query)
     except psycopg.OperationalError as error:
         if context.streaming:  # the builder repeats this function
@@ -190,9 +183,7 @@ def _record(connection: pg.Connection, context: BatchContext, rows: int) -> bool
     return not is_repeated(f"table `{target}`", context.batch, last, known_rows == rows)
 
 
-def _insert(
-    connection: pg.Connection, options: OptionValues, stages: list[Staged], rows: int
-) -> None:
+def _insert(connection: pg.Connection, options: OptionValues, stages: list[Staged]) -> None:
     for stage in stages:
         filled = sql.SQL("SELECT EXISTS (SELECT FROM {})")
         name = options.table.beside(stage.table).sql
@@ -201,31 +192,13 @@ def _insert(
                 "the server crashed and emptied the staged rows; nothing of this batch was "
                 "published. Start the query again: Spark repeats the batch"
             )
-    _check_nulls(connection, options, stages)
     try:
-        inserted = connection.execute(insert_statement(options, stages)).rowcount
+        connection.execute(insert_statement(options, stages))
     except psycopg.errors.CardinalityViolation:
         raise ValueError(
             f"a batch has several rows with the same key ({', '.join(options.key)}), and their "
             "order is unknown; keep one per key: aggregate, or use dropDuplicates"
         ) from None
-    if inserted != rows and options.mode != "merge":  # its SET can have a WHERE
-        text = "table `%s` has stored %d of %d rows; check its triggers and rules"
-        _log.warning(text, options.table, inserted, rows)
-
-
-def _check_nulls(connection: pg.Connection, options: OptionValues, stages: list[Staged]) -> None:
-    """NULLs are distinct in most unique indexes, so an upsert would insert duplicates."""
-    nulls = sorted(set().union(*(stage.nulls for stage in stages)))
-    look = """SELECT FROM pg_index WHERE indrelid = %s::regclass AND indisunique AND indisvalid
-        AND indpred IS NULL AND to_jsonb(pg_index) ->> 'indnullsnotdistinct' = 'true'
-        AND %s::name[] = ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = indrelid
-            AND attnum = ANY (indkey[:indnkeyatts - 1]) ORDER BY attname)"""
-    if nulls and not connection.execute(look, [options.table.quoted, sorted(options.key)]).rowcount:
-        raise ValueError(
-            f"key columns {nulls} contain nulls, and rows with a null would never replace others: "
-            "filter them out, use `coalesce`, or create the unique index with NULLS NOT DISTINCT"
-        )
 
 
 def insert_statement(options: OptionValues, stages: list[Staged]) -> sql.Composed:
@@ -255,15 +228,13 @@ def _drop_stages(connection: pg.Connection, target: Table, query: str) -> None:
     look = """SELECT relname FROM pg_class WHERE starts_with(relname, %s)
         AND relnamespace = coalesce(%s::regnamespace, current_schema()::regnamespace)"""
     schema = sql.Identifier(target.parts[0]).as_string() if target.parts[1:] else None
-    names = [name for (name,) in connection.execute(look, [stage_prefix(query), schema])]
+    stages = connection.execute(look, [stage_prefix(query), schema]).fetchall()
     connection.execute("SET lock_timeout = '2s'")
-    for first in range(0, len(names), DROPPED_AT_ONCE):
-        tables = [target.beside(name).sql for name in names[first : first + DROPPED_AT_ONCE]]
+    drop = sql.SQL("DROP TABLE IF EXISTS {}")
+    for (name,) in stages:
         # A task that is still writing has locked its stage; the next batch drops it.
         with contextlib.suppress(psycopg.errors.LockNotAvailable):
-            connection.execute(
-                sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(tables))
-            )
+            connection.execute(drop.format(target.beside(name).sql))
 
 
 def check(context: TargetContext) -> None:
