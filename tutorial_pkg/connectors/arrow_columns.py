@@ -19,17 +19,6 @@ from pyspark.sql.types import (
 
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
 
-__all__ = [
-    "by_values",
-    "check_cast",
-    "check_flat",
-    "fit_batch",
-    "holds",
-    "in_utc",
-    "map_type",
-    "spark_schema",
-]
-
 # Types that Spark lacks, and Spark's types for the same values.
 _WIDER: dict[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),

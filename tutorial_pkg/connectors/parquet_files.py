@@ -10,8 +10,6 @@ import pyarrow.parquet
 
 from tutorial_pkg.connectors.arrow_columns import map_type
 
-__all__ = ["RowGroups", "batches_of_file", "parquet_file", "schema_of_file"]
-
 GROUP_BYTES = 16 << 20  # in memory, for each open file
 # A column of distinct numbers gives up its dictionary sooner. With Arrow's default of 1 MB,
 # encoding takes half as long again, and files are 40% larger.

@@ -27,19 +27,6 @@ from tutorial_pkg.builder import OptionValues, Retries
 from tutorial_pkg.connectors.store_options import check_hidden
 from tutorial_pkg.core.disk import naming, sync_directory
 
-__all__ = [
-    "ObjectFile",
-    "ObjectInfo",
-    "ReplacedError",
-    "Store",
-    "local_folder",
-    "log",
-    "short_text",
-    "storage_settings",
-    "sync_folders",
-    "visible",
-]
-
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 

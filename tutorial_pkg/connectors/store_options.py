@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from tutorial_pkg.builder import REQUIRED, Option, Secret, accepts, integer, not_empty, secret
 
-__all__ = ["STORE", "address", "check_hidden"]
-
 _SCHEMES = ("file", "s3", "gs", "az", "abfss")
 _HIDDEN = re.compile(r"key|secret|token|passw|credential|sas|signature|service_account$", re.I)
 _PUBLIC = re.compile(r"skip_signature", re.I)

@@ -45,7 +45,7 @@ def test_each_kind_of_change() -> None:
         ("D", (b"12", None), None),
         ("T", None, None),
     ]
-    assert (changes.relation.columns, changes.relation.types) == (("id", "x"), (20, 25))
+    assert changes.relation.columns == ("id", "x")
     assert set(changes.oids()) == {OID}
     commits = zip(changes.positions, changes.ids, changes.committed, strict=True)
     [(position, number, micros)] = {tuple(map(int, commit)) for commit in commits}

@@ -4,8 +4,7 @@ data_source  the format's class, with its help
 options      its options; only these two can be imported without the extra `lake`
 source       what a stream and a batch read: shares of objects
 tape         which objects a stream has found, in which order
-object_log   a log in a store, for the tape and for manifests
-manifests    which objects of a folder count
+object_log   records in a store: the tape's, and the sink's manifests
 reading      the bytes of an object to rows
 avro         Avro's schemas and values
 sink         rows to objects, and a manifest for each batch

@@ -1,4 +1,4 @@
-"""A log in a store: numbered records that never change, and that only one writer can add.
+"""Records in a store: which objects a stream has found, and which ones the sink's batches added.
 
 A store cannot append or rename, but it can refuse to write a name that exists. So a record is an
 object with its number as its name, such as `each/00000000000000000042`. If two writers want the
@@ -8,6 +8,13 @@ Reading many small objects takes long, so neighbors are joined: `joined/FROM-TO`
 all records with these numbers. A joined object is up to four times as large as the next one, up to
 `JOIN_BYTES`, so a line is copied only a few times. The single records stay: a slow writer must not
 find its number free. They also replace a joined object that a power failure has damaged.
+
+The sink's records are manifests. Once a folder has any, only the objects that they name count:
+
+_manifests/objects              this folder has manifests: nothing else counts
+_manifests/QUERY/each/BATCH     what one batch has added
+_manifests/QUERY/joined/…       the same for many batches
+_manifests/QUERY/open/BATCH-ID  what a task is about to write, so that it can be removed
 """
 
 from __future__ import annotations
@@ -16,12 +23,15 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tutorial_pkg.connectors.store import Store, log
+from tutorial_pkg.connectors.store import ObjectInfo, Store, log, visible
 
 JOIN_AFTER = 16  # records
 JOIN_BYTES = 4_000_000
 _GROWTH = 4
 _DIGITS = 20
+
+FOLDER = "_manifests"
+MARK = f"{FOLDER}/objects"
 
 Record = dict[str, Any]
 
@@ -139,3 +149,42 @@ class ObjectLog:
 
 def _line(record: Record) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+# ---- Manifests -----------------------------------------------------------------------------------
+
+
+def log_of(store: Store, query: str) -> ObjectLog:
+    """Return the manifests of one query. Their numbers are those of its batches."""
+    return ObjectLog(store, f"{FOLDER}/{query}")
+
+
+class Content:
+    """The objects of a folder that count. A manifest is read only once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._marked = False
+        self._read: dict[str, int] = {}  # of each query, its last batch
+
+    def news(self, after: str | None = None) -> Iterator[ObjectInfo]:
+        """Yield objects that may be new: a listing, or what new manifests name."""
+        if not self._marked:
+            listed = self._store.listing(after=after)
+            if not listed and after is None:
+                self._store.check_folder()
+            # Checked after the listing: a sink may have begun since, and uploaded what doesn't
+            # count yet.
+            self._marked = self._store.exists(MARK)
+            if not self._marked:
+                yield from visible(listed)
+                return
+        for query in sorted(self._store.list_folders(FOLDER)):
+            yield from self._published(query)
+
+    def _published(self, query: str) -> Iterator[ObjectInfo]:
+        manifests, last = log_of(self._store, query), self._read.get(query)
+        for record in manifests.records() if last is None else manifests.after(last):
+            self._read[query] = record["number"]
+            for fields in record["objects"]:
+                yield ObjectInfo(*fields)

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import OptionValues, RowPacker
 from tutorial_pkg.connectors.arrow_columns import check_flat, fit_batch, map_type, spark_schema
-from tutorial_pkg.connectors.objects.manifests import Content
+from tutorial_pkg.connectors.objects.object_log import Content
 from tutorial_pkg.connectors.objects.options import FORMAT
 from tutorial_pkg.connectors.objects.tape import Part, matches
 from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, Store
@@ -199,15 +199,11 @@ def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) ->
 
 
 def _header(file: Any, delimiter: str) -> list[str]:
-    """Return the names in the first line that is not empty. A name may have newlines, too."""
-    line = next(filter(bytes.strip, file), b"")
-    while line.count(b'"') % 2 and (more := file.readline()):
-        line += more
-    rows = csv.reader(io.StringIO(line.decode("utf-8-sig"), ""), delimiter=delimiter)
-    names = next(rows, [])
-    if next(rows, None) is not None:
-        raise ValueError("its lines end in CR alone; they must end in LF, or CR and LF")
-    return names
+    """Return the names in the first line that is not empty."""
+    line = next(filter(bytes.strip, file), b"").decode("utf-8-sig").rstrip("\r\n")
+    if "\r" in line or line.count('"') % 2:
+        raise ValueError("its lines must end in LF, or CR and LF, and names have no newline")
+    return next(csv.reader([line], delimiter=delimiter), [])
 
 
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:

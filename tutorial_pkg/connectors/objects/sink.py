@@ -21,7 +21,7 @@ from pyspark.sql.types import BooleanType, DateType, IntegralType, StringType
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkBuilder, SinkContext, TargetContext
 from tutorial_pkg.connectors.arrow_columns import by_values, check_flat, in_utc
 from tutorial_pkg.connectors.objects.avro import avro_schema
-from tutorial_pkg.connectors.objects.manifests import FOLDER, MARK, log_of
+from tutorial_pkg.connectors.objects.object_log import FOLDER, MARK, log_of
 from tutorial_pkg.connectors.objects.options import FORMAT, WRITE
 from tutorial_pkg.connectors.objects.writing import ObjectDraft
 from tutorial_pkg.connectors.store import ObjectInfo, Store, log, visible

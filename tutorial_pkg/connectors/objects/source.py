@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from tutorial_pkg.builder import OptionValues, SourceBuilder, Split, SplitContext
-from tutorial_pkg.connectors.objects.manifests import Content
+from tutorial_pkg.connectors.objects.object_log import Content
 from tutorial_pkg.connectors.objects.options import FORMAT, READ
 from tutorial_pkg.connectors.objects.reading import rows_of, schema_of
 from tutorial_pkg.connectors.objects.tape import (

@@ -17,8 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tutorial_pkg.builder import OptionValues
-from tutorial_pkg.connectors.objects.manifests import Content
-from tutorial_pkg.connectors.objects.object_log import ObjectLog
+from tutorial_pkg.connectors.objects.object_log import Content, ObjectLog
 from tutorial_pkg.connectors.store import ObjectInfo, ReplacedError, Store, log
 
 BLOCK = 1024
