@@ -1,4 +1,4 @@
-"""Real servers for these tests: at most one at a time, each test with a database of its own."""
+"""Real servers for these tests: at most one at a time, and a new database for each test."""
 
 from __future__ import annotations
 

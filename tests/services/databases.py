@@ -32,7 +32,7 @@ UNUSUAL = {
 
 
 def new_database(server: Postgres, form: str = "") -> str:
-    """Make one; where it is."""
+    """Create a database, and return its address."""
     name = f"test_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(server.uri, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} {form}".encode())
@@ -40,18 +40,18 @@ def new_database(server: Postgres, form: str = "") -> str:
 
 
 def unusual_database(server: Postgres) -> str:
-    """One in LATIN1, and set up by somebody with other habits than ours."""
+    """Return a new database in LATIN1 with unusual settings."""
     url = new_database(server, "ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
     name = conninfo_to_dict(url)["dbname"]
     with psycopg.connect(server.uri, autocommit=True) as connection:
-        whose = cycle((f"DATABASE {name}", f"ROLE CURRENT_USER IN DATABASE {name}"))
-        for who, (setting, value) in zip(whose, UNUSUAL.items(), strict=False):
-            connection.execute(f"ALTER {who} SET {setting} = '{value}'".encode())
+        targets = cycle((f"DATABASE {name}", f"ROLE CURRENT_USER IN DATABASE {name}"))
+        for target, (setting, value) in zip(targets, UNUSUAL.items(), strict=False):
+            connection.execute(f"ALTER {target} SET {setting} = '{value}'".encode())
     return url
 
 
 def drop_database(server: Postgres, url: str) -> None:
-    """With its slots, which would keep it."""
+    """Drop it with its slots, which would block that."""
     name = conninfo_to_dict(url)["dbname"]
     with psycopg.connect(server.uri, autocommit=True) as connection:
         connection.execute(

@@ -39,7 +39,7 @@ class Topics:
     """A client for the tests' side."""
 
     def __init__(self, uri: str) -> None:
-        # Without the client's own lines on stderr, which go on when the server has gone.
+        # Otherwise the client prints to stderr, even after the server has stopped.
         self.settings = {"bootstrap.servers": uri, "log_level": 2}
         self.options = {"kafka.bootstrap.servers": uri}
         self._admin = AdminClient(self.settings)

@@ -43,7 +43,7 @@ def start(
 
 
 def main(ready: str, go: str, folder: str, bucket: str, endpoint: str) -> None:
-    attempts = {"spark.master": "local[2,4]"}  # of a task whose worker was killed
+    attempts = {"spark.master": "local[2,4]"}  # attempts of a task, as its worker may be killed
     spark = start_spark("drill", **{"spark.ui.enabled": "false", **attempts})
     wait_for_go(ready, go)
     run_queries(spark, folder, bucket, endpoint)

@@ -31,7 +31,7 @@ SCHEMA = (
 
 
 class Streams:
-    """A client for the tests' side; each call has a connection of its own."""
+    """A client for the tests' side; each call opens a new connection."""
 
     def __init__(self, uri: str, **login: str) -> None:
         self.uri, self._login = uri, login

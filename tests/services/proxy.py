@@ -45,7 +45,7 @@ class Trouble(BaseHTTPRequestHandler):
         server.request(self.command, self.path, body, dict(self.headers))
         answer = server.getresponse()
         content = answer.read()
-        if kind == "lost":  # the server has done it, and nobody hears of it
+        if kind == "lost":  # the request succeeded, but its response is lost
             self.close_connection = True
             return None
         if kind == "cut":

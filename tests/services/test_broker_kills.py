@@ -81,7 +81,7 @@ class Pipelines:
         return self._cleanup.enter_context(SpareDriver(DRIVER, path, self._folder, *brokers))
 
     def found(self) -> dict[str, Counter[str]]:
-        """What is at each end."""
+        """Return the contents of each end."""
         return {
             "files": items_in(self._folder / "queue" / "out"),
             "stream": Counter(self.streams.values(OUT)),
@@ -124,7 +124,7 @@ KILLS = 8
 
 
 @pytest.mark.soak
-def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+def test_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     chance = random.Random(20261122)
     with ExitStack() as cleanup:
         pipelines = Pipelines(tmp_path, cleanup)

@@ -44,7 +44,7 @@ def same(one: DataFrame, other: DataFrame) -> bool:
 
 
 def once(rows: DataFrame, name: str, folder: Path, **options: object) -> None:
-    """All that there is now, through a stream."""
+    """Run a stream over all rows that exist now."""
     given = {key: str(value) for key, value in options.items()}
     writer = rows.writeStream.format(name).options(**given).trigger(availableNow=True)
     writer.option("checkpointLocation", str(folder)).start().awaitTermination()
@@ -73,7 +73,7 @@ def test_files_are_what_spark_itself_reads(
 
 
 def in_fastavro(folder: Path) -> list[int]:
-    """With its command."""
+    """Read with the command of fastavro."""
     files = [str(file) for file in folder.rglob("*.avro")]
     printed = run_python("-m", "fastavro", *files)
     return sorted(json.loads(line)["id"] for line in printed.splitlines())
@@ -92,7 +92,7 @@ def run_python(*words: str) -> str:
     return done.stdout
 
 
-def test_two_queries_and_another_tool_write_to_one_table(
+def test_two_queries_and_a_tool_share_a_table(
     spark: SparkSession, written: DataFrame, place: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -115,7 +115,7 @@ def test_two_queries_and_another_tool_write_to_one_table(
     assert same(read, written.union(written))
 
 
-def test_a_table_in_a_bucket_gets_a_column_and_tells_its_changes(
+def test_changes_of_a_table_with_a_new_column(
     spark: SparkSession, place: dict[str, str], tmp_path: Path
 ) -> None:
     settings = {"endpoint": place["endpoint"], "allow_http": "true"}
@@ -125,32 +125,32 @@ def test_a_table_in_a_bucket_gets_a_column_and_tells_its_changes(
     DeltaTable.create(
         path, schema, partition_by=["day"], configuration=feed, storage_options=settings
     )
-    told = {**place, "path": f"{path}-told"}
+    copies = {**place, "path": f"{path}-changes"}
 
-    def write_and_tell(name: str, *columns: str) -> None:
+    def write_and_copy_changes(name: str, *columns: str) -> None:
         spark.range(7).selectExpr(*columns).write.parquet(str(tmp_path / name))
         rows = spark.read.parquet(str(tmp_path / name))
         stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / name))
         once(stream, "delta_py", tmp_path / f"{name}-checkpoint", **place, evolve="true")
         changes = spark.readStream.format("delta_py").options(**place, changes="true").load()
-        once(changes, "objects", tmp_path / "told", **told)
+        once(changes, "objects", tmp_path / "changes", **copies)
 
-    write_and_tell("first", "id", "concat('day-', id % 2) AS day")
+    write_and_copy_changes("first", "id", "concat('day-', id % 2) AS day")
     DeltaTable(path, storage_options=settings).delete("id = 3")
-    write_and_tell("second", "id + 10 AS id", "'day-1' AS day", "id * 2 AS price")
-    reader = spark.read.format("objects").options(**told, format="parquet")
+    write_and_copy_changes("second", "id + 10 AS id", "'day-1' AS day", "id * 2 AS price")
+    reader = spark.read.format("objects").options(**copies, format="parquet")
     seen = reader.schema("_change_type STRING, id LONG, day STRING, price LONG").load()
-    wanted = [("insert", n, f"day-{n % 2}", None) for n in range(7)]
-    wanted += [("delete", 3, "day-1", None)]
-    wanted += [("insert", n + 10, "day-1", n * 2) for n in range(7)]
-    assert sorted(map(tuple, seen.collect()), key=repr) == sorted(wanted, key=repr)
+    expected = [("insert", n, f"day-{n % 2}", None) for n in range(7)]
+    expected += [("delete", 3, "day-1", None)]
+    expected += [("insert", n + 10, "day-1", n * 2) for n in range(7)]
+    assert sorted(map(tuple, seen.collect()), key=repr) == sorted(expected, key=repr)
     table = DeltaTable(path, storage_options=settings)
     assert table.metadata().partition_columns == ["day"]
     assert table.to_pyarrow_table().num_rows == 13
 
 
 @pytest.mark.parametrize("name", ["objects", "delta_py"])
-def test_a_secret_is_seen_nowhere(
+def test_secret_is_nowhere_visible(
     spark: SparkSession, place: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     keys = {

@@ -46,7 +46,7 @@ class Writer(threading.Thread):
 
 
 class Lake:
-    """What is at each end."""
+    """The three outputs in a bucket."""
 
     def __init__(self, server: S3Server) -> None:
         self.server, self.bucket = server, f"s3://lake/{uuid.uuid4().hex}"
@@ -81,7 +81,7 @@ class Lake:
 
 
 @pytest.mark.soak
-def test_what_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, s3: S3Server) -> None:
+def test_kills_lose_and_duplicate_nothing(tmp_path: Path, s3: S3Server) -> None:
     chance, lake = random.Random(20261123), Lake(s3)
     lake.store.write("in/first", b"")
     with ExitStack() as cleanup:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 import random
-import resource
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from pyarrow.fs import FileSystem
 from pyspark.sql.types import LongType, StringType, StructType
 
@@ -29,7 +25,7 @@ ROW = StructType().add("id", LongType()).add("value", StringType())
 
 @pytest.fixture
 def bucket(s3: S3Server) -> str:
-    """An address of its own in an existing bucket."""
+    """A new address in an existing bucket."""
     url = f"s3://lake/{uuid.uuid4().hex}"
     store_at(url, s3.uri).write("_there", b"")
     return url
@@ -82,26 +78,6 @@ def test_network_trouble_loses_and_repeats_nothing(s3: S3Server, bucket: str, ki
     assert Counter(read) == published(bucket, s3) == expected
 
 
-@pytest.mark.soak  # the lost answers above are its quick part
-def test_killed_server_is_awaited(s3: S3Server, bucket: str) -> None:
-    query, table = Query(bucket, endpoint=s3.uri), DeltaQuery(f"{bucket}/t", endpoint=s3.uri)
-    query.write(0, ["a"])
-    handles = query.upload(1, 0, ["b"]), table.upload(0, 0, [(7, "a")])
-    s3.kill()
-    with pytest.raises(ConnectionError, match=r"fails for 1 s \(option `waitSeconds`\)"):
-        store_at(bucket, s3.uri, waitSeconds=1).listing()
-    with ThreadPoolExecutor() as pool:  # both commits begin while it is away
-        done = [
-            pool.submit(query.commit, 1, [handles[0]]),
-            pool.submit(table.commit, 0, [handles[1]]),
-        ]
-        s3.restart()
-        for commit in done:
-            commit.result()
-    assert published(bucket, s3) == Counter("ab")
-    assert ids_of(f"{bucket}/t", s3) == [7]
-
-
 @pytest.mark.parametrize("kind", ["full", "interrupted"])
 def test_failed_upload_leaves_nothing_to_see(
     s3: S3Server, bucket: str, kind: str, caplog: pytest.LogCaptureFixture
@@ -119,20 +95,6 @@ def test_failed_upload_leaves_nothing_to_see(
     Query(bucket, endpoint=s3.uri).write(0, ["a"])
     assert published(bucket, s3) == Counter("a")
     assert not store_at(bucket, s3.uri).listing("_manifests/11112222-3333/open")[1:]
-
-
-def test_interrupted_upload_in_parts_leaves_nothing(s3: S3Server, bucket: str) -> None:
-    def trouble(command: str, path: str) -> str | None:
-        return "interrupted" if "partNumber=2" in path else None
-
-    large = random.Random(28).randbytes(12 << 20)
-    with troubled(s3.uri, trouble) as (endpoint, seen):
-        with pytest.raises(ConnectionError, match="for 1 s"):
-            store_at(bucket, endpoint, waitSeconds=1).write("large", large)
-        assert "interrupted" in seen
-    store = store_at(bucket, s3.uri)
-    assert [info.key for info in store.listing()] == ["_there"]
-    assert store.write("large", large).size == len(store.read("large"))
 
 
 def test_wrong_credentials_are_named(
@@ -199,42 +161,6 @@ def test_store_without_conditional_writes_is_refused(s3: S3Server, bucket: str) 
         ):
             with pytest.raises(Exception, match="If-None-Match"):
                 work()
-
-
-def test_digits_of_an_address_are_not_a_status(s3: S3Server) -> None:
-    with troubled(s3.uri, lambda *_: "full") as (endpoint, _):
-        store = store_at("s3://lake/404", endpoint, waitSeconds=1)
-        for work in (lambda: store.write("403", b""), store.listing):
-            with pytest.raises(ConnectionError, match=r"for 1 s .* status code: 507"):
-                work()
-
-
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux")
-def test_full_disk_of_the_server(s3: S3Server, bucket: str) -> None:
-    query = Query(bucket, endpoint=s3.uri, waitSeconds=1)
-    table = DeltaQuery(f"{bucket}/t", endpoint=s3.uri, waitSeconds=1)
-    query.write(0, ["a"])
-    table.write(0, [(0, "a")])
-    handles = [query.upload(1, 0, ["b"]), table.upload(1, 0, [(1, "b")])]
-    with full_disk(s3):
-        for each, handle in zip((query, table), handles, strict=True):
-            with pytest.raises((OSError, DeltaError)):
-                each.commit(1, [handle])
-    query.commit(1, [handles[0]])
-    table.commit(1, [handles[1]])
-    assert published(bucket, s3) == Counter("ab")
-    assert ids_of(f"{bucket}/t", s3) == [0, 1]
-
-
-@contextmanager
-def full_disk(server: S3Server) -> Iterator[None]:
-    """Let the server write no file beyond its first byte."""
-    limits = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, limits[1]))
-    try:
-        yield
-    finally:
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, limits)
 
 
 def test_names_of_all_kinds(s3: S3Server, bucket: str) -> None:

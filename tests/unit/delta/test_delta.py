@@ -389,7 +389,7 @@ def test_tables_that_are_not_supported(tmp_path: Path) -> None:
 # ---- Values --------------------------------------------------------------------------------------
 
 
-def test_values_of_all_types_and_an_earlier_version(tmp_path: Path) -> None:
+def test_values_and_an_earlier_version(tmp_path: Path) -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
     kinds = {
         "i": (pa.int32(), 1),
@@ -429,17 +429,6 @@ def test_partition_values_as_in_other_tools(tmp_path: Path) -> None:
     assert {row["id"]: row["item"] for row in changes} == expected
     with pytest.raises(ValueError, match="column `raw` is BINARY"):
         Query(tmp_path / "raw", StructType().add("raw", BinaryType()), partitionBy="raw")
-
-
-def test_floats_partition_by_their_text(tmp_path: Path) -> None:
-    """To Python, -0.0 equals 0.0, and each NaN differs from all others."""
-    numbers = [0.0, -0.0, float("nan"), float("-inf"), float("nan"), 5e-324, None]
-    schema = StructType().add("id", LongType()).add("price", DoubleType())
-    Query(tmp_path, schema, partitionBy="price").write(0, [*enumerate(numbers)])
-    expected = sorted([*enumerate(map(repr, numbers))])
-    assert sorted((row["id"], repr(row["price"])) for row in batch(tmp_path)) == expected
-    assert sorted((number, repr(price)) for number, price in content(tmp_path)) == expected
-    assert len(DeltaTable(tmp_path).file_uris()) == len(set(map(repr, numbers)))
 
 
 def test_files_of_other_tools(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def avro_field(name: str, kind: str, logical: str | None = None, **more: Any) ->
 # ---- Lines ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_every_cut_yields_each_line_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -21,7 +21,7 @@ class DeltaDataSource(Format):
 
     Parallelism: reading: `parallelism` tasks share the files; one reads changes. Writing: one task
         for each partition of the DataFrame; an upsert is merged in the driver.
-    Replay: any batch whose versions are still in the table's log and not removed by VACUUM.
+    Replay: any batch, as long as the table's log has its versions, and VACUUM has kept their files.
     Guarantee: reading: exactly once, with a checkpoint and an idempotent or transactional sink.
         Writing a stream: exactly once, in both modes; readers see a batch completely or not at all.
         In folders this holds through a power failure, too. A store must refuse to create an object

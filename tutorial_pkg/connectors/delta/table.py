@@ -35,7 +35,7 @@ LOG = "_delta_log"
 
 
 class NoTableError(ValueError):
-    """There is no table at this address."""
+    """The address has no table."""
 
 
 def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
@@ -85,7 +85,7 @@ def schema_of_table(table: DeltaTable) -> StructType:
 
 
 def check_columns(table: DeltaTable) -> None:
-    """Raise `ValueError` for a table whose files have other names for its columns."""
+    """Raise `ValueError` for a table that stores its columns under different names."""
     mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     if mode != "none":
         raise ValueError(

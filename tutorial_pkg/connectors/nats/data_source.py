@@ -18,7 +18,7 @@ class NatsDataSource(Format):
     Mode `stream` (a topic: any number of queries read it), with `readStream` or `spark.read`:
 
     Parallelism: `parallelism` tasks, each with a range of sequence numbers.
-    Replay: any batch whose messages the stream still has.
+    Replay: any batch, as long as the stream has its messages.
     Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
         sink. If messages are gone before they were read, the query ends, or logs a warning with
         `failOnDataLoss` false.
@@ -26,7 +26,7 @@ class NatsDataSource(Format):
     Mode `queue` (each message goes to one reader), with `readStream…load(path)`:
 
     Parallelism: one connection, in the driver; tasks read slices of the log in `path`.
-    Replay: any batch that Spark has not committed, from the log.
+    Replay: any uncommitted batch, from the log.
     Guarantee: exactly once, if no other reader uses this `consumer`. Messages are acknowledged when
         their rows are on disk.
 

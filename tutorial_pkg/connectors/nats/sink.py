@@ -64,7 +64,8 @@ class Publisher:
     def send(self, batch: pa.RecordBatch) -> None:
         """Publish all rows. Raises `RuntimeError` that names a subject, or `TimeoutError`.
 
-        What a broken connection leaves open is published again: its ids make that harmless.
+        After a broken connection, unconfirmed messages are published again; their ids make that
+        harmless.
         """
         for chunk in _chunks(self._messages(batch)):
             publish = partial(self._connection.ask, partial(self._publish, chunk))
@@ -156,7 +157,7 @@ class StreamWriter:
         self._received.set()
 
     async def _explain(self, subject: str, data: bytes) -> None:
-        """Raise the reason of a reply that is no acknowledgement."""
+        """Raise the reason of a reply other than an acknowledgement."""
         error = _parse(data).get("error")
         if isinstance(error, dict):
             raise RuntimeError(f"subject `{subject}`: {error.get('description')}")

@@ -15,7 +15,7 @@ from tutorial_pkg.connectors.nats.messages import SCHEMA, Pull, place_of, to_bat
 from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_STREAM
 
 DELETES = {
-    "workqueue": "is a work queue, whose messages go to one reader",
+    "workqueue": "is a work queue: each message goes to one reader",
     "interest": "keeps messages only until its consumers have acknowledged them",
 }
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
@@ -98,7 +98,7 @@ class Reading:
         return batch
 
     async def done(self, broker: Any) -> None:
-        """Delete the consumer; the server forgets an idle or disconnected one by itself."""
+        """Delete the consumer; otherwise the server does, after some idle time."""
         if self._broker is broker:
             with contextlib.suppress(errors.NotFoundError):
                 await broker.delete_consumer(self._stream, self._consumer)
