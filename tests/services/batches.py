@@ -1,4 +1,4 @@
-"""Record batches that a reader gave, for tests."""
+"""The values of record batches, for tests."""
 
 from __future__ import annotations
 

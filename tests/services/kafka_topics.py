@@ -1,4 +1,4 @@
-"""Topics of a real broker for tests: made, filled, looked at, deleted."""
+"""Topics of a real broker for tests: create, fill, read and delete them."""
 
 from __future__ import annotations
 
@@ -55,28 +55,28 @@ class Topics:
             done.result(SECONDS)
 
     def send(self, topic: str, values: Iterable[object], **more: Any) -> None:
-        """Returns when the broker has them."""
+        """Return when the broker has them."""
         for value in values:
             self._producer.produce(topic, str(value), **more)
         assert self._producer.flush(SECONDS) == 0
 
     def records(self, topic: str) -> list[Any]:
-        """All that is in the topic now."""
+        """Return all records of the topic."""
         settings = {**self.settings, "group.id": "tests", "enable.auto.commit": False}
         with closing(Consumer({**settings, "enable.partition.eof": True})) as consumer:
             numbers = consumer.list_topics(topic, timeout=SECONDS).topics[topic].partitions
             consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
-            found: list[Any] = []
+            events: list[Any] = []
 
             def at_the_ends() -> bool:
-                found.extend(consumer.consume(10_000, timeout=0.05))
-                ended = {event.partition() for event in found if event.error() is not None}
+                events.extend(consumer.consume(10_000, timeout=0.05))
+                ended = {event.partition() for event in events if event.error() is not None}
                 return ended == set(numbers)
 
             wait_until(at_the_ends, SECONDS, f"the ends of {topic}")
-        errors = {event.error().name() for event in found if event.error() is not None}
+        errors = {event.error().name() for event in events if event.error() is not None}
         assert errors == {"_PARTITION_EOF"}
-        return [event for event in found if event.error() is None]
+        return [event for event in events if event.error() is None]
 
     def values(self, topic: str) -> list[str | None]:
         values = [record.value() for record in self.records(topic)]

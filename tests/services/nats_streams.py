@@ -1,4 +1,4 @@
-"""JetStream streams of a real server for tests: made, filled, looked at, deleted."""
+"""JetStream streams of a real server for tests: create, fill, read and delete them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Streams:
         return asyncio.run(run())
 
     def make(self, name: str, queue: bool = False, **config: Any) -> None:
-        """A stream that takes the subjects `name.>`."""
+        """Create a stream for the subjects `name.>`."""
         kind = RetentionPolicy.WORK_QUEUE if queue else RetentionPolicy.LIMITS
         self.ask(
             lambda broker: broker.add_stream(
@@ -64,7 +64,7 @@ class Streams:
         self.ask(lambda broker: broker.purge_stream(name, seq=below))
 
     def send(self, subject: str, values: Iterable[object], **headers: str) -> None:
-        """Returns when the stream has them."""
+        """Return when the stream has them."""
 
         async def publish(broker: Any) -> None:
             under_way = [
@@ -76,20 +76,20 @@ class Streams:
         self.ask(publish)
 
     def left(self, name: str) -> int:
-        """How many messages the stream holds."""
+        """Return the number of messages in the stream."""
         return int(self.ask(lambda broker: broker.stream_info(name)).state.messages)
 
     def messages(self, name: str) -> list[Any]:
-        """All that is in the stream now."""
+        """Return all messages of the stream."""
 
         async def read(broker: Any) -> list[Any]:
             config = ConsumerConfig(ack_policy=AckPolicy.NONE)
             pulling = await broker.pull_subscribe("", None, name, config)
             left = (await pulling.consumer_info()).num_pending
-            found: list[Any] = []
-            while len(found) < left:
-                found += await pulling.fetch(min(FETCHED, left - len(found)), timeout=20)
-            return found
+            messages: list[Any] = []
+            while len(messages) < left:
+                messages += await pulling.fetch(min(FETCHED, left - len(messages)), timeout=20)
+            return messages
 
         return self.ask(read)
 

@@ -20,7 +20,7 @@ REFUSALS: dict[str, tuple[int, dict[str, str], bytes]] = {
 
 
 class Trouble(BaseHTTPRequestHandler):
-    """Asks `trouble` about each request: None lets it pass."""
+    """Calls `trouble` for each request; None means that the request passes."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # it would hold an answer's body back for 40 ms
@@ -75,7 +75,7 @@ class Trouble(BaseHTTPRequestHandler):
 def troubled(
     target: str, trouble: Callable[[str, str], str | None]
 ) -> Iterator[tuple[str, list[str]]]:
-    """The address of a proxy in front of `target`, and what has happened to requests so far."""
+    """Yield the address of a proxy in front of `target`, and a list of what happened to requests."""
     seen: list[str] = []
     attributes = {"target": target, "trouble": staticmethod(trouble), "seen": seen}
     handler = type("Handler", (Trouble,), attributes)

@@ -1,4 +1,4 @@
-"""A secret among a query's options must be seen nowhere that people look."""
+"""A secret among a query's options must not be visible anywhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = ("environment", "sql?details=true&planDescription=true", "jobs", "stages
 def sightings(
     spark: SparkSession, name: str, options: Mapping[str, object], folder: Path
 ) -> list[str]:
-    """Where the secret shows when a query and a batch with these options run."""
+    """Run a query and a batch with these options, and return the places that show the secret."""
     log = work_dir("logs") / f"spark-{os.getpid()}.log"
     seen_before = log.stat().st_size
     given = {key: str(value) for key, value in options.items()}

@@ -1,4 +1,4 @@
-"""Drivers and the NATS server are killed while numbers go through; both ends are compared."""
+"""Drivers and the NATS server are killed while numbers pass through; both ends are compared."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.services.nats_streams import Streams
 from workbook.services import start_kafka, start_nats
 
 DRIVER = Path(__file__).with_name("broker_driver.py")
+KILLS = 8
 PORTION, PAUSE_SECONDS = 20, 0.2  # a slow machine must be able to keep up
 
 
@@ -46,11 +47,11 @@ class Writer(threading.Thread):
             self._stopping.wait(PAUSE_SECONDS)
 
     def _published(self, numbers: range) -> bool:
-        """With ids, so that none is there twice when it is tried again."""
+        """Publish with ids, so a retry makes no duplicates."""
         try:
             self._streams.ask(partial(publish, numbers))
         except (OSError, TimeoutError, asyncio.CancelledError, nats.errors.Error):
-            return False  # the client cancels what waits when its server dies
+            return False  # the client cancels its requests when its server dies
         return True
 
     def stop(self) -> None:
@@ -80,47 +81,41 @@ class Pipelines:
         brokers = self._kafka.uri, self._nats.uri
         return self._cleanup.enter_context(SpareDriver(DRIVER, path, self._folder, *brokers))
 
-    def found(self) -> dict[str, Counter[str]]:
-        """Return the contents of each end."""
+    def contents(self) -> dict[str, Counter[str]]:
         return {
             "files": items_in(self._folder / "queue" / "out"),
             "stream": Counter(self.streams.values(OUT)),
             "topic": Counter(self.topics.values(OUT)),
         }
 
-    def have(self, driver: SpareDriver, each: Counter[str]) -> bool:
-        """Whether all of `each` are at every end. Fails when the driver has ended.
+    def wait_for(self, driver: SpareDriver, count: int) -> None:
+        """Return when all ends have the first numbers. Fails if the driver ends."""
+        expected = {str(number) for number in range(count)}
 
-        Of the stream only the number is looked at: NATS tells it, and to read it takes long.
-        """
-        assert driver.running, driver.output.read_text()[-3000:]
-        return (
-            self.streams.left(OUT) >= len(each)
-            and items_in(self._folder / "queue" / "out").keys() >= each.keys()
-            and self._in_topic() >= each.keys()
-        )
+        def complete() -> bool:
+            assert driver.running, driver.output.read_text()[-3000:]
+            return (
+                self.streams.left(OUT) >= count  # reading the stream takes long
+                and items_in(self._folder / "queue" / "out").keys() >= expected
+                and self._in_topic() >= expected
+            )
+
+        wait_until(complete, SECONDS, f"{count} numbers at every end")
 
     def _in_topic(self) -> set[str | None]:
-        """Nothing, as long as the broker that stood still does not answer for a partition."""
+        """Return nothing while the broker, which was suspended, doesn't respond."""
         try:
             return set(self.topics.values(OUT))
         except TimeoutError:
             return set()
 
-    def trouble(self) -> None:
-        """Kill NATS, and have the other broker, which keeps all in memory, stand still."""
+    def make_trouble(self) -> None:
+        """Kill NATS, and suspend the other broker, which keeps its topics in memory."""
         kafka = psutil.Process(self._kafka.pid)
         kafka.suspend()
         self._nats.kill()
         kafka.resume()
         self._nats.restart()
-
-
-def numbers(count: int) -> Counter[str]:
-    return Counter(map(str, range(count)))
-
-
-KILLS = 8
 
 
 @pytest.mark.soak
@@ -135,23 +130,17 @@ def test_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
         for number in range(1, KILLS + 1):
             driver = spare
             driver.go()
-            wait_for(pipelines, driver, writer.sent)
+            pipelines.wait_for(driver, writer.sent)
             spare = pipelines.driver(number)  # not earlier: two that start at once starve workers
-            pipelines.trouble()
-            wait_for(pipelines, driver, writer.sent)
+            pipelines.make_trouble()
+            pipelines.wait_for(driver, writer.sent)
             time.sleep(chance.uniform(0, 0.5))  # somewhere in the next batch
             driver.kill()
         writer.stop()
         spare.go()
-        wait_for(pipelines, spare, writer.sent)
-        found = pipelines.found()
+        pipelines.wait_for(spare, writer.sent)
+        contents = pipelines.contents()
     assert writer.sent > KILLS * PORTION
-    doubled = found.pop("topic")  # at least once
-    assert doubled.keys() == numbers(writer.sent).keys()
-    assert found == dict.fromkeys(found, numbers(writer.sent))
-
-
-def wait_for(pipelines: Pipelines, driver: SpareDriver, count: int) -> None:
-    """Until what had been sent is at every end."""
-    wanted = numbers(count)
-    wait_until(lambda: pipelines.have(driver, wanted), SECONDS, f"{count} numbers at every end")
+    once = Counter(map(str, range(writer.sent)))
+    assert contents.pop("topic").keys() == once.keys()  # at least once
+    assert contents == {"files": once, "stream": once}

@@ -156,9 +156,9 @@ def test_read_with_spark(topics: Topics, topic: str, spark: SparkSession) -> Non
     for number in (0, 1):
         topics.send(topic, range(2_500 * number, 2_500 * number + 2_500), partition=number)
     options = {**topics.options, "minPartitions": "6"}
-    found = spark.read.format("kafka_py").options(**options, subscribe=topic).load()
-    numbers = sorted(int(row.value) for row in found.select("value").collect())
-    tasks = found.select(spark_partition_id()).distinct().count()
+    rows = spark.read.format("kafka_py").options(**options, subscribe=topic).load()
+    numbers = sorted(int(row.value) for row in rows.select("value").collect())
+    tasks = rows.select(spark_partition_id()).distinct().count()
     assert (numbers, tasks) == (list(range(5_000)), 6)
     none = spark.read.format("kafka_py").options(**options, subscribePattern="no_such.*")
     assert none.load().collect() == []
@@ -293,11 +293,11 @@ def test_all_columns_are_written(
         "ARRAY(NAMED_STRUCT('key', 'h', 'value', CAST('x' AS BINARY))) AS headers"
     )
     assert write(spark, rows, tmp_path, **topics.options) is None
-    found = {record.value(): record for record in topics.records(topic)}
-    assert sorted(found) == [b"1", b"2", b"3"]
-    assert [found[value].key() for value in sorted(found)] == [b"k1", b"k2", b"k3"]
-    assert (found[b"1"].partition(), found[b"3"].partition()) == (1, 1)
-    assert found[b"1"].headers() == [("h", b"x")]
+    records = {record.value(): record for record in topics.records(topic)}
+    assert sorted(records) == [b"1", b"2", b"3"]
+    assert [records[value].key() for value in sorted(records)] == [b"k1", b"k2", b"k3"]
+    assert (records[b"1"].partition(), records[b"3"].partition()) == (1, 1)
+    assert records[b"1"].headers() == [("h", b"x")]
 
 
 @pytest.mark.parametrize(
@@ -350,9 +350,9 @@ def test_records_round_trip(topics: Topics, examples: int) -> None:
                 return
             task.flush()
         batches, place = read_all(stream, place)
-        found = [row for each in batches for row in each.to_pylist()]
-        assert [(row["key"], row["value"]) for row in found] == list(zip(keys, values, strict=True))
-        assert [row["headers"] or [] for row in found] == [each or [] for each in pairs]
+        read = [row for batch in batches for row in batch.to_pylist()]
+        assert [(row["key"], row["value"]) for row in read] == list(zip(keys, values, strict=True))
+        assert [row["headers"] or [] for row in read] == [headers or [] for headers in pairs]
 
     holds(check, examples, RECORDS)
     stream.stop()
@@ -361,14 +361,14 @@ def test_records_round_trip(topics: Topics, examples: int) -> None:
 def test_refusing_topic_is_named(
     topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    found = write(spark, "value; 7 AS partition", tmp_path, **topics.options, topic=topic)
-    assert f"3 of 3 records were not written; topic `{topic}`: " in str(found)
+    error = write(spark, "value; 7 AS partition", tmp_path, **topics.options, topic=topic)
+    assert f"3 of 3 records were not written; topic `{topic}`: " in str(error)
 
 
 def test_writing_to_missing_broker_times_out(spark: SparkSession, tmp_path: Path) -> None:
     options = {"kafka.bootstrap.servers": UNUSED, "kafka.delivery.timeout.ms": 500}
-    found = write(spark, "value", tmp_path, **options, topic="x")
-    assert "3 of 3 records were not written; topic `x`: " in str(found)
+    error = write(spark, "value", tmp_path, **options, topic="x")
+    assert "3 of 3 records were not written; topic `x`: " in str(error)
 
 
 # ---- Secrets -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Drivers, tasks and the S3 server are killed while numbers go through; all ends are compared."""
+"""Drivers, tasks and the S3 server are killed while numbers pass through; outputs are compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KILLS = 3
 
 
 class Writer(threading.Thread):
-    """Puts 0, 1, 2 and so on into the bucket, also while the server is away."""
+    """Puts 0, 1, 2 and so on into the bucket, even while the server is away."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(daemon=True)
@@ -53,10 +53,10 @@ class Lake:
         options = options_of(self.bucket, WRITE, endpoint=server.uri, waitSeconds=SECONDS)
         self.store = Store(options, self.bucket)
 
-    def found(self) -> dict[str, Counter[int]]:
-        got = rows(f"{self.bucket}/objects", NUMBER, endpoint=self.server.uri, format="parquet")
+    def contents(self) -> dict[str, Counter[int]]:
+        written = rows(f"{self.bucket}/objects", NUMBER, endpoint=self.server.uri, format="parquet")
         return {
-            "objects": Counter(row["number"] for row in got),
+            "objects": Counter(row["number"] for row in written),
             "appended": self._in_table("appended"),
             "upserted": self._in_table("upserted"),
         }
@@ -69,14 +69,14 @@ class Lake:
         return Counter(table.to_pyarrow_table().column("number").to_pylist())
 
     def wait_for(self, driver: SpareDriver, count: int) -> dict[str, Counter[int]]:
-        """Until all of the first numbers are everywhere; what is there then."""
+        """Return the contents of all outputs once they have the first numbers."""
 
-        def have() -> dict[str, Counter[int]] | None:
+        def complete() -> dict[str, Counter[int]] | None:
             assert driver.running, driver.output.read_text()[-3000:]
-            found, wanted = self.found(), set(range(count))
-            return found if all(each.keys() >= wanted for each in found.values()) else None
+            contents, expected = self.contents(), set(range(count))
+            return contents if all(c.keys() >= expected for c in contents.values()) else None
 
-        result: dict[str, Counter[int]] = wait_until(have, SECONDS, f"{count} numbers everywhere")
+        result: dict[str, Counter[int]] = wait_until(complete, SECONDS, f"{count} numbers")
         return result
 
 
@@ -107,5 +107,5 @@ def test_kills_lose_and_duplicate_nothing(tmp_path: Path, s3: S3Server) -> None:
             running.kill()
         writer.stop()
         spare.go()
-        found = lake.wait_for(spare, writer.sent)
-    assert [*found.values()] == 3 * [Counter(range(writer.sent))]
+        contents = lake.wait_for(spare, writer.sent)
+    assert [*contents.values()] == 3 * [Counter(range(writer.sent))]
