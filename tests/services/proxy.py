@@ -75,7 +75,7 @@ class Trouble(BaseHTTPRequestHandler):
 def troubled(
     target: str, trouble: Callable[[str, str], str | None]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of a proxy in front of `target`, and a list of what happened to requests."""
+    """Yield the address of a proxy in front of `target`, and what happened to each request."""
     seen: list[str] = []
     attributes = {"target": target, "trouble": staticmethod(trouble), "seen": seen}
     handler = type("Handler", (Trouble,), attributes)

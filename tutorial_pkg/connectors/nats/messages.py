@@ -88,7 +88,8 @@ class Pull:
             raise RuntimeError(f"request to `{self._subject}` failed: {self._status}")
         if self._status and not self._status.startswith(_NONE_NOW):
             raise errors.NoRespondersError
-        return self._messages
+        messages, self._messages = self._messages, []  # late ones must not join these
+        return messages
 
     async def _receive(self, message: Any) -> None:
         if not message.reply:  # a status, since messages have a reply subject for acknowledgements
