@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
 
@@ -346,6 +346,24 @@ def test_commit_and_its_files_are_synced(
         [file] = opened.file_uris()
         assert synced >= {str(commit), str(commit.parent), file.removeprefix("file://")}
         synced.clear()
+
+
+def test_full_disk_is_an_error_at_once(tmp_path: Path) -> None:
+    """A limit of this process on the size of files stands in for the disk's end."""
+    resource = pytest.importorskip("resource")
+    query = Query(tmp_path)
+    handle = query.upload(0, 0, [(1, "a")])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            query.upload(1, 0, [(2, "b")])
+        with pytest.raises((OSError, DeltaError), match="File too large"):
+            query.commit(0, [handle])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    query.commit(0, [handle])
+    assert content(tmp_path) == [(1, "a")]
 
 
 def test_new_column_needs_a_new_dataframe(tmp_path: Path) -> None:
