@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.services.databases import UNUSUAL
 from tests.since import since_4_2
 from tutorial_pkg.builder import FunctionError, Options
-from tutorial_pkg.connectors.postgres import PostgresDataSource, connection, tables
+from tutorial_pkg.connectors.postgres import PostgresDataSource, connection
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.core.waiting import wait_until
@@ -218,29 +218,6 @@ def test_await_writers_reads_late_commits(
     database.execute("INSERT INTO t (who) VALUES ('later')")
     rows += stream.rows() + stream.rows()
     assert [row["who"] for row in rows] == expected
-
-
-def test_overlapping_writers_do_not_block(
-    url: str, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A transaction is open at any time, and yet each of them ends."""
-    monkeypatch.setattr(tables, "LOOK_SECONDS", 0.1)
-    database.execute("CREATE TABLE t (id serial PRIMARY KEY, n int)")
-    stream = Stream(url, key="id", awaitWriters="true")
-    rows: list[dict[str, Any]] = []
-    writers = [psycopg.connect(url)]
-    try:
-        for number in range(4):
-            writers[-1].execute("INSERT INTO t (n) VALUES (%s)", [number])
-            rows += stream.rows()
-            writers.append(psycopg.connect(url))
-            writers[-1].execute("INSERT INTO t (n) VALUES (-1)")
-            writers[-2].commit()
-            rows += stream.rows()
-        assert [row["n"] for row in rows if row["n"] >= 0][:2] == [0, 1]
-    finally:
-        for writer in writers:
-            writer.close()
 
 
 @pytest.mark.parametrize(("read", "written"), [("t", "leaf"), ("leaf", "t")])
