@@ -1,25 +1,18 @@
 """Connectors from a few functions: `SourceBuilder`, `SinkBuilder`.
 
-What users call is at the top: `help(SourceBuilder)`, `help(StreamSourceBuilder)` (its `.fill`,
-`.snapshot` and so on), `help(SinkBuilder)`.
-
 Which builder, which guarantee, which positions are safe: docs/builder.md. The files:
 
 - `source_builder`, `sink_builder`: what users write
-- `stream_source`: the reader of a log; `instance` and `instances` call `fill`, through `buffer`,
-  `rows` and `frames` into the log; `snapshots`, `status` beside it
+- `stream_source`: streams through a log, and batches; `instances` calls `fill`, through `rows` and
+  `frames` into the log; `snapshots`, `status` beside it
 - `replayable_source`: offsets of what can be asked for again; `splits` calls its functions
 - `cursor_source`: pages, through a log or without one
-- `batch_source`: instances in tasks
 - `format`: several sources and a sink under one name
-- `declaration`: functions and options as they are declared
-- `functions`: how they are called, retried and pickled
-- `built`: what Spark gets
+- `declaration`: functions and options as they are declared, and the class that Spark gets
+- `functions`: how they are checked, called, retried and pickled
 - `context`: what functions learn about their query
 """
 
-from tutorial_pkg.builder.batch_source import BatchSourceBuilder
-from tutorial_pkg.builder.buffer import Buffer
 from tutorial_pkg.builder.context import (
     FAIL_ON_DATA_LOSS,
     BatchContext,
@@ -34,11 +27,11 @@ from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
 from tutorial_pkg.builder.format import Format
 from tutorial_pkg.builder.functions import FunctionError, Retries
 from tutorial_pkg.builder.replayable_source import LIMIT, PARALLELISM, ReplayableSourceBuilder
-from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.builder.sink_builder import SinkBuilder
 from tutorial_pkg.builder.source_builder import SourceBuilder
 from tutorial_pkg.builder.status import BuilderStatus, InstanceStatus, builder_status
-from tutorial_pkg.builder.stream_source import StreamSourceBuilder
+from tutorial_pkg.builder.stream_source import BatchSourceBuilder, StreamSourceBuilder
 from tutorial_pkg.core.options import (
     REQUIRED,
     Option,

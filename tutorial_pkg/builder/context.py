@@ -77,7 +77,7 @@ class SplitContext:
     retries: Retries = field(default=NONE, repr=False)
 
     def retry(self, work: Callable[[], Answer]) -> Answer:
-        """Call `work()`, and call it again after transient errors, as the builder's `.retry` says.
+        """Call `work()`, and call it again after transient errors, as `.retry` declares.
 
         For calls within `read`, which is itself repeated only before its first row.
         """
@@ -95,12 +95,11 @@ class SplitContext:
         )
         if self.options.failOnDataLoss:
             raise LookupError(text)
-        _warn(text)
+        _warn_once(text)
 
 
 @lru_cache(1000)
-def _warn(text: str) -> None:
-    """Log a text once: Spark asks a source several times a second."""
+def _warn_once(text: str) -> None:
     _log.warning("%s", text)
 
 

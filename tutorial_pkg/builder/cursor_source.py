@@ -16,28 +16,30 @@ from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.built import Schema, data_source, documented
 from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
-from tutorial_pkg.builder.declaration import SplitsDeclaration
+from tutorial_pkg.builder.declaration import Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import NONE, Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.replayable_source import batch_reader
-from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.builder.splits import (
     SOURCE,
     SplitCalls,
     SplitPartition,
-    add,
-    mapped,
-    rows_of,
+    by_name,
+    packed,
     shortened,
     split_text,
 )
-from tutorial_pkg.builder.stream_source import BuiltStreamReader, BuiltStreamSource, StreamParts
+from tutorial_pkg.builder.stream_source import MOST_INSTANCES, BuiltStreamReader, BuiltStreamSource
 from tutorial_pkg.core.json_text import read_json
 from tutorial_pkg.core.options import Option, OptionValues, integer
 from tutorial_pkg.core.pauses import LONGEST, Patience
@@ -56,8 +58,7 @@ POLL = Option(
     "pollSeconds",
     integer(0),
     1,
-    "stream: a split that had nothing new is read again this long after that, and new splits are "
-    "looked for",
+    "stream: how often new splits are looked for, and splits without news are read again",
 )
 PAGES = Option(
     "maxRowsPerTrigger",
@@ -70,7 +71,6 @@ FETCH_SECONDS = 1.0  # a batch of slow pages begins after that, unless all are t
 
 Splits = Callable[[SplitContext], Mapping[str, Any] | Iterable[str]]
 Read = Callable[[SplitContext, str, Any], tuple[Any, Any]]
-MOST_INSTANCES = 64
 
 
 # ---- Pages ---------------------------------------------------------------------------------------
@@ -93,9 +93,8 @@ class Page:
 class Pages(SplitCalls):
     """The pages of the splits of a cursor source. Raises `FunctionError`.
 
-    A walk goes from page to page; the split that has waited longest comes first. `positions` are
-    those of the next unread pages. A split without anything new is read again `pause` seconds
-    later; with an infinite pause the walk ends when each split has been at its end once.
+    `next_page` goes from split to split. `positions` are those of the next unread pages. A split at
+    its end waits for the next look, `pause` seconds after the last one.
     """
 
     def __init__(
@@ -109,17 +108,46 @@ class Pages(SplitCalls):
         super().__init__(functions, context)
         self.positions: dict[str, Any] = {}
         self.pause, self._is_mine, self._clock = pause, is_mine, clock
-        self._packer = RowPacker(context.schema)
-        self._due: dict[str, float] = {}  # by split; the last one read is the last one here
+        self._unfinished: list[str] = []  # splits, in turns
         self._look_at = 0.0
 
-    def begins(self) -> dict[str, Any]:
+    def first_positions(self) -> dict[str, Any]:
         """Return the current splits, with the positions of their first pages."""
         answer = self.ask("splits", SOURCE, offset=self.positions)
         with self.functions.blamed("splits", SOURCE):
             if not isinstance(answer, str | Mapping):
                 answer = dict.fromkeys(answer)
-            return {split: normalized(first) for split, first in mapped(answer).items()}
+            return {split: normalized(first) for split, first in by_name(answer).items()}
+
+    def look_if_due(self) -> None:
+        if self._clock() >= self._look_at:
+            self.look()
+
+    def look(self) -> None:
+        """See which splits exist; one that has vanished keeps its position."""
+        firsts = {split: at for split, at in self.first_positions().items() if self._is_mine(split)}
+        self.positions = firsts | self.positions
+        unfinished = [split for split in self._unfinished if split in firsts]
+        self._unfinished = list(dict.fromkeys([*unfinished, *firsts]))
+        self._look_at = self._clock() + self.pause
+
+    def next_page(self) -> Page | None:
+        """Return the next page, perhaps without rows; None if all splits are at their end."""
+        if not self._unfinished:
+            return None
+        split = self._unfinished.pop(0)
+        page = self.page(split, self.positions[split])
+        self.positions[split] = page.end
+        if page.end != page.start:
+            self._unfinished.append(split)
+        return page
+
+    def pages(self, split: str, position: Any) -> Iterator[Page]:
+        """Yield the pages of one split from `position` on, until there is nothing more."""
+        page = self.page(split, position)
+        while page.end != page.start:
+            yield page
+            page = self.page(split, page.end)
 
     def page(self, split: str, position: Any) -> Page:
         """Return the page at `position`. The next one must begin after its rows."""
@@ -127,57 +155,25 @@ class Pages(SplitCalls):
 
     def _page(self, split: str, position: Any) -> Page:
         who = f"{split_text(split)} at position {position!r}"
-        own = normalized(position)  # which the function may change
-        answer = self.functions.call("read", who, self.open(), split, own)
+        answer = self.functions.call("read", who, self.open(), split, position)
         with self.functions.blamed("read", who):
             if not isinstance(answer, tuple) or len(answer) != 2:
                 raise TypeError(f"expected (rows, next position), got {shortened(answer)}")
-            buffer, end = Buffer(self._packer), normalized(answer[1])
-            for row in rows_of(answer[0]):
-                add(row, buffer)
-            page = Page(split, position, end, buffer.take()[0])
-            if page.rows and end == position:
+            batches = list(packed(answer[0], Buffer(RowPacker(self.context.schema))))
+            page = Page(split, position, normalized(answer[1]), batches)
+            if page.rows and page.end == position:
                 raise ValueError(
                     "the page has rows, but the next position is the same, so the rows would be "
                     "read again and again; return one after them. For a page that still grows, "
                     "that is its number and how many of its rows there were"
                 )
-            if end in (None, "") and (page.rows or position not in (end, None)):
+            if page.end in (None, "") and (page.rows or position not in (page.end, None)):
                 raise ValueError(
-                    f"the next position is {end!r}, which is where a source begins; at the end of "
-                    "the pages return no rows and the same position, and after a last page one "
-                    "from which to continue"
+                    f"the next position is {page.end!r}, which is where a source begins; at the "
+                    "end of the pages return no rows and the same position, and after a last page "
+                    "one from which to continue"
                 )
             return page
-
-    def pages(self, split: str, position: Any) -> Iterator[Page]:
-        """Yield the pages from `position` on, until there is nothing more."""
-        page = self.page(split, position)
-        while page.end != page.start:
-            yield page
-            page = self.page(split, page.end)
-
-    def next_page(self) -> Page | None:
-        """Return the next page of the walk, perhaps without rows; None if no split is due."""
-        if self._clock() >= self._look_at:
-            self.look()
-        now = self._clock()
-        split = min(self._due, key=self._due.__getitem__, default=None)
-        if split is None or self._due[split] > now:
-            return None
-        page = self.page(split, self.positions[split])
-        self.positions[split] = page.end
-        del self._due[split]
-        self._due[split] = now if page.end != page.start else now + self.pause
-        return page
-
-    def look(self) -> None:
-        """See which splits exist; one that has vanished keeps its position."""
-        now = self._clock()
-        mine = {split: first for split, first in self.begins().items() if self._is_mine(split)}
-        self.positions = mine | self.positions
-        self._due = {split: self._due.get(split, now) for split in mine}
-        self._look_at = now + self.pause
 
 
 def normalized(position: Any) -> Any:
@@ -192,34 +188,35 @@ class BuiltCursorSource(BuiltStreamSource):
     """The base of the classes that `SourceBuilder.cursor` makes."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        functions = self.parts.functions
+        functions = self.declared.functions
         rows: Any = partial(_rows, functions)
         return batch_reader(self, partial(_splits, functions), rows, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = self.values()
         if not self.reads_log:
-            return stream_reader(BuiltPageReader(self.parts.functions, schema, options))
+            return stream_reader(PageReader(self.declared.functions, schema, options))
         if options.path is None:  # which `spark.read` does not need
             raise ValueError(
                 f"format `{self.name()}`: option `path` is missing; a stream keeps its pages in a "
                 "log on disk: name its folder in `load(path)`"
             )
-        return stream_reader(BuiltCursorReader(self.parts, schema, options))
+        return stream_reader(CursorReader(self.declared.functions, schema, options))
 
 
 def _splits(functions: Functions, context: SplitContext) -> dict[str, Split]:
     pages = Pages(functions, context)
     with closing_with(pages.close):
-        return {split: Split(0, 1, payload=[first]) for split, first in pages.begins().items()}
+        firsts = pages.first_positions()
+    return {split: Split(0, 1, payload=first) for split, first in firsts.items()}
 
 
 def _rows(
     functions: Functions, context: SplitContext, split: str, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
-    pages, [first] = Pages(functions, context), context.payload
+    pages = Pages(functions, context)
     with closing_with(pages.close):
-        for page in pages.pages(split, first):
+        for page in pages.pages(split, context.payload):
             yield from page.batches
 
 
@@ -241,6 +238,7 @@ class PageInstance(Pages):
         self._recorded = set[str]()  # splits with a position in a snapshot
 
     def fill(self, buffer: Buffer) -> None:
+        self.look_if_due()
         page = self.next_page()
         for batch in page.batches if page else ():
             buffer.add_batch(batch)
@@ -262,22 +260,23 @@ class PageInstance(Pages):
             self.positions |= mine
 
 
-class BuiltCursorReader(BuiltStreamReader):
+class CursorReader(BuiltStreamReader):
     """With the trigger `availableNow` it goes to the end of each split, once, and then stops."""
 
-    def __init__(self, parts: StreamParts, schema: StructType, options: OptionValues) -> None:
-        super().__init__(parts, schema, options)
+    def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
+        super().__init__(functions, schema, options)
         self._pause: float = options.pollSeconds
 
     def functions(self) -> Functions:
+        own = super().functions()
         pages: dict[str, Any] = {
-            "create": partial(PageInstance, self._parts.functions, self._schema, self._pause),
+            "create": partial(PageInstance, own, self._schema, self._pause),
             "fill": PageInstance.fill,
             "snapshot": PageInstance.snapshot,
             "restore": PageInstance.restore,
             "destroy": PageInstance.close,
         }
-        return replace(self._parts.functions, given=pages)
+        return replace(own, given=pages)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._pause = math.inf
@@ -304,7 +303,7 @@ class BuiltCursorReader(BuiltStreamReader):
 # ---- Without a log -------------------------------------------------------------------------------
 
 
-class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """An offset has the splits' positions and, for its batch, its start, row count and checksum.
 
     So a batch can be repeated from its end alone: the end says how many rows follow its start.
@@ -314,8 +313,7 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
         outlive_ctrl_c()
-        context = SplitContext(options, schema=schema)
-        self._pages = Pages(functions, context, options.pollSeconds)
+        super().__init__(functions, SplitContext(options, schema=schema), options.pollSeconds)
         self._max_rows: int = options.maxRowsPerTrigger
         self._start = self._end = dict[str, Any]()  # of the planned batch
         self._batches: dict[str, list[pa.RecordBatch]] = {}  # its rows, by split
@@ -328,7 +326,7 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._pages.pause = math.inf
+        self.pause = math.inf
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._start != start or self._end == start:
@@ -339,20 +337,28 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _plan(self, start: dict[str, Any], most: float) -> None:
         known = _positions_of(start)
-        self._pages.positions = known | self._pages.positions
-        seconds = math.inf if math.inf in (most, self._pages.pause) else FETCH_SECONDS
-        firsts: dict[str, Any] = {}
-        self._batches = {}
-        for page in _up_to(self._pages, most, seconds):
-            firsts.setdefault(page.split, page.start)
+        self.positions = known | self.positions
+        self.look_if_due()
+        self._batches, batch = {}, dict[str, list[Any]]()
+        for page in self._up_to(most):
             self._batches.setdefault(page.split, []).extend(page.batches)
-        batch = {
-            split: [first, sum(map(len, self._batches[split])), checksum(self._batches[split])]
-            for split, first in firsts.items()
-        }
-        moved = batch or self._pages.positions.keys() != known.keys()
-        end = {"positions": dict(self._pages.positions), "batch": batch}
+            first, rows, total = batch.get(page.split, (page.start, 0, 0))
+            batch[page.split] = [first, rows + page.rows, checksum(page.batches, total)]
+        moved = batch or self.positions.keys() != known.keys()
+        end = {"positions": dict(self.positions), "batch": batch}
         self._start, self._end = start, end if moved else start
+
+    def _up_to(self, most: float) -> Iterator[Page]:
+        """Yield pages with rows until there are `most` rows, or a second has passed."""
+        seconds = math.inf if math.inf in (most, self.pause) else FETCH_SECONDS
+        deadline, rows = time.monotonic() + seconds, 0
+        while rows < most and not (rows and time.monotonic() >= deadline):
+            page = self.next_page()
+            if page is None:
+                return
+            rows += page.rows
+            if page.rows:
+                yield page
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
         """Hand the rows to the tasks. Without them, another process has planned the batch."""
@@ -363,15 +369,17 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for split, (first, rows, total) in end["batch"].items()
         ]
 
-    def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         freeze_imports()
-        yield from self._again(partition) if partition.payload is None else partition.payload
+        if isinstance(partition, SplitPartition):
+            fetched = partition.payload
+            yield from self._read(partition) if fetched is None else fetched
 
-    def _again(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
-        """Raises `LookupError` when the rows are not those that were planned."""
+    def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
+        """Read again. Raises `LookupError` when the rows are not those that were planned."""
         remaining, total = part.end[0], 0
-        with closing_with(self._pages.close):
-            for page in self._pages.pages(part.split, part.start):
+        with closing_with(self.close):
+            for page in self.pages(part.split, part.start):
                 for batch in page.batches:
                     rows = batch.slice(0, remaining)
                     remaining, total = remaining - len(rows), checksum([rows], total)
@@ -387,7 +395,7 @@ class BuiltPageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def stop(self) -> None:
-        self._pages.close()
+        self.close()
 
 
 def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
@@ -395,22 +403,6 @@ def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(OTHER_SOURCE)
     positions: dict[str, Any] = offset["positions"]
     return positions
-
-
-def _up_to(pages: Pages, most: float, seconds: float) -> Iterator[Page]:
-    """Yield pages with rows until there are enough rows, or so long; no split twice at its end."""
-    deadline = time.monotonic() + seconds
-    rows, at_end = 0, set[str]()
-    while rows < most and (page := pages.next_page()):
-        if page.rows:
-            yield page
-        elif page.end == page.start and page.split in at_end:
-            return
-        elif page.end == page.start:
-            at_end.add(page.split)
-        rows += page.rows
-        if rows and time.monotonic() >= deadline:
-            return
 
 
 def checksum(batches: list[pa.RecordBatch], before: int = 0) -> int:
@@ -425,7 +417,7 @@ def checksum(batches: list[pa.RecordBatch], before: int = 0) -> int:
 
 
 class CursorSourceBuilder(SplitsDeclaration):
-    """What follows `SourceBuilder.cursor(...)`, until `build()` makes the `DataSource`."""
+    """Follows `SourceBuilder.cursor(...)`: set functions, then `build()` the `DataSource`."""
 
     def __init__(self, name: str, schema: Schema, read: Read) -> None:
         super().__init__(name, schema)
@@ -435,7 +427,7 @@ class CursorSourceBuilder(SplitsDeclaration):
         self._set("splits", lambda context: ["all"], "context")
 
     def splits(self, function: Splits) -> Self:
-        """Name with `splits(context)` the splits. Each has its own pages.
+        """Set `splits(context)`, which names the splits. Each has its own pages.
 
         Return a list of names, or a dict with first positions. It is called every `pollSeconds`:
         new splits join, vanished ones keep their position. Without it there is one split, `all`.
@@ -455,50 +447,44 @@ class CursorSourceBuilder(SplitsDeclaration):
     def replayable(self) -> Self:
         """Do without a log: `read` returns the same rows in the same order for the same position.
 
-        More rows may follow them, and pages may have other lengths; docs/builder.md says where that
-        holds. A checksum in the checkpoint finds a broken promise: the query ends with a
-        `LookupError`, and the batch is not written. The driver keeps the pages of a batch until it
-        is done, so its memory bounds `maxRowsPerTrigger`.
+        More rows may follow them; docs/builder.md says where that holds. A checksum in the
+        checkpoint finds a broken promise: the query ends with a `LookupError`, and the batch is not
+        written. The driver keeps the pages of a batch until it is done, so its memory bounds
+        `maxRowsPerTrigger`.
         """
         self._replayable = True
         return self
 
     def build(self) -> type[DataSource]:
-        """Make the class for `spark.dataSource.register`.
+        """Return the class for `spark.dataSource.register`.
 
-        Raises `ValueError` for functions that cannot be pickled.
+        Raises:
+            ValueError: A function cannot be pickled.
         """
         if self._replayable and self._count > 1:
             raise ValueError(
                 f"format `{self._name}`: `distributed` is for pages that go through the log; one "
                 "thread reads those of a `replayable` source"
             )
-        own, where = (
-            ([POLL, PAGES], "read again")
+        text = _DOCUMENTATION.format(
+            "if `read` returns the same rows for\n    the same positions"
             if self._replayable
-            else (_with_log(self._count), "kept in a log")
+            else "as a page and the next\n    position are one frame of the log"
         )
-        parts = StreamParts(self._functions(), self._all_options(*own), self._schema, None, None)
-        guarantee = _GUARANTEES[self._replayable]
-        text = _DOCUMENTATION.format(where=where, guarantee=guarantee)
-        doc = documented(text, parts)
-        return data_source(BuiltCursorSource, doc, parts, reads_log=not self._replayable)
+        own = [POLL, PAGES] if self._replayable else self._log_options()
+        return self._build(BuiltCursorSource, text, *own, reads_log=not self._replayable)
+
+    def _log_options(self) -> list[Option]:
+        path, *limits = log_options("rows", "instance")
+        path = replace(path, default=None, meaning=f"stream: {path.meaning}; required there")
+        share = "stream: how many threads share the splits, each with a log"
+        threads = Option("parallelism", integer(1, MOST_INSTANCES), self._count, share)
+        return [path, threads, POLL, *limits]
 
 
-def _with_log(count: int) -> list[Option]:
-    path, *limits = log_options("rows", "instance")
-    path = replace(path, default=None, meaning=f"stream: {path.meaning}; required there")
-    share = "stream: how many threads share the splits, each with a log"
-    return [path, Option("parallelism", integer(1, MOST_INSTANCES), count, share), POLL, *limits]
-
-
-_DOCUMENTATION = """Pages of a service, {where}: made by `SourceBuilder.cursor`.
+_DOCUMENTATION = """Pages of a service: made by `SourceBuilder.cursor`.
 
 Parallelism: threads in the driver read pages, and tasks take them over. `spark.read`: a task for
     each split.
-Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink, {guarantee}.
+Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink, {}.
 """
-_GUARANTEES = {
-    False: "as a page and\n    the next position are one frame of the log",
-    True: "if `read`\n    returns the same rows for the same positions",
-}

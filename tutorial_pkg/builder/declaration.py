@@ -1,13 +1,14 @@
-"""What all builders have in common: a name, functions, and options that are declared once."""
+"""What all builders have in common: functions, options, and the class that Spark gets."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from tutorial_pkg.builder.built import Schema
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
 from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.functions import (
     SECONDS,
@@ -20,9 +21,48 @@ from tutorial_pkg.builder.functions import (
 from tutorial_pkg.core.options import Option, Options, OptionValues, choice, integer
 
 Parse = Callable[[str], Any]
+PlainSchema = str | StructType
+Schema = PlainSchema | Callable[[OptionValues], PlainSchema]
 State = TypeVar("State")  # what `create` returns, and all other functions take
-# To Python's `bool`, "false" is true; the other two make a parser, and are none.
-MISTAKEN: dict[Any, str] = {bool: "boolean", integer: "integer(0)", choice: 'choice("a", "b")'}
+
+
+# ---- The class that Spark gets -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What was declared to a builder."""
+
+    functions: Functions
+    options: Options
+    schema: Schema
+
+
+class Built(DataSource):
+    """The base of all classes that builders make."""
+
+    declared: ClassVar[Declared]
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.declared.functions.format
+
+    def values(self) -> OptionValues:
+        """Return the options of the query. Raises `ValueError` for a wrong one."""
+        return self.declared.options.parse(self.options)
+
+
+class BuiltSource(Built):
+    """The base of those that are sources."""
+
+    reads_log = False  # so the conformance kit knows when only a running query adds rows
+
+    def schema(self) -> PlainSchema:
+        options, schema = self.values(), self.declared.schema
+        return schema(options) if callable(schema) else schema
+
+
+# ---- Builders ------------------------------------------------------------------------------------
 
 
 class Declaration:
@@ -31,11 +71,6 @@ class Declaration:
     _OPENS = "`create`", "its state"
 
     def __init__(self, name: str, schema: Schema = "") -> None:
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name):
-            raise ValueError(
-                f"the name of a format must be letters, digits and `_`, and start with a letter, "
-                f"got {name!r}"
-            )
         self._name = name
         self._schema = schema if not callable(schema) else checked("schema", schema, "options")
         self._given: dict[str, Function] = {}
@@ -47,10 +82,10 @@ class Declaration:
     ) -> Self:
         """Declare an option: the query's `.option(name, …)` reaches `context.options`.
 
-        `parse` turns the string that Spark hands over into a value, and raises `ValueError` if it
-        cannot: `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`,
-        or a function of yours. `default` is a value, such as `False`, or `REQUIRED`. `allowed` says
-        in errors what the option takes.
+        `parse` turns the string that Spark hands over into a value, or raises `ValueError`:
+        `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`, or a
+        function of yours. `default` is a value, such as `False`, or `REQUIRED`. `allowed` describes
+        the accepted values in errors.
         """
         return self.options(Option(name, parse, default, meaning, allowed))
 
@@ -58,10 +93,10 @@ class Declaration:
         """Declare several options, each an `Option`, which formats can share."""
         for option in declared:
             checked(f"option {option.name}", option.parse, "text")
-            if instead := MISTAKEN.get(option.parse):
+            if option.parse in (bool, integer, choice):  # to `bool`, the text "false" is true
                 raise ValueError(
-                    f"option {option.name}: `{option.parse.__name__}` does not parse; "
-                    f"use `{instead}`"
+                    f"option {option.name}: `{option.parse.__name__}` does not parse; use "
+                    '`boolean`, `integer(0)` or `choice("a", "b")`'
                 )
         self._options += declared
         return self
@@ -69,35 +104,27 @@ class Declaration:
     def retry(
         self,
         *errors: type[BaseException],
-        seconds: float = SECONDS.default,
-        pause: float = 0.5,
+        seconds: float = Retries.seconds,
+        pause: float = Retries.pause,
         transient: Callable[[BaseException], bool] | None = None,
-        option: str = SECONDS.name,
+        option: str = SECONDS,
     ) -> Self:
-        """Say which errors are transient, and for how long a function is repeated after one.
+        """Declare which errors are transient, and for how long a function is repeated after one.
 
         Without a call, these are `ConnectionError` and `TimeoutError`, for 30 seconds. Any other
-        error ends the query at once. Pauses double from `pause` up to ten times that, less up to
-        half by chance. docs/builder.md lists which functions are repeated, and how.
+        error ends the query at once. docs/builder.md lists which functions are repeated, and how.
 
         Args:
-            errors: the transient errors. One also counts if it led to another (as its `__cause__`
-                or `__context__`).
+            errors: the transient errors. One also counts if it led to another.
             seconds: how long to repeat a function; 0 for never. It is the default of the query's
                 option `retrySeconds`, and `pause` that of `retryPauseMillis`.
-            pause: the first pause, in seconds.
-            transient: `transient(error)` recognizes a client's own errors, as your function raised
-                them. With it, only the `errors` that you name count besides.
+            pause: the first pause, in seconds. Pauses double up to ten times that.
+            transient: `transient(error)` recognizes a client's own errors. With it, only the
+                `errors` that you name count besides.
             option: another name for `retrySeconds`. If you declare this option yourself, its value
                 counts, in milliseconds if the name ends in `Ms` or `Millis`, and there is no
                 `retryPauseMillis`.
         """
-        wrong = [error for error in errors if not isinstance(error, type)]
-        if wrong or seconds < 0 or not pause > 0:
-            raise ValueError(
-                f"format `{self._name}`: `retry` takes classes of errors, `seconds` from 0 on and "
-                f"a `pause` above 0, got {wrong or (seconds, pause)}"
-            )
         if transient is not None:
             checked("transient", transient, "error")
         errors = errors or (() if transient else Retries.errors)
@@ -119,21 +146,28 @@ class Declaration:
         if not isinstance(count, int) or not 1 <= count <= most:
             raise ValueError(f"format `{self._name}`: `distributed` takes 1..{most}, got {count!r}")
 
-    def _functions(self) -> Functions:
-        """Return what was declared. Raises `ValueError` if a function cannot be pickled."""
+    def _build(self, base: type[Built], text: str, *own: Option, **more: Any) -> type[DataSource]:
+        """Return the class for Spark, with the builder's `own` options and `more` attributes.
+
+        It is pickled whole, so it works in any process.
+        """
         others = {f"option {option.name}": option.parse for option in self._options}
         others |= {"schema": self._schema, "transient": self._retries.transient}  # type: ignore[dict-item]
         pickled = {**self._given, **{name: f for name, f in others.items() if callable(f)}}
         check_travel(self._name, pickled, self._OPENS)
-        return Functions(self._name, dict(self._given), self._policy())
-
-    def _policy(self) -> Retries:
         names = {option.name for option in self._options}
-        return replace(self._retries, declared=self._retries.option in names)
+        retries = replace(self._retries, declared=self._retries.option in names)
+        options = self._all_options(*own, *retries.options())
+        functions = Functions(self._name, dict(self._given), retries)
+        doc = f"{text}\nOptions:\n{options.table() or '    none'}\n"
+        if self._schema:
+            doc += f"\nSchema: {_schema_text(self._schema)}\n"
+        words = "".join(part.capitalize() for part in self._name.split("_"))
+        attributes = {"declared": Declared(functions, options, self._schema), "__doc__": doc}
+        return type(f"{words}DataSource", (base,), {**attributes, **more})
 
     def _all_options(self, *own: Option) -> Options:
-        """Return the options of the format: the builder's `own`, then those that were declared."""
-        options = (*own, *self._policy().options(), *self._options)
+        options = (*own, *self._options)
         names = [option.name.lower() for option in options]
         for option in self._options:
             if names.count(option.name.lower()) > 1:
@@ -144,20 +178,27 @@ class Declaration:
         return Options(self._name, options)
 
 
+def _schema_text(schema: Schema) -> str:
+    """Describe the schema; `toDDL` would need a session."""
+    if callable(schema):
+        return "as the options say"
+    return schema if isinstance(schema, str) else schema.simpleString()
+
+
 class SplitsDeclaration(Declaration):
     """For sources with functions that share what `connect` opens in each process."""
 
     _OPENS = "`.connect`", "`context.connection`"
 
     def connect(self, function: Callable[[OptionValues], Any]) -> Self:
-        """Open with `connect(options)` what other functions find in `context.connection`.
+        """Set `connect(options)`, which opens what others find in `context.connection`.
 
         It is called once in each process that needs it: beside the driver, and in each task.
         """
         return self._set("connect", function, "options")
 
     def close(self, function: Callable[[Any], object]) -> Self:
-        """Close with `close(connection)` what `connect` opened, also after an error."""
+        """Set `close(connection)`, which closes what `connect` opened, also after an error."""
         return self._set("close", function, "connection")
 
 
@@ -172,7 +213,7 @@ class InstancesDeclaration(Declaration, Generic[State]):
         self._set("create", create, "context")
 
     def destroy(self, function: Callable[[State], object]) -> Self:
-        """Close with `destroy(state)` what `create` opened: once, also after an error."""
+        """Set `destroy(state)`, which closes what `create` opened: once, also after an error."""
         return self._set("destroy", function, "state")
 
     def distributed(self, count: int) -> Self:

@@ -27,17 +27,9 @@ class Format(DataSource):
 
                 return changes if self.options.get("mode") == "changes" else table
 
-            def sink(self):
-                from my.orders import sink
-
-                return sink
-
-        spark.dataSource.register(Orders)
-
     `source` and `sink` return what `SourceBuilder` and `SinkBuilder` have built, or any other
-    `DataSource` class, for the query with `self.options`. `spark.read` and `spark.readStream` use
-    the same source. Import in them what needs another package: the error for a missing one quotes
-    `install`.
+    `DataSource` class. `spark.read` and `spark.readStream` use the same source. Import in them what
+    needs another package: the error for a missing one quotes `install`.
     """
 
     format: ClassVar[str]

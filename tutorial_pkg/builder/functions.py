@@ -1,4 +1,4 @@
-"""The functions that users give to a builder: how they are called, retried and pickled."""
+"""The functions that users give to a builder: how they are checked, called, retried and pickled."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import inspect
 import logging
 import time
 import traceback
-import types
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -23,25 +20,8 @@ from tutorial_pkg.core.pauses import Tries
 
 Answer = TypeVar("Answer")
 Function = Callable[..., Any]
-STATES = ("create", "connect")  # what these return may be anything
 
 _log = logging.getLogger(__name__)
-
-
-# ---- Retries -----------------------------------------------------------------------------------
-
-SECONDS = Option(
-    "retrySeconds",
-    integer(0),
-    30,
-    "how long to repeat a function after a refused connection or another transient error",
-)
-PAUSE = Option(
-    "retryPauseMillis",
-    integer(1),
-    500,
-    "the first pause before a retry; pauses double up to ten times that, less up to half by chance",
-)
 
 
 class FunctionError(Exception):
@@ -51,15 +31,20 @@ class FunctionError(Exception):
     """
 
 
+# ---- Retries -----------------------------------------------------------------------------------
+
+SECONDS, PAUSE = "retrySeconds", "retryPauseMillis"
+
+
 @dataclass(frozen=True)
 class Retries:
     """What `.retry(...)` declares. `declared`: the format itself declares the option `option`."""
 
     errors: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError)
-    seconds: float = SECONDS.default
-    pause: float = PAUSE.default / 1_000
+    seconds: float = 30
+    pause: float = 0.5
     transient: Callable[[BaseException], bool] | None = None
-    option: str = SECONDS.name
+    option: str = SECONDS
     declared: bool = False
 
     def of(self, options: OptionValues) -> Retries:
@@ -69,14 +54,21 @@ class Retries:
         if self.declared:
             per_second = 1_000 if self.option.endswith(("Ms", "Millis")) else 1
             return replace(self, seconds=options[self.option] / per_second)
-        return replace(self, seconds=options[self.option], pause=options[PAUSE.name] / 1_000)
+        return replace(self, seconds=options[self.option], pause=options[PAUSE] / 1_000)
 
     def options(self) -> list[Option]:
         """Return the options that the builder adds to the format."""
         if not self.seconds or self.declared:
             return []
-        pause = replace(PAUSE, default=round(self.pause * 1_000))
-        return [replace(SECONDS, name=self.option, default=self.seconds), pause]
+        seconds = "how long to repeat a function after a refused connection or another "
+        pause = (
+            "the first pause before a retry; pauses double up to ten times that, less up to half "
+            "by chance"
+        )
+        return [
+            Option(self.option, integer(0), self.seconds, f"{seconds}transient error"),
+            Option(PAUSE, integer(1), round(self.pause * 1_000), pause),
+        ]
 
     def may_pass(self, error: BaseException) -> bool:
         """Return whether the error is transient: itself, or one that led to it."""
@@ -148,7 +140,7 @@ class Functions:
     def call(self, name: str, who: str, *arguments: Any) -> Any:
         """Call a function for `who` ("instance 1"). Raises `FunctionError`."""
         with self.blamed(name, who):
-            return ran(name, self.given[name](*arguments))
+            return self.given[name](*arguments)
 
     @contextmanager
     def blamed(self, name: str, who: str) -> Iterator[None]:
@@ -170,10 +162,9 @@ class Functions:
 
 
 def as_cause(error: BaseException) -> BaseException | None:
-    """Return the error, if Spark can write its text as UTF-8.
+    """Return the error, if its text is valid UTF-8.
 
-    The name of a file may be anything. A worker that has to report such a name dies without an
-    error, and the query hangs.
+    A file name may be anything, and a worker that reports such a name dies without an error.
     """
     try:
         "".join(traceback.format_exception(error)).encode()
@@ -184,10 +175,7 @@ def as_cause(error: BaseException) -> BaseException | None:
 
 @contextmanager
 def closing_with(close: Callable[[], object]) -> Iterator[None]:
-    """Call `close` after the block, also after an error in it.
-
-    The query reports the first error. An error of `close` after that goes to Spark's log.
-    """
+    """Call `close` after the block. If the block raises an error, log an error of `close`."""
     try:
         yield
     except BaseException:
@@ -199,19 +187,19 @@ def closing_with(close: Callable[[], object]) -> Iterator[None]:
     close()
 
 
-def checked(name: str, function: Function, *parameters: str, may_yield: bool = False) -> Function:
-    """Return `function`, if it can be called with these parameters.
+# ---- Checks, when a function is declared -------------------------------------------------------
 
-    Raises `TypeError` for anything else, for `async` functions, and for generators unless
-    `may_yield`: calling these does not run them.
+
+def checked(name: str, function: Function, *parameters: str, may_yield: bool = False) -> Function:
+    """Return `function`, if it can be called with these parameters. Raises `TypeError`.
+
+    Calling an `async` function or a generator function would run nothing.
     """
-    expected = f"`{name}` must be a function of ({', '.join(parameters)})"
-    if not callable(function):
-        raise TypeError(f"{expected}, got {function!r}")
     try:
         inspect.signature(function).bind(*parameters)
     except TypeError as error:
-        raise TypeError(f"{expected}: {error}") from None
+        text = f"`{name}` must be a function of ({', '.join(parameters)}): {error}"
+        raise TypeError(text) from None
     except ValueError:  # some builtins have no signature
         pass
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -221,27 +209,10 @@ def checked(name: str, function: Function, *parameters: str, may_yield: bool = F
     return function
 
 
-def ran(name: str, result: Any) -> Any:
-    """Return what a function has returned. Raises `TypeError` for work that is not done."""
-    kind = type(result)
-    # `map(buffer.add, rows)` does nothing yet. A database's cursor, also an iterator, has run.
-    is_lazy = isinstance(result, Iterator) and kind.__module__ in ("builtins", "itertools")
-    if name not in STATES and (is_lazy or inspect.isawaitable(result)):
-        raise TypeError(
-            f"it returned a {kind.__name__}, which does nothing until it runs; run it, then return"
-        )
-    if isinstance(result, Future) and name not in (*STATES, "receive", "receive_batch"):
-        raise TypeError(f"it returned a {kind.__name__}; wait for its `result()`, then return")
-    return result
-
-
-# ---- Spark pickles functions, for the driver's reader process and for tasks ----------------------
-
-
 def check_travel(
     format_name: str, functions: Mapping[str, Function], opens: tuple[str, str]
 ) -> None:
-    """Raise `ValueError` for a function that cannot be pickled, naming what it captures.
+    """Raise `ValueError` for a function that Spark cannot pickle, with the name that it captures.
 
     `opens` names the function in which to create such objects, and where to keep them.
     """
@@ -267,15 +238,11 @@ def _refusal(value: Any) -> str | None:
 
 
 def _captured(function: Function) -> str | None:
-    """Name the variable of a function, or the attribute of a method's object, to blame."""
-    while isinstance(function, partial):
-        function = function.func
-    if isinstance(function, types.MethodType):
-        values = dict(vars(function.__self__)) if hasattr(function.__self__, "__dict__") else {}
-    else:
-        captured = inspect.getclosurevars(function) if inspect.isfunction(function) else None
-        values = {**captured.nonlocals, **captured.globals} if captured else {}
-    for name, value in values.items():
+    """Return the variable that cannot be pickled, if the function itself uses it."""
+    if not inspect.isfunction(function):
+        return None
+    variables = inspect.getclosurevars(function)
+    for name, value in {**variables.nonlocals, **variables.globals}.items():
         if _refusal(value):
             return f"`{name}`, a {type(value).__name__}"
     return None

@@ -1,22 +1,240 @@
-"""All instances of a built source: how they start, stop, and report their status."""
+"""The instances of a built source: threads in the driver's reader process.
+
+Each calls `create` and `restore`, then `fill` again and again, and `destroy` at the end. The rows
+of a `fill` and the snapshot after it become one frame of the log. If `fill` fails, none of its rows
+are logged.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import threading
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
 
 from tutorial_pkg.builder.context import SourceContext
-from tutorial_pkg.builder.instance import Instance, Plan
+from tutorial_pkg.builder.frames import encode, snapshot_text
+from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
+from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.builder.snapshots import Snapshots
 from tutorial_pkg.builder.status import InstanceStatus, status_file
+from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.status import StatusPublisher
 
+LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
+ACKNOWLEDGE_SECONDS = 30.0  # until an `acknowledge` that fails counts as failed
 STOP_SECONDS = 3.0
 NOTABLE_SECONDS = 1.0  # the status shows an instance that is idle, or in a function, for longer
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all instances of a source have in common."""
+
+    functions: Functions
+    packer: RowPacker
+    options: OptionValues
+    heartbeat: tuple[str, float] | None  # column and seconds
+
+    def heartbeat_row(self, column: str) -> pa.RecordBatch:
+        return self.packer.pack([{column: datetime.now(UTC)}])
+
+
+class Instance(threading.Thread):
+    """Runs the functions of one instance.
+
+    `failure` is the error that ended it. `inside` is the running function, and since when. It added
+    its last row at the wall-clock time `added_at`, at `idle_since` of the monotonic clock.
+    """
+
+    def __init__(
+        self, plan: Plan, context: SourceContext, snapshots: Snapshots, backlog: Backlog
+    ) -> None:
+        super().__init__(name=f"instance {context.index}", daemon=True)
+        self.failure: BaseException | None = None
+        self.status = InstanceStatus()
+        self.stopping = threading.Event()
+        self.added_at, self.idle_since = time.time(), time.monotonic()
+        self.inside: tuple[str, float] | None = None
+        self._plan, self._context = plan, context
+        self._snapshots, self._backlog = snapshots, backlog
+        self._log = backlog.logs[context.index]
+        self._buffer = Buffer(plan.packer)
+        self._state: Any = None
+        self._tokens: list[Any] = []  # of logged rows that are not acknowledged
+        self._retries = plan.functions.retries.of(plan.options)
+        self._tries: Tries | None = None  # of starting over, since a turn succeeded
+        self._refused: Tries | None = None  # of an `acknowledge` that fails
+        self._acknowledge_at = 0.0
+        self._appending = threading.Lock()
+        self._abandoned = False
+
+    def run(self) -> None:
+        try:
+            self._run_until_stopped()
+        except threading.BrokenBarrierError:
+            pass  # another instance has failed, and reports it
+        except BaseException as failure:
+            self.failure = failure
+            self.status.last_error = str(failure)
+            self._snapshots.abort()
+        finally:
+            self.status.running = False
+
+    def abandon(self) -> None:
+        """Never append again: a function is stuck, and the log is being closed."""
+        with self._appending:
+            self._abandoned = True
+
+    def _run_until_stopped(self) -> None:
+        """Start over after a transient error, as after a restart of the query."""
+        pause = 0.0
+        while not self.stopping.wait(pause):
+            try:
+                return self._run_once()
+            except FunctionError as failure:
+                if self.status.closed or self.stopping.is_set():
+                    raise
+                self._tries = self._tries or self._retries.tries()
+                pause = self._tries.pause_after(failure)
+                self.status.retries += 1
+                self.status.last_error = str(failure)
+                self._drop_rows()
+
+    def _drop_rows(self) -> None:
+        """Drop unlogged rows. A source with snapshots or acknowledgements redelivers them."""
+        rows = self._buffer.rows
+        if rows and not {"snapshot", "acknowledge"} & self._plan.functions.given.keys():
+            text = "%s: %d rows that `fill` had added before it failed are not in the log"
+            _log.warning(text, self._who, rows)
+        self._buffer = Buffer(self._plan.packer)
+        self._tokens.clear()
+        self._refused, self._acknowledge_at = None, 0.0
+        self.status.unacknowledged = 0
+
+    def _run_once(self) -> None:
+        self._state = self._call("create", self._context)
+        with closing_with(self._destroy):
+            self._restore()
+            self._fill_until_stopped()
+
+    def _restore(self) -> None:
+        if "snapshot" not in self._plan.functions:
+            return
+        if snapshots := self._snapshots.last():
+            self._call("restore", self._state, snapshots)
+        if not self._snapshots.saved:
+            snapshot = json.loads(self._head())["snapshot"]
+            self._snapshots.save_with_others(self._context.index, snapshot)
+
+    def _fill_until_stopped(self) -> None:
+        pause = 0.0
+        while not self.stopping.wait(pause) and not self._buffer.closed:
+            if self._backlog.full:
+                pause = MOST_PAUSE
+            else:
+                added = self._fill()
+                pause = 0.0 if added else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
+                self._acknowledge()
+                self._tries = self._tries if self._refused else None
+        self.status.closed = self._buffer.closed
+
+    def _fill(self) -> bool:
+        """Call `fill` once and log its rows. Return whether it added something."""
+        returned = self._call("fill", self._state, self._buffer)
+        with self._blamed("fill"):
+            self._buffer.check_returned(returned)
+            batches, tokens = self._buffer.take()
+            place = self._buffer.place()
+            if tokens and "acknowledge" not in self._plan.functions:
+                raise ValueError("a row was added with a token, but there is no `acknowledge`")
+            if place and "snapshot" not in self._plan.functions:
+                raise ValueError("`keep_place` was called, but there is no `snapshot`")
+        rows = batches or self._heartbeat_if_due() or place
+        if rows and not self._append(rows, self._head(after_rows=bool(batches))):
+            return False  # not logged, so their tokens must never be acknowledged
+        self._tokens += tokens
+        self.status.unacknowledged = len(self._tokens)
+        return bool(batches or tokens)
+
+    def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> bool:
+        """Log rows and snapshot as one frame. Return False if the instance was abandoned."""
+        rows = sum(batch.num_rows for batch in batches)
+        with self._blamed("fill"):
+            payload = encode(batches, head)
+        with self._appending:
+            if self._abandoned:
+                return False
+            self._log.append(payload, rows, time.time_ns() // 1_000)
+        self.added_at, self.idle_since = time.time(), time.monotonic()
+        self.status.rows += rows
+        self.status.bytes += len(payload)
+        return True
+
+    def _head(self, after_rows: bool = False) -> str:
+        """Return the snapshot as JSON. After rows, None is not a valid position."""
+        if "snapshot" not in self._plan.functions:
+            return "{}"
+        snapshot = self._call("snapshot", self._state)
+        with self._blamed("snapshot"):
+            if snapshot is None and after_rows:
+                raise ValueError(
+                    "it returned None after rows were added, so a restart could not resume; is a "
+                    "`return` missing?"
+                )
+            return snapshot_text(snapshot)
+
+    def _heartbeat_if_due(self) -> list[pa.RecordBatch]:
+        if self._plan.heartbeat is None:
+            return []
+        column, seconds = self._plan.heartbeat
+        is_due = time.monotonic() - self.idle_since >= seconds
+        return [self._plan.heartbeat_row(column)] if is_due else []
+
+    def _acknowledge(self) -> None:
+        """Acknowledge logged rows. After an error, repeat it later with newer tokens as well."""
+        if not self._tokens or time.monotonic() < self._acknowledge_at:
+            return
+        self._log.sync()
+        try:
+            self._call("acknowledge", self._state, list(self._tokens))
+        except FunctionError as failure:
+            self._refused = self._refused or Tries(lambda error: True, ACKNOWLEDGE_SECONDS, 0.5)
+            self._acknowledge_at = time.monotonic() + self._refused.pause_after(failure)
+            self.status.last_error = str(failure)
+        else:
+            self._tokens.clear()
+            self._refused = None
+        self.status.unacknowledged = len(self._tokens)
+
+    def _destroy(self) -> None:
+        if "destroy" in self._plan.functions:
+            self._call("destroy", self._state)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        self.inside = name, time.monotonic()
+        try:
+            return self._plan.functions.call(name, self._who, *arguments)
+        finally:
+            self.inside = None
+
+    def _blamed(self, name: str) -> AbstractContextManager[None]:
+        return self._plan.functions.blamed(name, self._who)
+
+    @property
+    def _who(self) -> str:
+        return f"instance {self._context.index}"
 
 
 class Instances:
@@ -62,12 +280,11 @@ class Instances:
         return {index: self._status(index) for index in range(len(self._all))}
 
     def _status(self, index: int) -> InstanceStatus:
-        instance, inside = self._all[index], self._all[index].inside
-        idle = time.monotonic() - instance.idle_since >= NOTABLE_SECONDS
-        stuck = inside and time.monotonic() - inside[1] >= NOTABLE_SECONDS
+        instance, now = self._all[index], time.monotonic()
+        inside, idle = instance.inside, now - instance.idle_since >= NOTABLE_SECONDS
         return replace(
             instance.status,
             backlog_bytes=self._backlog.of(index),
             idle_since=instance.added_at if idle else None,
-            inside=inside[0] if inside and stuck else None,
+            inside=inside[0] if inside and now - inside[1] >= NOTABLE_SECONDS else None,
         )

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
-import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, documented
 from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, SplitContext
-from tutorial_pkg.builder.declaration import SplitsDeclaration
-from tutorial_pkg.builder.functions import closing_with
-from tutorial_pkg.builder.rows import RowPacker
-from tutorial_pkg.builder.splits import Positions, ReplayableCalls, SplitPartition, before
-from tutorial_pkg.core.options import Option, OptionValues, integer
+from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclaration
+from tutorial_pkg.builder.functions import Functions, closing_with
+from tutorial_pkg.builder.splits import (
+    SOURCE,
+    SplitCalls,
+    SplitPartition,
+    by_name,
+    shortened,
+    split_text,
+)
+from tutorial_pkg.core.options import MOST, Option, integer
 from tutorial_pkg.core.pauses import Patience
-from tutorial_pkg.core.read_limit import Limits
+from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
     ReadLimit,
@@ -33,7 +32,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import cores, freeze_imports, outlive_ctrl_c
+from tutorial_pkg.core.worker import cores, outlive_ctrl_c
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, is_of_logs
 
 LIMIT = Option(
@@ -42,7 +41,6 @@ LIMIT = Option(
     None,
     "positions in a batch, shared by the splits, at least one of each: rows, if each has one",
 )
-BOUND_MEANING = "rows in a batch, shared by the splits, at least one of each"
 PARALLELISM = Option(
     "parallelism",
     integer(1),
@@ -51,6 +49,7 @@ PARALLELISM = Option(
 )
 LEAST_ROWS = 1_000  # for a task: fewer are read in less time than the task needs to start
 
+Positions = dict[str, Any]  # an offset: the next unread position, by the split's key
 BEGAN = ""  # no split's name: in the first batch's end, where the splits began, as JSON
 NOT_BEGUN: Positions = {BEGAN: ""}
 
@@ -58,26 +57,86 @@ Look = Callable[[SplitContext], Mapping[str, Split | tuple[Any, Any]]]
 Read = Callable[[SplitContext, str, Any, Any], Iterable[Any]]
 Bound = Callable[[SplitContext, str, Any, Any, int | None], Position]
 
-# ---- For Spark -----------------------------------------------------------------------------------
+# ---- Splits --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ReplayableParts(SourceParts):
-    """What the builder was given; `limit` and `parallelism` are the names of these options."""
+class Splits(SplitCalls):
+    """The splits of a replayable source, and the work of tasks.
 
-    limit: str | None = None
-    parallelism: str | None = None
-    has_identities: bool = False
+    In an offset a split with an identity has the key `name@identity`, others their name.
+    """
 
-    def calls(self, schema: StructType, options: OptionValues, batch: bool) -> ReplayableCalls:
-        context = SplitContext(options, batch=batch, schema=schema)
-        return ReplayableCalls(self.functions, context, self.has_identities)
+    def __init__(
+        self,
+        functions: Functions,
+        context: SplitContext,
+        has_identities: bool = False,
+        tasks: int = 1,
+    ) -> None:
+        super().__init__(functions, context)
+        self._has_identities, self._tasks = has_identities, tasks
 
-    def cut(self, parts: list[SplitPartition], options: OptionValues) -> list[SplitPartition]:
-        """Cut parts with numbers as positions, until there are as many as the query wants."""
-        if self.parallelism is None:
-            return parts
-        share = -(-(options[self.parallelism] or cores()) // max(1, len(parts)))  # rounded up
+    def look(self, offset: Positions | None = None) -> dict[str, Any]:
+        """Return the current `Split`s by their keys.
+
+        Raises `LookupError` for lost rows of splits with an identity, or logs a warning.
+        """
+        known = offset and {self.parsed(key)[0]: position for key, position in offset.items()}
+        answer = self.ask("look", SOURCE, offset=known)
+        with self.functions.blamed("look", SOURCE):
+            splits = [(name, self._split(name, value)) for name, value in by_name(answer).items()]
+        seen = {f"{name}@{s.identity}" if s.identity else name: s for name, s in splits}
+        for loss in self._losses(offset or {}, seen):
+            self.context.lost(f"format `{self.functions.format}`: split {loss}")
+        return seen
+
+    def _split(self, name: str, answer: Any) -> Split:
+        split = Split(*answer) if isinstance(answer, tuple) and len(answer) == 2 else answer
+        if not isinstance(split, Split):
+            raise TypeError(
+                f"split `{name}`: expected a Split or (first, end), got {shortened(answer)}"
+            )
+        if type(checked_position(split.first)) is not type(checked_position(split.end)):
+            raise TypeError(f"positions of one split must be of one type, got {split}")
+        if split.identity and not self._has_identities:
+            raise ValueError(
+                f"split `{name}` has an identity, so the query needs to know what to do about lost "
+                "rows: add `.options(FAIL_ON_DATA_LOSS)` to the source"
+            )
+        if self._has_identities and "@" in (split.identity or name):
+            raise ValueError(f"`@` separates a split's name from its identity, got {split!r}")
+        return split
+
+    def parsed(self, key: str) -> tuple[str, str]:
+        """Return a split's name and its identity, or `""`."""
+        name, _, identity = key.rpartition("@")
+        return (name, identity) if name and self._has_identities else (key, "")
+
+    def _losses(self, offset: Positions, seen: dict[str, Any]) -> Iterator[str]:
+        """Describe the splits with rows that are gone before the query has read them."""
+        names = {self.parsed(key)[0] for key in seen}
+        for key, at in offset.items():
+            (name, identity), split = self.parsed(key), seen.get(key)
+            if identity and name not in names:
+                yield f"`{name}` does not exist any more; its next position was {at!r}"
+            elif identity and split and not split.first <= at <= split.end:
+                yield f"`{name}` has {split.first!r} to {split.end!r} now; the next one was {at!r}"
+        for key in seen.keys() - offset.keys():
+            name, identity = self.parsed(key)
+            if identity and self.has_predecessor(name, offset):
+                yield f"`{name}` was deleted and re-created; its identity is {identity} now"
+
+    def has_predecessor(self, name: str, offset: Positions) -> bool:
+        return any(key != name and self.parsed(key)[0] == name for key in offset)
+
+    def parts(self, ranges: Iterable[tuple[str, Any, Any, Any]]) -> list[SplitPartition]:
+        """Return the work of tasks, from ranges of (key, start, end, payload)."""
+        parts = [
+            SplitPartition(self.parsed(key)[0], start, end, self.parsed(key)[1], payload)
+            for key, start, end, payload in ranges
+            if start < end
+        ]
+        share = -(-self._tasks // max(1, len(parts)))  # rounded up
         return [piece for part in parts for piece in _cut(part, share)]
 
 
@@ -89,53 +148,57 @@ def _cut(part: SplitPartition, count: int) -> list[SplitPartition]:
     return [replace(part, start=start, end=end) for start, end in pairwise(bounds)]
 
 
+def checked_position(value: Any) -> Any:
+    if not isinstance(value, int | str):
+        raise TypeError(f"a position is an integer or a string, got {value!r}")
+    return value
+
+
+# ---- For Spark -----------------------------------------------------------------------------------
+
+
 class BuiltReplayableSource(BuiltSource):
-    """The base of the classes that `SourceBuilder.replayable` makes."""
+    """The base of the classes that `SourceBuilder.replayable` makes.
 
-    parts: ClassVar[ReplayableParts]
+    `limit` and `parallelism` are the names of these options.
+    """
 
-    def reader(self, schema: StructType) -> SplitBatchReader:
-        return SplitBatchReader(self.parts, schema, self.values())
+    limit: ClassVar[str]
+    parallelism: ClassVar[str | None]
+    has_identities: ClassVar[bool]
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        context = SplitContext(self.values(), batch=True, schema=schema)
+        return SplitBatchReader(*self._arguments(context))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return stream_reader(BuiltReplayableReader(self.parts, schema, self.values()))
+        context = SplitContext(self.values(), schema=schema)
+        max_rows = context.options[self.limit]
+        return stream_reader(ReplayableReader(max_rows, *self._arguments(context)))
+
+    def _arguments(self, context: SplitContext) -> tuple[Functions, SplitContext, bool, int]:
+        tasks = (context.options[self.parallelism] or cores()) if self.parallelism else 1
+        return self.declared.functions, context, self.has_identities, tasks
 
 
-class SplitBatchReader(DataSourceReader):
+class SplitBatchReader(Splits, DataSourceReader):
     """All that there is when the query is planned: each split from its first position on."""
 
-    def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
-        self._parts, self._schema, self._options = parts, schema, options
-        self._calls = parts.calls(schema, options, batch=True)
-
     def partitions(self) -> list[SplitPartition]:
-        with closing_with(self._calls.close):
-            splits = self._calls.look()
-        parts = [
-            SplitPartition(
-                self._calls.name_of(key), split.first, split.end, split.identity, split.payload
-            )
-            for key, split in splits.items()
-            if before(split.first, split.end)
-        ]
-        return self._parts.cut(parts, self._options)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        freeze_imports()
-        if isinstance(partition, SplitPartition):  # Spark makes an empty one if there is none
-            yield from self._calls.read(partition, RowPacker(self._schema))
+        with closing_with(self.close):
+            seen = self.look().items()
+        return self.parts((key, split.first, split.end, split.payload) for key, split in seen)
 
 
 def batch_reader(
     source: BuiltSource, look: Look, read: Read, schema: StructType
 ) -> DataSourceReader:
     """Make a reader for another kind of source; its parts are splits from 0 to 1."""
-    functions = replace(source.parts.functions, given={"look": look, "read": read})
-    parts = ReplayableParts(functions, source.parts.options, source.parts.schema)
-    return SplitBatchReader(parts, schema, source.values())
+    functions = replace(source.declared.functions, given={"look": look, "read": read})
+    return SplitBatchReader(functions, SplitContext(source.values(), batch=True, schema=schema))
 
 
-class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """All progress is in the offset, which has an entry for each split that ever existed.
 
     A new split enters the offset at its first position, and is read from the next batch on. So the
@@ -144,13 +207,12 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     splits may begin elsewhere.
     """
 
-    def __init__(self, parts: ReplayableParts, schema: StructType, options: OptionValues) -> None:
+    def __init__(self, max_rows: int | None, *arguments: Any) -> None:
         outlive_ctrl_c()
-        self._parts, self._schema, self._options = parts, schema, options
-        self._calls = parts.calls(schema, options, batch=False)
-        self._max_rows: int | None = options[parts.limit] if parts.limit else None
+        super().__init__(*arguments)
+        self._max_rows = max_rows
         self._begins: Positions | None = None
-        self._seen: dict[str, Split] = {}
+        self._seen: dict[str, Any] = {}
         self._saw_ends = False  # where a query with `availableNow` ends
         self._patience = Patience()
 
@@ -159,14 +221,14 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return NOT_BEGUN
 
     def _firsts(self) -> Positions:
-        return {key: split.first for key, split in self._calls.look().items()}
+        return {key: split.first for key, split in self.look().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """From now on, one look says where the query ends."""
-        self._calls.context = replace(self._calls.context, draining=True)
+        self.context = replace(self.context, draining=True)
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
         if start == NOT_BEGUN:
@@ -175,44 +237,82 @@ class BuiltReplayableReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             begins = _splits_of(start)
         if not self._saw_ends:
             self._patience.wait()
-            self._seen = self._calls.look(begins)
-            self._saw_ends = self._calls.context.draining
-        end = self._end(begins, limit)
+            self._seen = self.look(begins)
+            self._saw_ends = self.context.draining
+        rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
+        end = self._bounded(begins, Limits(rows)) | self._entering(begins)
         self._patience.answer(end != begins)
         if start == NOT_BEGUN:
             return end | {BEGAN: json.dumps(begins)}
         return start if end == begins else end  # the same offset: no batch
 
-    def _end(self, start: Positions, limit: ReadLimit) -> Positions:
-        """Add new splits where they begin; vanished ones keep their position."""
-        ends = {key: self._seen[key].end for key in start if key in self._seen}
-        reached = {key: _later(at, ends.get(key, at)) for key, at in start.items()}
-        rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
-        entering = {
-            key: self._calls.entry(key, split, start)
-            for key, split in self._seen.items()
-            if key not in start
-        }
-        return self._calls.bounded(start, reached, Limits(rows)) | entering
+    def _entering(self, offset: Positions) -> Positions:
+        """Return where new splits enter the offset.
+
+        The name alone may be there, from a version of the source that had no identities.
+        """
+        entering = {}
+        for key in self._seen.keys() - offset.keys():
+            name, identity = self.parsed(key)
+            continues = identity and name in offset and not self.has_predecessor(name, offset)
+            entering[key] = offset[name] if continues else self._seen[key].first
+        return entering
+
+    def _bounded(self, start: Positions, limits: Limits) -> Positions:
+        """Return how far one batch goes: at least a row of each split that has some.
+
+        Splits that vanished, or end earlier than before, keep their position.
+        """
+        ends = {key: self._seen[key].end for key in start.keys() & self._seen.keys()}
+        waiting = {key: _distance(start[key], end) for key, end in ends.items() if start[key] < end}
+
+        def take(key: str, share: Limits) -> Taken:
+            rows = None if share.rows is None else max(1, share.rows)
+            reached = self._bound(key, start[key], ends[key], rows)
+            counted = "bound" not in self.functions and rows is not None
+            return Taken(reached, reached - start[key] if counted else rows or 0)
+
+        return start | shared(waiting, limits, take)
+
+    def _bound(self, key: str, start: Any, end: Any, rows: int | None) -> Any:
+        """Return where a batch of this many rows ends in one split."""
+        name, identity = self.parsed(key)
+        who = split_text(name)
+        if "bound" in self.functions:
+            reached = self.ask("bound", who, name, start, end, rows, identity=identity)
+            with self.functions.blamed("bound", who):
+                return min(max(start, checked_position(reached)), end)
+        if rows is not None and isinstance(start, str):
+            raise ValueError(
+                f"format `{self.functions.format}`: {who} is at {start!r}, and positions that are "
+                "strings cannot count rows; add a `.bound(...)` that returns where a batch of that "
+                "many rows ends"
+            )
+        return end if rows is None else min(end, start + rows)
 
     def reportLatestOffset(self) -> Positions | None:
         return {key: split.end for key, split in self._seen.items()} or None
 
     def partitions(self, start: Positions, end: Positions) -> list[SplitPartition]:
+        ends = _splits_of(end)
         if start == NOT_BEGUN:
             # An earlier version recorded no beginning.
-            start = json.loads(str(end[BEGAN])) if BEGAN in end else self._firsts()
-        return self._parts.cut(self._calls.parts(start, _splits_of(end)), self._options)
-
-    def read(self, partition: SplitPartition) -> Iterator[pa.RecordBatch]:
-        freeze_imports()
-        yield from self._calls.read(partition, RowPacker(self._schema))
+            start = json.loads(end[BEGAN]) if BEGAN in end else self._firsts()
+        return self.parts((key, start[key], at, None) for key, at in ends.items() if key in start)
 
     def commit(self, end: Positions) -> None:
-        self._calls.commit(_splits_of(end))
+        """Tell the source that Spark has recorded everything before these positions as done."""
+        if "commit" in self.functions:
+            done = {self.parsed(key)[0]: position for key, position in _splits_of(end).items()}
+            self.ask("commit", SOURCE, done)
 
     def stop(self) -> None:
-        self._calls.close()
+        self.close()
+
+
+def _distance(start: Any, end: Any) -> int:
+    """Return the approximate number of rows; 1 if positions do not count them."""
+    return 1 if isinstance(start, str) else int(end - start)
 
 
 def _splits_of(offset: Positions) -> Positions:
@@ -222,15 +322,11 @@ def _splits_of(offset: Positions) -> Positions:
     return {split: position for split, position in offset.items() if split != BEGAN}
 
 
-def _later(one: Position, other: Position) -> Position:
-    return other if before(one, other) else one
-
-
 # ---- The builder ---------------------------------------------------------------------------------
 
 
 class ReplayableSourceBuilder(SplitsDeclaration):
-    """What follows `SourceBuilder.replayable(...)`, until `build()` makes the `DataSource`."""
+    """Follows `SourceBuilder.replayable(...)`: set functions, then `build()` the `DataSource`."""
 
     def __init__(self, name: str, schema: Schema, look: Look, read: Read) -> None:
         super().__init__(name, schema)
@@ -240,7 +336,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         self._set("read", read, "context", "split", "start", "end", may_yield=True)
 
     def bound(self, function: Bound) -> Self:
-        """Say with `bound(context, split, start, end, rows)` where a batch ends before `end`.
+        """Set `bound(context, split, start, end, rows)`: where a batch ends before `end`.
 
         `rows` is how many rows of this split it may have, None without a limit. Add it if positions
         do not count rows: keys with gaps, places in a log, strings. Return `start` for no batch.
@@ -248,11 +344,11 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         return self._set("bound", function, "context", "split", "start", "end", "rows")
 
     def commit(self, function: Callable[[SplitContext, dict[str, Position]], object]) -> Self:
-        """Learn with `commit(context, positions)` that everything before these positions is done.
+        """Set `commit(context, positions)`: everything before these positions is done.
 
-        `positions` are by split name. Spark never asks for those rows again, so the other side may
-        forget them. `commit` runs beside the driver when the next batch begins: not for the last
-        batch before a stop, and again for the same positions after a crash.
+        Spark never asks for those rows again, so the other side may forget them. `commit` runs
+        beside the driver when the next batch begins: not for the last batch before a stop, and
+        again for the same positions after a crash.
         """
         return self._set("commit", function, "context", "positions")
 
@@ -264,37 +360,33 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         None stands for as many as Spark runs at once. A split's new rows are cut into neighboring
         ranges. If positions do not count rows, say what they count in the option's `meaning`.
         """
-        if count is not None and (not isinstance(count, int) or count < 1):
-            raise ValueError(f"format `{self._name}`: `distributed` takes 1 or more, got {count!r}")
+        self._check_count(1 if count is None else count, MOST)
         self._parallelism = replace(PARALLELISM, name=option, default=count, meaning=meaning)
         return self
 
-    def limit(self, option: str, meaning: str | None = None) -> Self:
+    def limit(self, option: str, meaning: str = LIMIT.meaning) -> Self:
         """Give the option for the rows in a batch this name, instead of `maxRowsPerTrigger`.
 
         If `bound` counts something else, say so in its `meaning`.
         """
-        self._limit = replace(LIMIT, name=option, meaning=meaning or LIMIT.meaning)
+        self._limit = replace(LIMIT, name=option, meaning=meaning)
         return self
 
     def build(self) -> type[DataSource]:
-        """Make the class for `spark.dataSource.register`.
+        """Return the class for `spark.dataSource.register`.
 
-        Raises `ValueError` for functions that cannot be pickled.
+        Raises:
+            ValueError: A function cannot be pickled.
         """
-        limit, cut = self._limit, self._parallelism
-        if "bound" in self._given and limit.meaning == LIMIT.meaning:
-            limit = replace(limit, meaning=BOUND_MEANING)
-        declared = any(option.name == FAIL_ON_DATA_LOSS.name for option in self._options)
-        parts = ReplayableParts(
-            self._functions(),
-            self._all_options(*(option for option in (limit, cut) if option)),
-            self._schema,
-            limit.name,
-            cut.name if cut else None,
-            declared,
+        tasks = self._parallelism
+        return self._build(
+            BuiltReplayableSource,
+            _DOCUMENTATION,
+            *([self._limit, tasks] if tasks else [self._limit]),
+            limit=self._limit.name,
+            parallelism=tasks.name if tasks else None,
+            has_identities=FAIL_ON_DATA_LOSS.name in {option.name for option in self._options},
         )
-        return data_source(BuiltReplayableSource, documented(_DOCUMENTATION, parts), parts)
 
 
 _DOCUMENTATION = """What can be asked for again: made by `SourceBuilder.replayable`.

@@ -1,16 +1,13 @@
-"""Rows in Python's types, packed into the record batches that Spark reads.
-
-A row is a tuple, a `Row`, a dict by column, or a dataclass; with one column, also its value.
-"""
+"""Rows in Python's types, packed into the record batches that Spark reads."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -28,17 +25,19 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    UserDefinedType,
     VariantType,
 )
 
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
 from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
 
+_PACK_ROWS = 65_536  # so that a long `fill` needs little memory
+_IMMUTABLE = (tuple, str, int, float, bytes)  # other rows may change before they are packed
 _QUOTED = 80
 _BEYOND_FLOAT = 2.0**128 - 2.0**103  # rounds to infinity
 _CANNOT_HOLD = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
+Answer = TypeVar("Answer")
 Convert = Callable[[Any], Any]
 
 
@@ -46,22 +45,22 @@ class RowPacker:
     """Makes record batches of one schema.
 
     Values must have the column's type: `"1"` and 1.0 are not LONGs. A `datetime` without a time
-    zone is in this process's local time, as everywhere in PySpark. Columns of a record batch may
-    be narrower or wider than the schema's, if no value changes.
+    zone is in this process's local time, as everywhere in PySpark.
     """
 
     def __init__(self, schema: StructType) -> None:
         self.schema = schema
         self.arrow_schema = arrow_schema(schema)
         self._names = schema.fieldNames()
-        self._unique = frozenset(self._names)
-        self._small = frozenset(map(str.lower, self._names))
-        self._converts = [_convert_of(field.dataType) for field in schema]
+        self._columns = [_column_of(field.dataType) for field in schema]
 
     def pack(self, rows: Sequence[Any]) -> pa.RecordBatch:
         """Return all rows as one batch. Raise `ValueError` for the first value that doesn't fit."""
-        columns = self._columns(rows)
-        arrays = [self._array(index, values) for index, values in enumerate(columns)]
+        width = len(self._names)
+        if set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:
+            rows = [self.values(row) for row in rows]
+        columns = enumerate(zip(*rows, strict=True))
+        arrays = [self._array(index, values) for index, values in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
     def fit(self, batch: pa.RecordBatch, strict: bool = True) -> pa.RecordBatch:
@@ -75,14 +74,14 @@ class RowPacker:
         """
         if not isinstance(batch, pa.RecordBatch):
             raise ValueError(f"expected a pyarrow.RecordBatch, got a {type(batch).__name__}")
-        if batch.schema.equals(self.arrow_schema):
-            for index, array in enumerate(batch.columns):
-                self._check_nulls(array, index)
-            return batch
         if sorted(batch.schema.names) != sorted(self._names):
             raise ValueError(
                 f"expected a record batch with the columns {self._names}, got {batch.schema.names}"
             )
+        if batch.schema.equals(self.arrow_schema):
+            for index, array in enumerate(batch.columns):
+                self._check_nulls(array, index)
+            return batch
         arrays = [
             self._cast(batch.column(name), index, strict) for index, name in enumerate(self._names)
         ]
@@ -91,15 +90,14 @@ class RowPacker:
     def values(self, row: Any) -> tuple[Any, ...]:
         """Return a row's values in the order of the columns, or raise `ValueError`."""
         if isinstance(row, dict):
-            return self._by_name(row)
+            return self._by_name(list(row.items()))
         if isinstance(row, Row) and hasattr(row, "__fields__"):
-            return self._by_name(row.asDict(), row.__fields__)
+            return self._by_name(list(zip(row.__fields__, row, strict=True)))
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
             fields = dataclasses.fields(row)
-            return self._by_name({field.name: getattr(row, field.name) for field in fields})
-        names = getattr(row, "_fields", ())  # of a named tuple
-        if not self._small.isdisjoint(map(str.lower, names)):
-            return self._by_name(row._asdict())
+            return self._by_name([(field.name, getattr(row, field.name)) for field in fields])
+        if hasattr(row, "_fields"):  # a named tuple
+            return self._by_name(list(row._asdict().items()))
         if not isinstance(row, tuple) and len(self._names) == 1:
             row = (row,)
         if not isinstance(row, tuple) or len(row) != len(self._names):
@@ -109,33 +107,23 @@ class RowPacker:
             )
         return row
 
-    def _by_name(self, row: dict[str, Any], names: Sequence[str] = ()) -> tuple[Any, ...]:
-        """Look up the columns in a dict; a missing one is null. `names` may contain duplicates."""
-        if len(row) < len(names) or len(self._unique) < len(self._names):
-            raise ValueError(
-                f"names occur twice, so {_quoted(row)} is ambiguous: add a tuple of "
-                f"{len(self._names)}"
-            )
-        if not row.keys() <= self._unique:
-            unknown = sorted(row.keys() - self._unique)
+    def _by_name(self, pairs: list[tuple[str, Any]]) -> tuple[Any, ...]:
+        """Return the values by column; a missing one is null."""
+        row = dict(pairs)
+        if len(row) < len(pairs) or len(set(self._names)) < len(self._names):
+            raise ValueError(f"names occur twice, so {_quoted(row)} is ambiguous: add a tuple")
+        if unknown := sorted(row.keys() - set(self._names)):
             raise ValueError(f"expected the columns {self._names}, got {unknown} in {_quoted(row)}")
         return tuple(map(row.get, self._names))
 
-    def _columns(self, rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """Transpose rows, without a Python loop if they are plain tuples of the right length."""
-        width = len(self._names)
-        if set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:
-            rows = [self.values(row) for row in rows]
-        return zip(*rows, strict=True)
-
     def _array(self, index: int, values: Sequence[Any]) -> pa.Array:
-        kind, convert = self.arrow_schema.field(index).type, self._converts[index]
+        kind, column = self.arrow_schema.field(index).type, self._columns[index]
         try:
-            array = _to_arrow(values, kind, convert)
+            array = column.to_arrow(values, kind)
         except _CANNOT_HOLD:
             for value in values:
                 try:
-                    _to_arrow([value], kind, convert)
+                    column.to_arrow([value], kind)
                 except _CANNOT_HOLD as error:
                     text = f"column {self._name(index)} cannot hold {_quoted(value)}: {error}"
                     raise ValueError(text) from error
@@ -157,40 +145,12 @@ class RowPacker:
         return array
 
     def _check_nulls(self, array: pa.Array, index: int) -> None:
-        field = self.schema[index]
-        if array.null_count and not field.nullable:
+        if array.null_count and not self.schema[index].nullable:
             raise ValueError(f"column {self._name(index)} is NOT NULL, got a null")
-        if _has_inner_null(array, field.dataType):
-            raise ValueError(f"column {self._name(index)} has a null inside that must not be null")
 
     def _name(self, index: int) -> str:
         field = self.schema[index]
         return f"`{field.name}` {field.dataType.simpleString().upper()}"
-
-
-def _to_arrow(values: Sequence[Any], kind: pa.DataType, convert: Convert | None) -> pa.Array:
-    if convert and not set(map(type, values)) - {type(None)} <= _UNCHANGED.get(convert, set()):
-        values = [None if value is None else convert(value) for value in values]
-    return pa.array(values, type=kind)
-
-
-def _has_inner_null(array: pa.Array, kind: DataType) -> bool:
-    """Return whether a nested value has a null that its type forbids. Arrow doesn't check it."""
-    return any(
-        (part.null_count and not nullable) or _has_inner_null(part, inner)
-        for part, inner, nullable in _inner_arrays(array, kind)
-    )
-
-
-def _inner_arrays(array: pa.Array, kind: DataType) -> Iterator[tuple[pa.Array, DataType, bool]]:
-    if isinstance(kind, ArrayType):
-        yield array.flatten(), kind.elementType, kind.containsNull
-    elif isinstance(kind, MapType):
-        first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        yield array.items[first:end], kind.valueType, kind.valueContainsNull
-    elif isinstance(kind, StructType):
-        for part, field in zip(array.drop_null().flatten(), kind, strict=True):
-            yield part, field.dataType, field.nullable
 
 
 def _quoted(value: Any) -> str:
@@ -198,37 +158,167 @@ def _quoted(value: Any) -> str:
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
 
 
-# ---- Python's values: Arrow alone would accept some that mean something else ---------------------
+# ---- The buffer of a `fill` ----------------------------------------------------------------------
 
 
-def _convert_of(kind: DataType) -> Convert | None:
-    """Return a function that checks values of a column, or None if Arrow's checks are enough."""
-    for kinds, convert in _CONVERTS:
-        if isinstance(kind, kinds):
-            return convert
-    if isinstance(kind, VariantType):
-        return lambda variant: {"value": variant.value, "metadata": variant.metadata}
-    if isinstance(kind, UserDefinedType):
-        inner = _or_null(_convert_of(kind.sqlType()))
-        return lambda value: inner(kind.serialize(value))
-    if isinstance(kind, StructType):
-        return _struct_convert(kind)
-    if isinstance(kind, ArrayType):
-        return _list_convert(_or_null(_convert_of(kind.elementType)))
-    if isinstance(kind, MapType):
-        return _map_convert(*map(_or_null, map(_convert_of, (kind.keyType, kind.valueType))))
-    return None
+class Buffer:
+    """Takes the rows of one `fill`."""
+
+    def __init__(self, packer: RowPacker) -> None:
+        self._packer = packer
+        self._rows: list[Any] = []
+        self._batches: list[pa.RecordBatch] = []
+        self._tokens: list[Any] = []
+        self._error: Exception | None = None
+        self.closed = False
+        self._keeps_place = False
+
+    def add(self, row: Any, token: Any = None) -> None:
+        """Add a row: a tuple, a `Row`, a dict, a dataclass; with one column also its value.
+
+        Values with names are matched to columns by name. With a single column, None adds a null. A
+        dict is always a row, so put a map that is the only column into a tuple. You may reuse a
+        dict for the next row, but don't change lists, dicts and bytearrays inside a row until
+        `fill` has returned.
+
+        Values must have the column's type: an `int` for LONG or DOUBLE, a `str` for STRING, a
+        `datetime` for TIMESTAMP (without a time zone, in this process's local time).
+
+        Call it in the thread of `fill` only. A callback of a client should put its messages into a
+        `queue.Queue`, which `fill` empties.
+
+        Args:
+            token: What your source needs to confirm the row. `acknowledge` gets it when the row is
+                on disk.
+
+        Raises:
+            ValueError: A row does not fit the schema. The error may come some rows later, or after
+                `fill`, so that row cannot be skipped: check doubtful values before you add them.
+        """
+        if type(row) not in _IMMUTABLE or self._error:
+            row = self._guarded(lambda: self._packer.values(row))
+        self._rows.append(row)
+        if token is not None:
+            self._tokens.append(token)
+        if len(self._rows) >= _PACK_ROWS:
+            self._pack()
+
+    def add_batch(self, batch: pa.RecordBatch, token: Any = None) -> None:
+        """Add all rows of a `pyarrow.RecordBatch`: many times faster than row by row.
+
+        Columns may have another width than the schema's (int32 for LONG), but not another type. A
+        TIMESTAMP column needs times with a zone (`pyarrow.compute.assume_timezone` adds one), a
+        TIMESTAMP_NTZ column times without.
+
+        Raises:
+            ValueError: The batch does not fit the schema. It cannot be skipped either.
+        """
+        self._pack()
+        batch = self._guarded(lambda: self._packer.fit(batch))
+        if batch.num_rows:
+            self._batches.append(batch)
+        if token is not None:
+            self._tokens.append(token)
+
+    def close(self) -> None:
+        """End the source: `fill` is not called again until the query is restarted.
+
+        A stream without a `snapshot` then starts over, and its rows are duplicated.
+        """
+        self.closed = True
+
+    def keep_place(self) -> None:
+        """Log the snapshot even if this `fill` adds no row.
+
+        Use it for a position that could not be found again after a restart, such as the start of a
+        partition that has no rows yet.
+        """
+        self._keeps_place = True
+
+    def check_returned(self, returned: Any) -> None:
+        """Raise `TypeError` if a `fill` returned its rows instead of adding them."""
+        are_rows = isinstance(returned, list | pa.RecordBatch)
+        if are_rows and not self.rows and any(item is not None for item in returned):
+            kind = type(returned).__name__
+            raise TypeError(f"it returned a {kind} and added no row; use `buffer.add(row)`")
+
+    @property
+    def rows(self) -> int:
+        """The number of rows since the last `take`."""
+        return int(len(self._rows) + sum(batch.num_rows for batch in self._batches))
+
+    def take(self) -> tuple[list[pa.RecordBatch], list[Any]]:
+        """Return the new rows and tokens. Raise `ValueError` for a row that does not fit."""
+        self._pack()
+        tokens, self._tokens = self._tokens, []
+        return self.packed(), tokens
+
+    def place(self) -> list[pa.RecordBatch]:
+        """Return an empty record batch if `keep_place` was called since the last time."""
+        keeps_place, self._keeps_place = self._keeps_place, False
+        return [pa.RecordBatch.from_pylist([], self._packer.arrow_schema)] if keeps_place else []
+
+    def packed(self) -> list[pa.RecordBatch]:
+        """Return the new rows that are already packed into record batches."""
+        batches, self._batches = self._batches, []
+        return batches
+
+    def _pack(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows or self._error:
+            self._batches.append(self._guarded(lambda: self._packer.pack(rows)))
+
+    def _guarded(self, work: Callable[[], Answer]) -> Answer:
+        """Do work on rows; after an error, raise it each time.
+
+        A `fill` that catches it would otherwise lose the rows that are packed together.
+        """
+        if self._error:
+            raise self._error.with_traceback(None)  # the traceback would grow each time
+        try:
+            return work()
+        except Exception as error:
+            self._error = error
+            raise
 
 
-def _check(kinds: type | tuple[type, ...], expected: str, then: Convert | None = None) -> Convert:
-    """Return a function that refuses values of other types, and bools."""
+# ---- Columns: Arrow alone would accept some values that mean something else ----------------------
 
-    def convert(value: Any) -> Any:
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise ValueError(f"expected {expected}, got a {type(value).__name__}")
-        return then(value) if then else value
 
-    return convert
+class _Column:
+    """Converts the values of a column, before Arrow takes them.
+
+    Args:
+        accepts: the types of values; others are refused, and so is a bool for a number.
+        expected: describes them in an error.
+        convert: changes a value, or raises `ValueError`.
+        plain: types that need no check, so a column with only these needs no Python loop.
+    """
+
+    def __init__(
+        self,
+        accepts: type | tuple[type, ...] = object,
+        expected: str = "",
+        convert: Convert | None = None,
+        plain: tuple[type, ...] = (),
+    ) -> None:
+        self._accepts, self._expected, self._convert = accepts, expected, convert
+        self._plain = {*plain, type(None)}
+        self._checks = bool(expected or convert)
+
+    def to_arrow(self, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+        if self._checks and not set(map(type, values)) <= self._plain:
+            values = [self.converted(value) for value in values]
+        return pa.array(values, type=kind)
+
+    def converted(self, value: Any, nullable: bool = True) -> Any:
+        if value is None:
+            if not nullable:
+                raise ValueError("it has a null inside that must not be null")
+            return None
+        if not isinstance(value, self._accepts) or (self._expected and isinstance(value, bool)):
+            raise ValueError(f"expected {self._expected}, got a {type(value).__name__}")
+        return self._convert(value) if self._convert else value
 
 
 def _within_float(value: Any) -> Any:
@@ -253,63 +343,58 @@ def _without_time(value: Any) -> Any:
     return value
 
 
-_whole = _check(Integral, "an int (or use `int(...)`, `round(...)`)")
-_real = _check(Real, "a number")
-_text = _check(str, "a str (of bytes: `.decode()`)")
-_bytes = _check((bytes, bytearray, memoryview), "bytes (of a str: `.encode()`)")
-_day = _check(date, "a date (of a text: `date.fromisoformat(text)`)", _without_time)
-_interval = _check(timedelta, "a timedelta (`timedelta(seconds=...)`)")
-_CONVERTS: list[tuple[type | tuple[type, ...], Convert]] = [
-    (IntegralType, _whole),
-    (FloatType, _check(Real, "a number", _within_float)),
-    (DoubleType, _real),
-    (StringType, _text),
-    (BinaryType, _bytes),
-    (
-        TimestampType,
-        _check(datetime, "a datetime (of seconds: `datetime.fromtimestamp(...)`)", _with_zone),
-    ),
-    (TimestampNTZType, _check(datetime, "a datetime", _without_zone)),
-    (DateType, _day),
-    (TIME_TYPES, _check(time, "a time", _without_zone)),  # those above are among them, too
-    (DayTimeIntervalType, _interval),
+_COLUMNS: list[tuple[type | tuple[type, ...], _Column]] = [
+    (IntegralType, _Column(Integral, "an int", plain=(int,))),
+    (FloatType, _Column(Real, "a number", _within_float)),
+    (DoubleType, _Column(Real, "a number", plain=(float, int))),
+    (StringType, _Column(str, "a str", plain=(str,))),
+    (BinaryType, _Column((bytes, bytearray, memoryview), "bytes", plain=(bytes,))),
+    (TimestampType, _Column(datetime, "a datetime", _with_zone)),
+    (TimestampNTZType, _Column(datetime, "a datetime", _without_zone)),
+    (DateType, _Column(date, "a date", _without_time, plain=(date,))),
+    (TIME_TYPES, _Column(time, "a time", _without_zone)),  # those above are among them, too
+    (DayTimeIntervalType, _Column(timedelta, "a timedelta", plain=(timedelta,))),
+    (VariantType, _Column(convert=lambda v: {"value": v.value, "metadata": v.metadata})),
 ]
-# Columns with only these types, and nulls, go to Arrow without a Python loop.
-_UNCHANGED: dict[Convert, set[type]] = {
-    _whole: {int},
-    _real: {float, int},
-    _text: {str},
-    _bytes: {bytes},
-    _day: {date},
-    _interval: {timedelta},
-}
 
 
-def _or_null(convert: Convert | None) -> Convert:
-    return lambda value: value if value is None or convert is None else convert(value)
+def _column_of(kind: DataType) -> _Column:
+    for kinds, column in _COLUMNS:
+        if isinstance(kind, kinds):
+            return column
+    if isinstance(kind, StructType):
+        return _struct_column(kind)
+    if isinstance(kind, ArrayType):
+        return _list_column(_column_of(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        key, value = _column_of(kind.keyType), _column_of(kind.valueType)
+        return _map_column(key, value, kind.valueContainsNull)
+    return _Column()  # Arrow's own checks are enough
 
 
-def _struct_convert(kind: StructType) -> Convert:
+def _struct_column(kind: StructType) -> _Column:
     packer = RowPacker(kind)
-    converts = [_or_null(_convert_of(field.dataType)) for field in kind]
+    columns = [_column_of(field.dataType) for field in kind]
 
     def convert(value: Any) -> dict[str, Any]:
-        values = zip(kind.fieldNames(), converts, packer.values(value), strict=True)
-        return {name: convert(part) for name, convert, part in values}
+        parts = zip(kind, columns, packer.values(value), strict=True)
+        return {field.name: col.converted(part, field.nullable) for field, col, part in parts}
 
-    return convert
+    return _Column(convert=convert)
 
 
-def _list_convert(element: Convert) -> Convert:
+def _list_column(element: _Column, nullable: bool) -> _Column:
     def convert(values: Any) -> list[Any]:
         if isinstance(values, str | bytes | bytearray | Mapping):  # which are iterable, too
             raise ValueError(f"expected a list, got a {type(values).__name__}")
-        return [element(value) for value in values]
+        return [element.converted(value, nullable) for value in values]
 
-    return convert
+    return _Column(convert=convert)
 
 
-def _map_convert(key: Convert, value: Convert) -> Convert:
-    return _check(
-        Mapping, "a dict", lambda items: [(key(name), value(x)) for name, x in items.items()]
-    )
+def _map_column(key: _Column, value: _Column, nullable: bool) -> _Column:
+    def convert(items: Any) -> list[tuple[Any, Any]]:
+        pairs = items.items()
+        return [(key.converted(name), value.converted(x, nullable)) for name, x in pairs]
+
+    return _Column(Mapping, "a dict", convert)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,47 +19,36 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.built import Built, Parts, data_source
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
-from tutorial_pkg.builder.declaration import Declaration, State
-from tutorial_pkg.builder.functions import Functions, as_cause, closing_with, ran
+from tutorial_pkg.builder.declaration import Built, Declaration, State
+from tutorial_pkg.builder.functions import Functions, as_cause, closing_with
 from tutorial_pkg.core.errors import NOT_THEIRS
 from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
 from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
 
 NewState = TypeVar("NewState")
-_SPARKS_OWN = {"memory", "foreach", "foreachbatch"}  # which `writeStream` does not look up
 
 # ---- The data source -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SinkParts(Parts):
-    """The parts of a sink, and whether it supports the modes that replace rows."""
-
-    overwrite: bool
 
 
 class BuiltSink(Built):
     """The base of the classes that `SinkBuilder.stream` makes."""
 
-    parts: ClassVar[SinkParts]
+    overwrites: ClassVar[bool]  # whether it supports the modes that replace rows
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SinkWriter:
         return self._writer(TargetContext(schema, self.values(), True, overwrite))
 
     def _writer(self, target: TargetContext) -> SinkWriter:
         """Check the target first. Raise `ValueError` for what the sink cannot write."""
-        functions = self.parts.functions
-        if target.overwrite and not self.parts.overwrite:
+        functions = self.declared.functions
+        if target.overwrite and not self.overwrites:
             raise ValueError(
                 f'format `{functions.format}` only appends: use `.outputMode("append")` or '
                 '`.mode("append")`'
             )
-        if "check" in functions and ran("check", functions.given["check"](target)) is False:
-            raise ValueError(
-                f"format `{functions.format}`: `check` returned False; it must raise `ValueError`"
-            )
+        if "check" in functions:
+            functions.given["check"](target)
         kind = SinkWriter if "receive" in functions else ArrowSinkWriter
         names = self.options.get("checkpointLocation"), self.options.get("queryName")
         return kind(functions, target, *names)
@@ -94,11 +82,7 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
     """
 
     def __init__(
-        self,
-        functions: Functions,
-        target: TargetContext,
-        checkpoint: str | None = None,
-        name: str | None = None,
+        self, functions: Functions, target: TargetContext, checkpoint: str | None, name: str | None
     ) -> None:
         self._functions, self._target = functions, target
         self._checkpoint, self._name = checkpoint, name
@@ -123,10 +107,8 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
 
     def _write(self, iterator: Iterator[Any], context: SinkContext, who: str) -> Any:
         functions, handle = self._functions, None
-        state = self._retries.patiently(  # `create` may change its context
-            lambda: functions.call("create", who, copy.deepcopy(context))
-        )
-        with closing_with(lambda: self._destroy(state, who)):
+        state = self._retries.patiently(lambda: functions.call("create", who, context))
+        with closing_with(lambda: "destroy" in functions and functions.call("destroy", who, state)):
             self._receive_all(iterator, state, who)
             if "flush" in functions:
                 handle = functions.call("flush", who, state)
@@ -137,18 +119,13 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
     def _receive_all(self, iterator: Iterator[Any], state: Any, who: str) -> None:
         name = "receive" if "receive" in self._functions else "receive_batch"
         receive: Callable[[Any, Any], object] = self._functions.given[name]
-        returns = name if "flush" in self._functions else "flush"  # which may wait for futures
         for rows in iterator:  # an error of the query's rows is not one of `receive`
             try:
-                ran(returns, receive(state, rows))
+                receive(state, rows)
             except NOT_THEIRS:
                 raise
             except BaseException as error:
                 raise self._functions.failure(name, who, error) from as_cause(error)
-
-    def _destroy(self, state: Any, who: str) -> None:
-        if "destroy" in self._functions:
-            self._functions.call("destroy", who, state)
 
     def commit(self, messages: Sequence[Flushed | None], batchId: int = 0) -> None:
         self._finish("commit", messages, batchId)
@@ -157,7 +134,7 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
         self._finish("abort", messages, batchId)
 
     def _finish(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
-        """Call `commit` or `abort`. Each try gets a copy, because it may change its arguments."""
+        """Call `commit` or `abort`."""
         flushed = [message for message in messages if message is not None]
         query = self._job or (flushed[0].query if flushed else None)
         if name not in self._functions or query is None:
@@ -174,10 +151,12 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
             run=flushed[0].run if flushed else query,
             checkpoint=checkpoint,
         )
-        arguments = cloudpickle.dumps((context, [message.handle for message in flushed]))
-        self._retries.patiently(
-            lambda: self._functions.call(name, f"batch {batch}", *cloudpickle.loads(arguments))
-        )
+
+        def once() -> None:
+            handles = [message.handle for message in flushed]  # a new list for each try
+            self._functions.call(name, f"batch {batch}", context, handles)
+
+        self._retries.patiently(once)
 
 
 class ArrowSinkWriter(SinkWriter, DataSourceStreamArrowWriter, DataSourceArrowWriter):
@@ -208,30 +187,16 @@ class SinkBuilder(Declaration, Generic[State]):
     for every row (or `receive_batch` for some thousand at once), `flush`, and `destroy`.
 
     Guarantee: at least once, if the rows that `flush` has written survive a crash, because Spark
-    repeats failed tasks, and the last micro-batch after a crash. With `commit`: exactly once, if
+    repeats failed tasks, and the last micro-batch after a crash. With `.commit`: exactly once, if
     `commit` publishes the rows and records (`context.query`, `context.batch`) in one step, and does
-    nothing if that record exists. Then tasks only stage their rows, and `flush` returns a *handle*
-    with which `commit` can find them:
+    nothing if that record exists. docs/builder.md has an example.
 
-        def flush(task):  # one transaction; a repeated task has a new `uuid4().hex` as its handle
-            insert_all(task.connection, "staged", task.handle, task.rows)
-            return task.handle
-
-        def commit(context, handles):
-            key = (context.query, context.batch)
-            with connect(context.options) as database:  # one transaction
-                if not is_done(database, key):  # a row with it in table `done`
-                    move_staged_to_results(database, handles)
-                    database.execute("INSERT INTO done VALUES (?, ?)", key)
-
-    Delete staged rows that were never committed in `commit` and `abort`, by the query that staged
-    them. For the fields of a context, see `help(tutorial_pkg.builder.SinkContext)` and
-    `BatchContext`. `.check` refuses rows before the query runs. `.also_batch()` adds `df.write`,
-    `.also_overwrite()` the modes that replace existing rows. `.retry` sets which errors to retry.
-
-    Functions are pickled, so open connections and files in `create`. An error in a function ends
-    the query; `last_error(query)` names the function. The names are from Hazelcast Jet's
-    `SinkBuilder`, the commit in two steps is from Apache Flink.
+    `.check` refuses rows before the query runs. `.also_batch()` adds `df.write`, and
+    `.also_overwrite()` the modes that replace existing rows. `.abort` cleans up, `.retry` sets
+    which errors to retry, `.option` declares an option. For the fields of a context, see
+    `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`. Functions are pickled, so open
+    connections and files in `create`. The names are from Hazelcast Jet's `SinkBuilder`, the commit
+    in two steps is from Apache Flink.
     """
 
     @classmethod
@@ -239,24 +204,21 @@ class SinkBuilder(Declaration, Generic[State]):
         """Start a sink; `create(context)` makes the state of a task.
 
         `context` has `query`, `batch`, `index` (the partition) and the query's `options`. Return a
-        new state each time, without lists or other objects of a class or module in it: a worker
-        runs one task after the other, and a repeated task receives all its rows again.
+        new state each time: a worker runs many tasks, and a repeated task receives all its rows
+        again.
         """
         made: SinkBuilder[NewState] = SinkBuilder(name)
         return made._set("create", create, "context")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        if name.lower() in _SPARKS_OWN:
-            raise ValueError(f"`{name}` is the name of a sink of Spark's own: choose another")
         self._batch = self._overwrite = False
 
     def also_batch(self) -> Self:
         """Add `df.write`: a single batch, with `context.streaming` false.
 
         Each `df.write` is a separate job. In `foreachBatch`, where Spark repeats a batch after an
-        error, `commit` cannot recognize the batch, and its rows are duplicated. Use
-        `writeStream.format(...)`, or pass the batch in an option that your `commit` records.
+        error, `commit` cannot recognize the batch, and its rows are duplicated.
         """
         self._batch = True
         return self
@@ -265,8 +227,7 @@ class SinkBuilder(Declaration, Generic[State]):
         """Add the modes that replace: with `context.overwrite`, the rows replace all existing rows.
 
         These are a stream's output mode `complete` and `df.write.mode("overwrite")`. Delete the
-        existing rows in `commit`: a task that deleted them in `create` could delete new rows of
-        other tasks.
+        existing rows in `commit`: in `create`, a task could delete new rows of other tasks.
         """
         self._overwrite = True
         return self
@@ -284,8 +245,7 @@ class SinkBuilder(Declaration, Generic[State]):
 
         Write `row["count"]` and `row["index"]` for columns of these names: `row.count` is a method
         of every tuple. Spark converts a TIMESTAMP to the local time of the task, which is ambiguous
-        in the hour when summer time ends. If that matters, run workers with `TZ=UTC`, or use
-        `receive_batch`: its timestamps have a time zone.
+        when summer time ends; `receive_batch` gets times with a zone.
         """
         return self._set("receive", function, "state", "row")
 
@@ -338,24 +298,17 @@ class SinkBuilder(Declaration, Generic[State]):
             )
         if "commit" in self._given:
             self._require("flush")
-        parts = SinkParts(self._functions(), self._all_options(), self._overwrite)
-        doc = _DOCUMENTATION.format(
-            guarantee=_GUARANTEES["commit" in self._given],
-            options=parts.options.table() or "    none",
+        base = BuiltBatchSink if self._batch else BuiltSink
+        text = _DOCUMENTATION.format(
+            "exactly once, if `commit` is atomic and idempotent"
+            if "commit" in self._given
+            else "at least once"
         )
-        return data_source(BuiltBatchSink if self._batch else BuiltSink, doc, parts)
+        return self._build(base, text, overwrites=self._overwrite)
 
-
-_GUARANTEES = {
-    False: "at least once",
-    True: "exactly once, if `commit` is atomic and idempotent",
-}
 
 _DOCUMENTATION = """A sink for streams, made by `SinkBuilder.stream`.
 
 Parallelism: a task for each partition of the DataFrame.
-Guarantee: {guarantee}.
-
-Options:
-{options}
+Guarantee: {}.
 """

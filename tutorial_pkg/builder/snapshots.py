@@ -8,7 +8,6 @@ position, or else in the file. It never belongs to an earlier number of instance
 
 from __future__ import annotations
 
-import copy
 import json
 import threading
 from typing import Any
@@ -31,13 +30,23 @@ class Snapshots:
         self._file = logs.directory / "snapshots.json"
         if not used:
             self._file.unlink(missing_ok=True)  # it would become outdated
-        self._last = self._read() if used else []
         self._fresh: list[Any] = [None] * count
         self._barrier = threading.Barrier(count, action=self._save)
 
     def last(self) -> list[Any]:
-        """Return a copy of the newest snapshot of each instance; none before the first run."""
-        return self._read() if self.saved else copy.deepcopy(self._last)
+        """Return the newest snapshot of each instance; none before the first run.
+
+        Raises:
+            LogDamagedError: The file is missing, although frames contain snapshots.
+        """
+        if not self._file.is_file():
+            self._check_never_written()
+            return []
+        start = json.loads(self._file.read_text())
+        pairs = zip(start["snapshots"], start["positions"], strict=True)
+        return [
+            self._newest(index, position, first) for index, (first, position) in enumerate(pairs)
+        ]
 
     def save_with_others(self, index: int, snapshot: Any) -> None:
         """Return when the snapshots of all instances are on disk.
@@ -58,17 +67,6 @@ class Snapshots:
         content = {"snapshots": self._fresh, "positions": positions}
         replace_file(self._file, json.dumps(content))
         self.saved = True
-
-    def _read(self) -> list[Any]:
-        """Raise `LogDamagedError` if the file is missing, although frames contain snapshots."""
-        if not self._file.is_file():
-            self._check_never_written()
-            return []
-        start = json.loads(self._file.read_text())
-        pairs = zip(start["snapshots"], start["positions"], strict=True)
-        return [
-            self._newest(index, position, first) for index, (first, position) in enumerate(pairs)
-        ]
 
     def _newest(self, index: int, position: int, first: Any) -> Any:
         frame = last_frame(self._logs.of(index), position, self._logs.writers[index].end)

@@ -1,71 +1,74 @@
-"""`SourceBuilder.stream`: rows that functions add, through a log on disk, to Spark.
+"""`SourceBuilder.stream` and `.batch`: rows that functions add.
 
-A row's way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → one segment log per
-instance → `BuiltStreamReader` (offsets, tasks) → record batches.
+In a stream a row goes this way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → one
+segment log per instance → `BuiltStreamReader` (offsets, tasks) → record batches. In a batch the
+instances run in tasks, without a log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.buffer import Buffer
-from tutorial_pkg.builder.built import BuiltSource, Schema, SourceParts, data_source, schema_text
-from tutorial_pkg.builder.context import SourceContext
-from tutorial_pkg.builder.declaration import InstancesDeclaration, State
+from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
+from tutorial_pkg.builder.declaration import BuiltSource, InstancesDeclaration, Schema, State
 from tutorial_pkg.builder.frames import batches_of
-from tutorial_pkg.builder.functions import Functions
-from tutorial_pkg.builder.instance import Plan
-from tutorial_pkg.builder.instances import Instances
-from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.functions import Functions, closing_with
+from tutorial_pkg.builder.instances import Instances, Plan
+from tutorial_pkg.builder.replayable_source import batch_reader
+from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.spark_versions import stream_reader
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
-# ---- The data source -----------------------------------------------------------------------------
+MOST_INSTANCES = 64
+PAUSE_SECONDS = 0.01  # of a batch, after a `fill` that added nothing
 
+Heartbeat = tuple[str, float]  # column and seconds
 
-@dataclass(frozen=True)
-class StreamParts(SourceParts):
-    """The parts of a stream source."""
-
-    time_column: str | None
-    heartbeat_seconds: float | None
+# ---- Streams -------------------------------------------------------------------------------------
 
 
 class BuiltStreamSource(BuiltSource):
     """The base of the classes that `SourceBuilder.stream` makes."""
 
-    parts: ClassVar[StreamParts]
     reads_log = True
+    heartbeat: ClassVar[Heartbeat | None] = None
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return stream_reader(BuiltStreamReader(self.parts, schema, self.values()))
+        functions, options = self.declared.functions, self.values()
+        return stream_reader(BuiltStreamReader(functions, schema, options, self.heartbeat))
 
 
 class BuiltStreamReader(LogReader):
     """Reads the logs that the instances append to."""
 
-    def __init__(self, parts: StreamParts, schema: StructType, options: OptionValues) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        schema: StructType,
+        options: OptionValues,
+        heartbeat: Heartbeat | None = None,
+    ) -> None:
         super().__init__(options, range(options.parallelism), "instance")
-        self._parts, self._schema, self._values = parts, schema, options
-
-    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
-        self._check_time_column()
-        column, seconds = self._parts.time_column, self._parts.heartbeat_seconds
-        heartbeat = (column, seconds) if column and seconds else None
-        plan = Plan(self.functions(), RowPacker(self._schema), self._values, heartbeat)
-        return Instances(plan, logs, backlog, self._values.parallelism)
+        self._functions, self._schema, self._heartbeat = functions, schema, heartbeat
 
     def functions(self) -> Functions:
         """Return the functions that instances call."""
-        return self._parts.functions
+        return self._functions
+
+    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
+        plan = Plan(self.functions(), RowPacker(self._schema), self.options, self._heartbeat)
+        if self._heartbeat:
+            plan.heartbeat_row(self._heartbeat[0])  # raises an error now if the schema doesn't fit
+        return Instances(plan, logs, backlog, self.options.parallelism)
 
     def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
         expected = RowPacker(self._schema).arrow_schema
@@ -74,7 +77,7 @@ class BuiltStreamReader(LogReader):
         for batch in batches:
             if not batch.schema.equals(expected):
                 raise ValueError(
-                    f"format `{self._parts.functions.format}`: expected the columns "
+                    f"format `{self._functions.format}`: expected the columns "
                     f"({_columns(expected)}), got ({_columns(batch.schema)}) in the log. Read the "
                     "log to its end with the earlier source (`availableNow`), or start with a new "
                     "log and a new checkpoint"
@@ -83,35 +86,15 @@ class BuiltStreamReader(LogReader):
             return batches[0]
         return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
-    def _check_time_column(self) -> None:
-        name, column = self._parts.functions.format, self._parts.time_column
-        if column is None:
-            return
-        kinds = {field.name: field.dataType for field in self._schema}
-        if not isinstance(kinds.get(column), TimestampType):
-            raise ValueError(
-                f"format `{name}`: `timestamps` must name a TIMESTAMP column of the schema, got "
-                f"{column!r}"
-            )
-        others = [field.name for field in self._schema if not field.nullable]
-        if self._parts.heartbeat_seconds and set(others) - {column}:
-            raise ValueError(
-                f"format `{name}`: heartbeat rows contain only the time, so all other columns must "
-                f"be nullable, got NOT NULL columns {others}"
-            )
-
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-# ---- The builder ---------------------------------------------------------------------------------
-
-
 class StreamSourceBuilder(InstancesDeclaration[State]):
     """Follows `SourceBuilder.stream(...)`: set functions, then `build()` the `DataSource`."""
 
-    _MOST_INSTANCES = 64
+    _MOST_INSTANCES = MOST_INSTANCES
 
     def __init__(self, name: str, schema: Schema, create: Callable[[SourceContext], State]) -> None:
         super().__init__(name, schema, create)
@@ -124,11 +107,7 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         It may add none. It is called again at once if it added rows, otherwise after 1 to 50 ms.
         The rows of one call and the snapshot after them become one frame, which is either in the
         log or not. So add some thousand rows at most, and wait for new ones for a second at most.
-        If a thread of yours receives the rows, raise its error in `fill`; otherwise the source
-        seems to be idle.
-
-        Add complete rows only: while a file is being written, `for line in file` returns half a
-        line, and the other half later.
+        If a thread of yours receives the rows, raise its error in `fill`.
         """
         return self._set("fill", function, "state", "buffer")
 
@@ -156,10 +135,10 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         """Set `acknowledge(state, tokens)`, which confirms rows that are on disk.
 
         `tokens` are those that you passed to `buffer.add`; rows without a token are never
-        confirmed. It runs between two calls of `fill`, in the same thread. If it raises an error,
-        it is called again with the same and newer tokens, for half a minute. Then the query ends.
-        After a crash, the other side may send rows again that are in the log. To skip them, keep
-        the id of the last message in the snapshot.
+        confirmed. It runs after `fill`, in the same thread. After an error, it is called again
+        with the same and newer tokens, for half a minute. After a crash, the other side may send
+        rows again that are in the log. To skip them, keep the id of the last message in the
+        snapshot.
         """
         return self._set("acknowledge", function, "state", "tokens")
 
@@ -171,15 +150,8 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def heartbeat(self, seconds: float) -> Self:
         """Add a row with only the current time after this many seconds without a row.
 
-        Spark's watermark follows the newest event time of a source, and the slowest source of a
-        union or join. While a source is silent, the watermark stops, and the last windows stay
-        open; heartbeats close them. Use them only if the event time is about now: rows older than
-        the watermark are dropped.
-
-        To keep heartbeats out of counts, count a column that real rows never leave null:
-        `count("number")`, followed by `.where("count > 0")`. Don't filter the rows themselves:
-        Spark moves `.where("number IS NOT NULL")` before `withWatermark`, and it would remove the
-        heartbeats.
+        While a source is silent, its watermark stops, and the last windows stay open; heartbeats
+        close them. docs/builder.md explains when to use them, and how to keep them out of counts.
         """
         if not seconds > 0:
             raise ValueError(
@@ -194,41 +166,34 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         Raises:
             ValueError: A function is missing, or cannot be pickled.
         """
-        self._check()
-        parallelism = self._parallelism("how many instances, each with a log and a thread")
-        path, *limits = log_options("rows", "instance")
-        options = self._all_options(path, parallelism, *limits)
-        time = self._time_column, self._heartbeat_seconds
-        parts = StreamParts(self._functions(), options, self._schema, *time)
-        return data_source(BuiltStreamSource, _documentation(parts), parts)
-
-    def _check(self) -> None:
         self._require("fill")
         if "snapshot" in self._given or "restore" in self._given:
             self._require("snapshot", "restore")
-        if self._heartbeat_seconds and not self._time_column:
+        column, seconds = self._time_column, self._heartbeat_seconds
+        if seconds and not column:
             raise ValueError(
                 f"format `{self._name}`: `heartbeat` needs a time column: add "
                 '`.timestamps("column")`'
             )
+        path, *limits = log_options("rows", "instance")
+        instances = self._parallelism("how many instances, each with a log and a thread")
+        return self._build(
+            BuiltStreamSource,
+            _STREAM.format(next(_GUARANTEES[name] for name in _GUARANTEES if name in self._given)),
+            *(path, instances, *limits),
+            heartbeat=(column, seconds) if seconds else None,
+        )
 
 
-_DOCUMENTATION = """A stream of rows that functions add, made by `SourceBuilder.stream`.
+_STREAM = """A stream of rows that functions add, made by `SourceBuilder.stream`.
 
 Parallelism: `parallelism` instances in the driver; tasks read slices of the log, so all machines
     must see its folder under the same name.
 Replay: any batch, until Spark has committed it.
-Guarantee: {guarantee}
-
-Options:
-{options}
-
-Schema: {schema}
+Guarantee: {}
 """
-
 _GUARANTEES = {
-    "snapshot": "exactly once, with a checkpoint and an idempotent or transactional sink. After a "
-    "restart, the source resumes after the last row in the log.",
+    "snapshot": "exactly once, with a checkpoint and an idempotent or transactional sink.",
     "acknowledge": "at least once: rows that were not acknowledged are sent again, even if they "
     "are in the log.",
     "fill": "exactly once from the log on. Rows that were not yet added when the process died are "
@@ -236,9 +201,62 @@ _GUARANTEES = {
 }
 
 
-def _documentation(parts: StreamParts) -> str:
-    strongest = next(name for name in _GUARANTEES if name in parts.functions)
-    guarantee, table = _GUARANTEES[strongest], parts.options.table()
-    return _DOCUMENTATION.format(
-        guarantee=guarantee, options=table, schema=schema_text(parts.schema)
-    )
+# ---- Batches -------------------------------------------------------------------------------------
+
+
+class BuiltBatchSource(BuiltSource):
+    """The base of the classes that `SourceBuilder.batch` makes. Each instance is a split."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        rows: Any = partial(_rows, self.declared.functions)
+        return batch_reader(self, _instances, rows, schema)
+
+
+def _instances(context: SplitContext) -> dict[str, Split]:
+    count = context.options.parallelism
+    return {f"instance {index}": Split(0, 1, payload=index) for index in range(count)}
+
+
+def _rows(
+    functions: Functions, context: SplitContext, who: str, start: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    """Run an instance, from `create` to `destroy`; each `fill` follows when Spark has its rows."""
+    own = SourceContext(context.payload, context.options.parallelism, context.options)
+    state = functions.call("create", who, own)
+    buffer = Buffer(RowPacker(context.schema))
+    with closing_with(lambda: "destroy" in functions and functions.call("destroy", who, state)):
+        while not buffer.closed:
+            returned = functions.call("fill", who, state, buffer)
+            with functions.blamed("fill", who):
+                buffer.check_returned(returned)
+                batches, _ = buffer.take()
+            yield from batches
+            if not batches and not buffer.closed:
+                time.sleep(PAUSE_SECONDS)
+
+
+class BatchSourceBuilder(InstancesDeclaration[State]):
+    """Follows `SourceBuilder.batch(...)`: set functions, then `build()` the `DataSource`."""
+
+    _MOST_INSTANCES = 10_000
+
+    def fill(self, function: Callable[[State, Buffer], object]) -> Self:
+        """Set `fill(state, buffer)`, which adds some rows until it calls `buffer.close()`."""
+        return self._set("fill", function, "state", "buffer")
+
+    def build(self) -> type[DataSource]:
+        """Return the class for `spark.dataSource.register`.
+
+        Raises:
+            ValueError: A function is missing, or cannot be pickled.
+        """
+        self._require("fill")
+        instances = self._parallelism("how many instances, a task each")
+        return self._build(BuiltBatchSource, _BATCH, instances)
+
+
+_BATCH = """Rows that functions add until they are done: made by `SourceBuilder.batch`.
+
+Parallelism: `parallelism` instances, a task each.
+Guarantee: if Spark repeats a task, the rows of the second run count.
+"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from tutorial_pkg.builder.context import SplitContext
 from tutorial_pkg.builder.cursor_source import Pages
 from tutorial_pkg.builder.functions import Functions
 
+pytestmark = pytest.mark.usefixtures("in_process")
+
 
 class Service:
     """Numbers by split, in pages of ten; positions are how many came before."""
 
     def __init__(self, **numbers: list[int]) -> None:
         self.numbers = numbers
-        self.asked: list[tuple[str, Any]] = []  # that had an answer
+        self.asked: list[tuple[str, Any]] = []  # pages with rows
 
     def read(self, context: Any, split: str, position: Any) -> tuple[Any, Any]:
         start = position or 0
@@ -35,9 +38,8 @@ class Service:
         return page, start + len(page)
 
     def builder(self) -> CursorSourceBuilder:
-        """The functions share memory with the test: nothing is pickled."""
-        read, splits = self.read, lambda context: list(self.numbers)
-        return SourceBuilder.cursor("pages", NUMBER, read).splits(splits)
+        splits = lambda context: list(self.numbers)  # noqa: E731
+        return SourceBuilder.cursor("pages", NUMBER, self.read).splits(splits)
 
 
 def cursor(read: Callable[..., Any]) -> CursorSourceBuilder:
@@ -46,6 +48,23 @@ def cursor(read: Callable[..., Any]) -> CursorSourceBuilder:
 
 def values(batches: Any) -> list[int]:
     return [number for batch in batches for number in batch.column(0).to_pylist()]
+
+
+def batch(reader: Any, start: Any, end: Any) -> list[int]:
+    parts = reader.partitions(start, end)
+    return [number for part in parts for number in values(reader.read(part))]
+
+
+def batches(reader: Any, start: Any) -> tuple[list[list[int]], Any]:
+    """Run a query with the trigger `availableNow`; return its rows and last offset."""
+    reader.prepareForTriggerAvailableNow()
+    found, limit = [], reader.getDefaultReadLimit()
+    start = start or reader.initialOffset()
+    while (end := reader.latestOffset(start, limit)) != start:
+        found.append(batch(reader, start, end))
+        start = end
+    reader.stop()
+    return found, start
 
 
 # ---- Through the log -----------------------------------------------------------------------------
@@ -66,49 +85,51 @@ def test_restart_continues_after_the_last_page(tmp_path: Path) -> None:
 def test_threads_share_splits_in_any_number(tmp_path: Path) -> None:
     service = Service(**{f"s{place}": list(range(place, 100, 7)) for place in range(7)})
     source, offset = service.builder().distributed(3).build(), None
-    wanted = list(range(100))
+    expected = list(range(100))
     for count in (3, 1, 5):
         with running(source, tmp_path, offset, parallelism=count, pollSeconds=0) as run:
-            found: list[int] = []
-            while len(found) < len(wanted):
-                found += run.rows_until(bool)
-            assert sorted(found) == wanted
+            rows: list[int] = []
+            while len(rows) < len(expected):
+                rows += run.rows_until(bool)
+            assert sorted(rows) == expected
             offset = run.offset
-        wanted = [1_000 + number for number in range(7)]
-        for numbers, number in zip(service.numbers.values(), wanted, strict=True):
+        expected = [1_000 + number for number in range(7)]
+        for numbers, number in zip(service.numbers.values(), expected, strict=True):
             numbers.append(number)
     assert len(set(service.asked)) == len(service.asked)
 
 
 def test_available_now_reads_all_pages_and_ends(tmp_path: Path) -> None:
-    """Also with a backlog of one page, and though the first split grows."""
-    service = Service(a=list(range(95)), b=[])
-    source = service.builder().build()
-    found, sizes = [], []
-    with running(source, tmp_path, maxRowsPerTrigger=10, maxBacklogBytes=1) as run:
-        run.reader.prepareForTriggerAvailableNow()
-        limit = run.reader.getDefaultReadLimit()
-        while (end := run.reader.latestOffset(run.offset, limit)) != run.offset:
-            parts = run.reader.partitions(run.offset, end)
-            rows = values(batch for part in parts for batch in run.reader.read(part))
-            found += rows
-            sizes.append(len(rows))
-            run.offset = end
-    assert found == list(range(95))
-    assert sizes == [10] * 9 + [5]
-    with running(source, tmp_path, run.offset) as run:
-        run.reader.prepareForTriggerAvailableNow()
+    """Also with a backlog of one page."""
+    source: Any = Service(a=list(range(95)), b=[]).builder().build()
+    options = {"path": str(tmp_path), "maxRowsPerTrigger": "10", "maxBacklogBytes": "1"}
+    found, end = batches(source(options).streamReader(NUMBER), None)
+    assert list(chain(*found)) == list(range(95))
+    assert list(map(len, found)) == [10] * 9 + [5]
+    assert batches(source(options).streamReader(NUMBER), end) == ([], end)
+
+
+def test_new_split_keeps_its_first_position(tmp_path: Path) -> None:
+    """The query stops before the split has any rows."""
+    numbers: dict[str, list[int]] = {"a": [0]}
+    looks = list[int]()
+
+    def splits(context: SplitContext) -> dict[str, int]:
+        looks.append(len(numbers))
+        return {split: len(rows) for split, rows in numbers.items()}
+
+    builder = cursor(lambda _, split, at: (numbers[split][at:], len(numbers[split])))
+    source = builder.splits(splits).build()
+    with running(source, tmp_path, pollSeconds=0) as run:
         assert run.rows() == []
-
-
-@pytest.mark.parametrize("without_log", [False, True])
-def test_batch_reads_all_pages_of_all_splits(without_log: bool) -> None:
-    service = Service(a=list(range(25)), b=[], c=[100])
-    builder = service.builder().replayable() if without_log else service.builder()
-    source: Any = builder.build()
-    reader = source({}).reader(NUMBER)
-    found = {part.split: values(reader.read(part)) for part in reader.partitions()}
-    assert found == {"a": list(range(25)), "b": [], "c": [100]}
+        offset = run.offset
+        for split, first in {"b": [1, 2], "c": [3]}.items():
+            numbers[split] = first
+            wait_until(lambda: run.latest() and looks[-4:] == [len(numbers)] * 4, 60, "looks")
+    for added, rows in enumerate(numbers.values(), 10):
+        rows.append(added)
+    with running(source, tmp_path, offset, pollSeconds=0) as run:
+        assert sorted(run.rows_until(lambda rows: len(rows) == 3)) == [10, 11, 12]
 
 
 # ---- Without a log -------------------------------------------------------------------------------
@@ -117,11 +138,6 @@ def test_batch_reads_all_pages_of_all_splits(without_log: bool) -> None:
 def reader_of(service: Service, **options: object) -> Any:
     source: Any = service.builder().replayable().build()
     return source({name: str(value) for name, value in options.items()}).streamReader(NUMBER)
-
-
-def batch(reader: Any, start: Any, end: Any) -> list[int]:
-    parts = reader.partitions(start, end)
-    return [number for part in parts for number in values(reader.read(part))]
 
 
 def test_repeated_batch_has_the_same_rows() -> None:
@@ -143,12 +159,7 @@ def test_repeated_batch_has_the_same_rows() -> None:
 
 def test_limit_counts_rows_and_cuts_no_page() -> None:
     reader = reader_of(Service(a=list(range(45)), b=list(range(100, 123))), maxRowsPerTrigger=25)
-    offset, sizes = reader.initialOffset(), []
-    reader.prepareForTriggerAvailableNow()
-    while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
-        sizes.append(len(batch(reader, offset, end)))
-        offset = end
-    assert sizes == [30, 33, 5]
+    assert list(map(len, batches(reader, None)[0])) == [30, 33, 5]
 
 
 @pytest.mark.parametrize(
@@ -165,8 +176,58 @@ def test_changed_page_ends_the_query(change: Callable[[list[int]], Any]) -> None
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(1_000))
     change(service.numbers["a"])
-    with pytest.raises(LookupError, match="split `a`: the 12 rows from position None on have ch"):
+    with pytest.raises(LookupError, match="split `a`: the 12 rows from position None"):
         batch(reader_of(service), start, end)
+
+
+def test_slow_pages_end_a_batch_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cursor_source, "FETCH_SECONDS", 0.0)
+    for prepare, rows in ((False, 10), (True, 45)):
+        reader = reader_of(Service(a=list(range(45))))
+        if prepare:
+            reader.prepareForTriggerAvailableNow()
+        end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
+        assert end["positions"] == {"a": rows}
+
+
+# ---- Both ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("without_log", [False, True])
+def test_batch_reads_all_pages_of_all_splits(without_log: bool) -> None:
+    service = Service(a=list(range(25)), b=[], c=[100])
+    builder = service.builder().replayable() if without_log else service.builder()
+    source: Any = builder.build()
+    reader = source({}).reader(NUMBER)
+    rows = {part.split: values(reader.read(part)) for part in reader.partitions()}
+    assert rows == {"a": list(range(25)), "b": [], "c": [100]}
+
+
+@pytest.mark.parametrize("without_log", [False, True])
+def test_first_position_is_kept_without_rows(tmp_path: Path, without_log: bool) -> None:
+    numbers, options = list(range(10)), {} if without_log else {"path": str(tmp_path)}
+    builder = cursor(lambda _, split, at: (numbers[at:], len(numbers)))
+    builder = builder.splits(lambda _: {"all": len(numbers)})
+    source: Any = (builder.replayable() if without_log else builder).build()
+    start: Any = None
+    for expected in ([], [10, 11, 12], [13, 14, 15]):
+        reader = source({"pollSeconds": "0", **options}).streamReader(NUMBER)
+        found, start = batches(reader, start)
+        assert list(chain(*found)) == expected
+        numbers += range(len(numbers), len(numbers) + 3)
+
+
+@pytest.mark.parametrize("without_log", [False, True])
+def test_checkpoint_of_other_kind_is_refused(tmp_path: Path, without_log: bool) -> None:
+    builder = Service(all=[1]).builder()
+    source: Any = (builder.replayable() if without_log else builder).build()
+    reader = source({} if without_log else {"path": str(tmp_path)}).streamReader(NUMBER)
+    others = [{"0": 5, "log": "1a2b3c4d"}] if without_log else [{"positions": {}, "batch": {}}]
+    for other in [*others, {"all": "a"}]:
+        for ask in (reader.latestOffset, reader.partitions):
+            with pytest.raises(ValueError, match="another kind"):
+                ask(other, other)
+    reader.stop()
 
 
 # ---- What `read` returns -------------------------------------------------------------------------
@@ -175,31 +236,21 @@ def test_changed_page_ends_the_query(change: Callable[[list[int]], Any]) -> None
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (([1], None), "failed: ValueError: the next position is None, which"),
-        (([], None), "failed: ValueError: the next position is None"),
-        (([1], ""), "failed: ValueError: the next position is '', which"),
-        (([1], "x"), "failed: ValueError: the page has rows, but the next position is the same"),
-        ([1], "failed: TypeError: expected (rows, next position), got [1]"),
-        (("1", 2), "failed: TypeError: expected a list of rows"),
-        (([], float("nan")), "failed: ValueError: Out of range float values are not JSON"),
-        ((["a"], 2), "failed: ValueError: column `number` BIGINT cannot hold 'a'"),
+        (([1], None), "ValueError: the next position is None"),
+        (([], None), "ValueError: the next position is None"),
+        (([1], ""), "ValueError: the next position is ''"),
+        (([1], "x"), "ValueError: the page has rows, but the next position is the same"),
+        ([1], "TypeError: expected (rows, next position), got [1]"),
+        (("1", 2), "TypeError: expected a list of rows"),
+        (([], float("nan")), "ValueError: Out of range float values are not JSON"),
+        ((["a"], 2), "ValueError: column `number` BIGINT cannot hold 'a'"),
     ],
 )
 def test_wrong_page_is_an_error(answer: Any, text: str) -> None:
     source: Any = cursor(lambda *_: answer).splits(lambda _: {"a": "x"}).build()
     reader = source({}).reader(NUMBER)
-    with pytest.raises(Exception, match=re.escape(f"`read` of split `a` at position 'x' {text}")):
-        list(reader.read(reader.partitions()[0]))
-
-
-def test_consumed_generator_is_an_error() -> None:
-    def read(context: Any, split: str, position: Any) -> tuple[Any, int]:
-        rows = (number for number in [1, 2])
-        return rows, max(rows)
-
-    source: Any = cursor(read).build()
-    reader = source({}).reader(NUMBER)
-    with pytest.raises(Exception, match="ValueError: the generator was consumed before it was ret"):
+    named = re.escape(f"`read` of split `a` at position 'x' failed: {text}")
+    with pytest.raises(Exception, match=named):
         list(reader.read(reader.partitions()[0]))
 
 
@@ -216,87 +267,15 @@ def test_positions_may_be_any_json() -> None:
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 1, 2, 3, 4, 5]
 
 
-def test_slow_pages_end_a_batch_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cursor_source, "FETCH_SECONDS", 0.0)
-    for prepare, rows in ((False, 10), (True, 45)):
-        reader = reader_of(Service(a=list(range(45))))
-        if prepare:
-            reader.prepareForTriggerAvailableNow()
-        end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1_000))
-        assert end["positions"] == {"a": rows}
-
-
-@pytest.mark.parametrize("without_log", [False, True])
-def test_first_position_is_kept_without_rows(tmp_path: Path, without_log: bool) -> None:
-    numbers, options = list(range(10)), {} if without_log else {"path": str(tmp_path)}
-    builder = cursor(lambda _, split, at: (numbers[at:], len(numbers)))
-    builder = builder.splits(lambda _: {"all": len(numbers)})
-    source: Any = (builder.replayable() if without_log else builder).build()
-    start: Any = None
-    for wanted in ([], [10, 11, 12], [13, 14, 15]):
-        reader = source({"pollSeconds": "0", **options}).streamReader(NUMBER)
-        reader.prepareForTriggerAvailableNow()
-        found = []
-        start = start or reader.initialOffset()
-        while (end := reader.latestOffset(start, ReadAllAvailable())) != start:
-            found, start = found + batch(reader, start, end), end
-        reader.stop()
-        assert found == wanted
-        numbers += range(len(numbers), len(numbers) + 3)
-
-
-def test_new_split_keeps_its_first_position(tmp_path: Path) -> None:
-    """The query stops before the split has any rows."""
-    numbers: dict[str, list[int]] = {"a": [0]}
-    looks = list[int]()
-
-    def splits(context: SplitContext) -> dict[str, int]:
-        looks.append(len(numbers))
-        return {split: len(each) for split, each in numbers.items()}
-
-    builder = cursor(lambda _, split, at: (numbers[split][at:], len(numbers[split])))
-    source = builder.splits(splits).build()
-    with running(source, tmp_path, pollSeconds=0) as run:
-        assert run.rows() == []
-        offset = run.offset
-        for split, first in {"b": [1, 2], "c": [3]}.items():
-            numbers[split] = first
-            wait_until(lambda: run.latest() and looks[-4:] == [len(numbers)] * 4, 60, "looks")
-    for added, each in enumerate(numbers.values(), 10):
-        each.append(added)
-    with running(source, tmp_path, offset, pollSeconds=0) as run:
-        assert sorted(run.rows_until(lambda rows: len(rows) == 3)) == [10, 11, 12]
-
-
-@pytest.mark.parametrize("without_log", [False, True])
-def test_checkpoint_of_other_kind_is_refused(tmp_path: Path, without_log: bool) -> None:
-    builder = Service(all=[1]).builder()
-    source: Any = (builder.replayable() if without_log else builder).build()
-    given = {} if without_log else {"path": str(tmp_path)}
-    reader = source(given).streamReader(NUMBER)
-    others = [{"0": 5, "log": "1a2b3c4d"}] if without_log else [{"positions": {}, "batch": {}}]
-    for other in [*others, {"all": "a"}]:
-        for ask in (reader.latestOffset, reader.partitions):
-            with pytest.raises(ValueError, match="the checkpoint was written by another kind"):
-                ask(other, other)
-    reader.stop()
-
-
-# ---- Turns ---------------------------------------------------------------------------------------
-
-
 def test_splits_take_turns_and_rest_at_their_end() -> None:
     service, now = Service(a=list(range(20)), b=[1]), [100.0]
-    functions = Functions(
-        "pages", {"read": service.read, "splits": lambda _: list(service.numbers)}
-    )
+    functions = {"read": service.read, "splits": lambda _: list(service.numbers)}
     context = SplitContext(options=None, schema=NUMBER)  # type: ignore[arg-type]
-    walk = Pages(functions, context, 5.0, clock=lambda: now[0])
+    pages = Pages(Functions("pages", functions), context, 5.0, clock=lambda: now[0])
 
     def asked() -> str:
-        return "".join(page.split for page in iter(walk.next_page, None))
+        pages.look_if_due()
+        return "".join(page.split for page in iter(pages.next_page, None))
 
     assert asked() == "ababa"
     assert asked() == ""
@@ -304,4 +283,18 @@ def test_splits_take_turns_and_rest_at_their_end() -> None:
     assert asked() == ""
     now[0] += 5
     assert asked() == "acac"
-    assert walk.positions == {"a": 21, "b": 1, "c": 1}
+    assert pages.positions == {"a": 21, "b": 1, "c": 1}
+
+
+def test_available_now_ends_though_a_split_grows() -> None:
+    """Each split is read to its end once."""
+    service = Service(a=[0], b=list(range(100, 130)))
+    source: Any = service.builder().replayable().build()
+    reader = source({"maxRowsPerTrigger": "10", "pollSeconds": "0"}).streamReader(NUMBER)
+    reader.prepareForTriggerAvailableNow()
+    start, rows = reader.initialOffset(), []
+    while (end := reader.latestOffset(start, ReadAllAvailable())) != start:
+        rows += batch(reader, start, end)
+        start = end
+        service.numbers["a"].append(1)
+    assert sorted(rows) == [0, *range(100, 130)]

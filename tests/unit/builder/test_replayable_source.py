@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import StructType
 
+from tests.stream_runs import NUMBER
 from tutorial_pkg.builder import FAIL_ON_DATA_LOSS, SourceBuilder, Split
-from tutorial_pkg.builder.replayable_source import BuiltReplayableReader
 
-NUMBER = StructType().add("number", LongType())
+pytestmark = pytest.mark.usefixtures("in_process")
+
 ALL = ReadAllAvailable()
-
 SPLITS: dict[str, Any] = {}  # what `look` returns
 
 
@@ -34,17 +33,25 @@ def builder(read: Any = read_range, look: Any = lambda context: dict(SPLITS)) ->
     return SourceBuilder.replayable("pages", NUMBER, look=look, read=read)
 
 
-def stream_of(builder: Any, **options: Any) -> BuiltReplayableReader:
-    given = {name: str(value) for name, value in options.items()}
-    made: BuiltReplayableReader = builder.build()(given).streamReader(NUMBER)
-    return made
+def stream_of(builder: Any, schema: StructType = NUMBER, **options: Any) -> Any:
+    texts = {name: str(value) for name, value in options.items()}
+    return builder.build()(texts).streamReader(schema)
 
 
-def rows(of: Any, start: Any, end: Any) -> dict[str, list[int]]:
+def rows(of: Any, start: Any, end: Any) -> dict[str, list[Any]]:
     return {
         part.split: [n for batch in of.read(part) for n in batch.column(0).to_pylist()]
         for part in of.partitions(start, end)
     }
+
+
+def batches(source: Any, offset: Any) -> list[dict[str, list[Any]]]:
+    """Return the rows of all batches until there is nothing new."""
+    found = []
+    while (end := source.latestOffset(offset, source.getDefaultReadLimit())) != offset:
+        found.append(rows(source, offset, end))
+        offset = end
+    return found
 
 
 # ---- Offsets -------------------------------------------------------------------------------------
@@ -104,16 +111,14 @@ def test_look_sees_positions_by_name() -> None:
 
 def test_available_now_ends_though_splits_grow() -> None:
     SPLITS.update(a=(0, 3))
-    source = stream_of(builder())
+    source = stream_of(builder(), maxRowsPerTrigger=1)
     offset = source.latestOffset(source.initialOffset(), ALL)
     source.prepareForTriggerAvailableNow()
-    SPLITS.update(a=(0, 4), b=(0, 2))
-    batches: list[Any] = []
-    while (end := source.latestOffset(offset, ALL)) != offset:
-        batches.append(rows(source, offset, end))
-        offset = end
-        SPLITS.update({name: (0, end + 1) for name, (_, end) in SPLITS.items()})
-    assert batches == [{"a": [3]}, {"b": [0, 1]}]
+    SPLITS.update(a=(0, 5), b=(0, 2))
+    first = source.latestOffset(offset, source.getDefaultReadLimit())
+    SPLITS.update(a=(0, 50), b=(0, 50), c=(0, 50))
+    assert rows(source, offset, first) == {"a": [3]}
+    assert batches(source, first) == [{"a": [4], "b": [0]}, {"b": [1]}]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +127,7 @@ def test_available_now_ends_though_splits_grow() -> None:
 def test_checkpoint_of_other_kind_is_refused(other: Any) -> None:
     source = stream_of(builder())
     for ask in (source.latestOffset, source.partitions):
-        with pytest.raises(ValueError, match="the checkpoint was written by another kind"):
+        with pytest.raises(ValueError, match="another kind"):
             ask(other, other)
 
 
@@ -130,9 +135,8 @@ def test_commit_gets_positions_on_drivers_connection() -> None:
     SPLITS.update(a=Split(0, 3, "7"))
     committed: list[Any] = []
     source = builder().connect(lambda options: "open").options(FAIL_ON_DATA_LOSS)
-    stream = stream_of(
-        source.commit(lambda context, done: committed.append((context.connection, done)))
-    )
+    source.commit(lambda context, done: committed.append((context.connection, done)))
+    stream = stream_of(source)
     stream.commit(stream.latestOffset(stream.initialOffset(), ALL))
     assert committed == [("open", {"a": 3})]
 
@@ -140,7 +144,7 @@ def test_commit_gets_positions_on_drivers_connection() -> None:
 # ---- Identities ----------------------------------------------------------------------------------
 
 
-def identified(**options: Any) -> BuiltReplayableReader:
+def identified(**options: Any) -> Any:
     def read(context: Any, split: str, start: int, end: int) -> list[int]:
         return [int(context.identity), start, end]
 
@@ -165,10 +169,10 @@ def test_identity_added_later_continues_at_position() -> None:
 
 
 LOSSES: dict[str, tuple[dict[str, Any], str]] = {
-    "re-created": ({"a": Split(0, 2, "8")}, "`a` was deleted and re-created; its identity is 8"),
-    "vanished": ({}, "`a` does not exist any more; its next position was 3"),
-    "rows removed": ({"a": Split(4, 9, "7")}, "`a` begins at 4 now; the next position was 3"),
-    "set back": ({"a": Split(0, 2, "7")}, "`a` ends at 2 now; the next position was 3"),
+    "re-created": ({"a": Split(0, 2, "8")}, "`a` was deleted and re-created"),
+    "vanished": ({}, "`a` does not exist any more"),
+    "rows removed": ({"a": Split(4, 9, "7")}, "`a` has 4 to 9 now; the next one was 3"),
+    "set back": ({"a": Split(0, 2, "7")}, "`a` has 0 to 2 now; the next one was 3"),
 }
 
 
@@ -176,7 +180,7 @@ LOSSES: dict[str, tuple[dict[str, Any], str]] = {
 def test_lost_rows_end_the_query(what: str) -> None:
     splits, text = LOSSES[what]
     SPLITS.update(splits)
-    with pytest.raises(LookupError, match=re.escape(f"format `pages`: split {text}")):
+    with pytest.raises(LookupError, match=text):
         identified().latestOffset({"a@7": 3}, ALL)
 
 
@@ -192,7 +196,7 @@ def test_lost_rows_are_a_warning_by_option(caplog: pytest.LogCaptureFixture) -> 
 
 def test_identity_needs_the_option_for_lost_rows() -> None:
     SPLITS["a"] = Split(0, 1, "7")
-    with pytest.raises(Exception, match=r"add `.options\(FAIL_ON_DATA_LOSS\)` to the source"):
+    with pytest.raises(Exception, match="FAIL_ON_DATA_LOSS"):
         stream_of(builder()).initialOffset()
 
 
@@ -200,7 +204,7 @@ def test_names_may_have_an_at_sign_without_identities() -> None:
     SPLITS["bob@example.com"] = (0, 2)
     source = stream_of(builder())
     assert rows(source, {"bob@example.com": 1}, source.latestOffset({"bob@example.com": 1}, ALL))
-    with pytest.raises(Exception, match="`@` separates a split's name from its identity"):
+    with pytest.raises(Exception, match="`@` separates"):
         identified().initialOffset()
 
 
@@ -210,12 +214,8 @@ def test_names_may_have_an_at_sign_without_identities() -> None:
 def test_100_splits_share_a_limit() -> None:
     SPLITS.update({str(number): (0, 50) for number in range(100)})
     source = stream_of(builder(), maxRowsPerTrigger=1_000)
-    offset = source.initialOffset()
-    sizes = []
-    while (end := source.latestOffset(offset, source.getDefaultReadLimit())) != offset:
-        sizes.append(sum(map(len, rows(source, offset, end).values())))
-        offset = end
-    assert sizes == [1_000] * 5
+    found = batches(source, source.initialOffset())
+    assert [sum(map(len, batch.values())) for batch in found] == [1_000] * 5
     assert source.latestOffset({"0": 49, "1": 0}, ReadMaxRows(1))["0"] == 50  # one of each at least
 
 
@@ -225,7 +225,7 @@ def test_positions_may_be_strings() -> None:
     source = stream_of(days)
     start = source.initialOffset()
     assert rows(source, start, source.latestOffset(start, ALL)) == {"sales": [1, 4]}
-    with pytest.raises(ValueError, match="split `sales` is at '2026-01-01', and positions that"):
+    with pytest.raises(ValueError, match=r"`sales` .* add a `.bound"):
         stream_of(days, maxRowsPerTrigger=1).latestOffset(start, ReadMaxRows(1))
 
 
@@ -242,19 +242,11 @@ def bound_by_bytes(context: Any, split: str, start: int, end: int, rows: int | N
 def test_bound_ends_a_batch_of_so_many_rows() -> None:
     text = "".join(LINES)
     SPLITS["a"] = (0, len(text))
-    source = SourceBuilder.replayable(
-        "lines",
-        "value STRING",
-        look=lambda context: SPLITS,
-        read=lambda context, split, start, end: text[start:end].splitlines(),
-    )
-    built: Any = source.bound(bound_by_bytes).build()
-    stream = built({"maxRowsPerTrigger": "3"}).streamReader(StructType().add("value", "string"))
-    offset, batches = stream.initialOffset(), []
-    while (end := stream.latestOffset(offset, stream.getDefaultReadLimit())) != offset:
-        batches.append(rows(stream, offset, end)["a"])
-        offset = end
-    assert batches == [["one", "two", "three"], ["four"]]
+    source = builder(lambda context, split, start, end: text[start:end].splitlines())
+    value = StructType().add("value", "string")
+    stream = stream_of(source.bound(bound_by_bytes), value, maxRowsPerTrigger=3)
+    found = [batch["a"] for batch in batches(stream, stream.initialOffset())]
+    assert found == [["one", "two", "three"], ["four"]]
 
 
 @pytest.mark.parametrize(("answer", "taken"), [(-5, 3), (99, 9), (3, 3), (6, 6)])
@@ -264,39 +256,22 @@ def test_bound_is_kept_within_the_range(answer: int, taken: int) -> None:
     assert source.latestOffset({"a": 3}, ALL) == {"a": taken}
 
 
-# ---- Wrong answers -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (["a"], "TypeError: expected a dict of splits by name, got ['a']"),
-        ({"": (0, 1)}, "TypeError: expected a dict of splits by name, got {'': (0, 1)}"),
-        ({"a": 7}, "TypeError: split `a`: expected a Split or (first, end), got 7"),
-        ({"a": (0, None)}, "TypeError: a position is an integer or a string, got None"),
-        ({"a": (0, 1.5)}, "TypeError: a position is an integer or a string, got 1.5"),
-        ({"a": (0, "x")}, "TypeError: positions of one split must be of one type, got 0 and 'x'"),
-    ],
+    "answer",
+    [["a"], {"": (0, 1)}, {"a": 7}, {"a": (0, None)}, {"a": (0, 1.5)}, {"a": (0, "x")}],
 )
-def test_wrong_splits_are_an_error(answer: Any, text: str) -> None:
-    with pytest.raises(Exception, match=re.escape(f"`look` of the source failed: {text}")):
+def test_wrong_splits_are_an_error(answer: Any) -> None:
+    with pytest.raises(Exception, match="`look` of the source failed: TypeError"):
         stream_of(builder(look=lambda context: answer)).initialOffset()
 
 
-def yields_and_returns(*_: Any) -> Any:
-    yield 1
-    return [2, 3]
+# ---- Connections and tasks -----------------------------------------------------------------------
 
 
 def test_read_yields_rows_and_record_batches() -> None:
     batch = pa.RecordBatch.from_pydict({"number": [1, 2]})
     source = stream_of(builder(lambda *_: iter([0, batch, (3,)])))
     assert rows(source, {"a": 0}, {"a": 4}) == {"a": [0, 1, 2, 3]}
-    with pytest.raises(Exception, match=re.escape("TypeError: `read` yields and returns [2, 3]")):
-        rows(stream_of(builder(yields_and_returns)), {"a": 0}, {"a": 1})
-
-
-# ---- Connections and tasks -----------------------------------------------------------------------
 
 
 class Connection:
@@ -337,7 +312,7 @@ def test_first_error_counts_when_close_fails_too(caplog: pytest.LogCaptureFixtur
     broken = stream_of(builder(lambda *_: 1 // 0).connect(lambda options: None).close(fail))
     with pytest.raises(Exception, match="`read` of split `a` failed: ZeroDivisionError"):
         rows(broken, {"a": 0}, {"a": 3})
-    assert "after another error: format `pages`: `close` of the source failed" in caplog.text
+    assert "`close` of the source failed" in caplog.text
 
 
 def test_large_splits_are_cut_and_small_ones_are_not() -> None:
@@ -354,12 +329,9 @@ def test_large_splits_are_cut_and_small_ones_are_not() -> None:
 # ---- Batch ---------------------------------------------------------------------------------------
 
 
-def batch_rows(built: Any) -> list[list[int]]:
-    reader = built({}).reader(NUMBER)
-    return [
-        [n for batch in reader.read(part) for n in batch.column(0).to_pylist()]
-        for part in reader.partitions()
-    ]
+def batch_rows(reader: Any) -> list[list[int]]:
+    parts = reader.partitions()
+    return [[n for b in reader.read(part) for n in b.column(0).to_pylist()] for part in parts]
 
 
 def test_batch_reads_what_there_is_when_planned() -> None:
@@ -368,14 +340,10 @@ def test_batch_reads_what_there_is_when_planned() -> None:
     def read(context: Any, split: str, start: int, end: int) -> list[int]:
         return [context.payload or 0, start, end]
 
-    source = connected(read=read).build()({}).reader(NUMBER)
-    parts = source.partitions()
-    assert Connection.closed == 1
-    assert [batch.column(0).to_pylist() for part in parts for batch in source.read(part)] == [
-        [0, 1, 3],
-        [7, 0, 1],
-    ]
-    assert list(source.read(InputPartition(None))) == []  # Spark's, when there is none
+    reader = connected(read=read).build()({}).reader(NUMBER)
+    assert batch_rows(reader) == [[0, 1, 3], [7, 0, 1]]
+    assert Connection.opened == Connection.closed == 3
+    assert list(reader.read(InputPartition(None))) == []  # Spark's, when there is none
 
 
 class Countdown:
@@ -397,16 +365,17 @@ class Countdown:
 
 def countdown(fill: Callable[..., Any] = Countdown.fill) -> Any:
     Countdown.destroyed = 0
-    return SourceBuilder.batch("countdown", NUMBER, Countdown).fill(fill).destroy(Countdown.destroy)
+    source = SourceBuilder.batch("countdown", NUMBER, Countdown).fill(fill)
+    built: Any = source.destroy(Countdown.destroy).distributed(2).build()
+    return built({}).reader(NUMBER)
 
 
 def test_batch_reads_each_instance_until_it_closes() -> None:
-    assert batch_rows(countdown().distributed(2).build()) == [[3, 1], [5, 3, 1]]
+    assert batch_rows(countdown()) == [[3, 1], [5, 3, 1]]
     assert Countdown.destroyed == 2
 
 
 def test_batch_that_fails_is_named_and_destroyed() -> None:
-    text = "format `countdown`: `fill` of instance 0 failed: ZeroDivisionError"
-    with pytest.raises(Exception, match=text):
-        batch_rows(countdown(lambda state, buffer: 1 // 0).build())
+    with pytest.raises(Exception, match="`fill` of instance 0 failed: ZeroDivisionError"):
+        batch_rows(countdown(lambda state, buffer: 1 // 0))
     assert Countdown.destroyed == 1
