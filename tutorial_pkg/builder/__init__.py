@@ -4,8 +4,8 @@ Which builder, which guarantee, which positions are safe: docs/builder.md. The f
 
 - `source_builder`, `sink_builder`: what users write
 - `stream_source`: streams through a log, and batches; `instances` calls `fill`, through `rows` and
-  `frames` into the log; `snapshots`, `status` beside it
-- `replayable_source`: offsets of what can be asked for again; `splits` calls its functions
+  `frames` into the log, with `status` beside it
+- `replayable_source`: offsets of what can be asked for again
 - `cursor_source`: pages, through a log or without one
 - `format`: several sources and a sink under one name
 - `declaration`: functions and options as they are declared, and the class that Spark gets

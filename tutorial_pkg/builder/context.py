@@ -42,7 +42,7 @@ class Split:
         first: where a query that does not know this split yet starts to read.
         end: the position after the last row that there is now.
         identity: changes when something else takes over the name, such as a re-created table.
-        payload: in a batch, what `read` needs in its task. It is pickled.
+        payload: in a batch, what `read` needs in its task.
     """
 
     first: Position
@@ -77,17 +77,13 @@ class SplitContext:
     retries: Retries = field(default=NONE, repr=False)
 
     def retry(self, work: Callable[[], Answer]) -> Answer:
-        """Call `work()`, and call it again after transient errors, as `.retry` declares.
-
-        For calls within `read`, which is itself repeated only before its first row.
-        """
+        """Call `work()` within `read`, and call it again after transient errors."""
         return self.retries.patiently(work)
 
     def lost(self, what: str) -> None:
-        """Report that unread rows are gone.
+        """Report that unread rows are gone. Declare `.options(FAIL_ON_DATA_LOSS)`.
 
-        Raises `LookupError`, or logs a warning once if the option `failOnDataLoss` is false, which
-        you declare with `.options(FAIL_ON_DATA_LOSS)`.
+        Raises `LookupError`, or logs a warning once if that option is false.
         """
         text = (
             f"{what}: rows may be lost. Set the option `failOnDataLoss` to false to log a warning "

@@ -28,17 +28,17 @@ from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
 from tutorial_pkg.builder.declaration import Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import NONE, Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
-from tutorial_pkg.builder.replayable_source import batch_reader
-from tutorial_pkg.builder.rows import Buffer, RowPacker
-from tutorial_pkg.builder.splits import (
+from tutorial_pkg.builder.replayable_source import (
     SOURCE,
     SplitCalls,
     SplitPartition,
+    batch_reader,
     by_name,
     packed,
     shortened,
     split_text,
 )
+from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.builder.stream_source import MOST_INSTANCES, BuiltStreamReader, BuiltStreamSource
 from tutorial_pkg.core.json_text import read_json
 from tutorial_pkg.core.options import Option, OptionValues, integer
@@ -447,10 +447,8 @@ class CursorSourceBuilder(SplitsDeclaration):
     def replayable(self) -> Self:
         """Do without a log: `read` returns the same rows in the same order for the same position.
 
-        More rows may follow them; docs/builder.md says where that holds. A checksum in the
-        checkpoint finds a broken promise: the query ends with a `LookupError`, and the batch is not
-        written. The driver keeps the pages of a batch until it is done, so its memory bounds
-        `maxRowsPerTrigger`.
+        docs/builder.md says where that holds. A checksum in the checkpoint finds a broken promise.
+        The driver keeps the pages of a batch in memory until it is done.
         """
         self._replayable = True
         return self

@@ -82,10 +82,10 @@ class Declaration:
     ) -> Self:
         """Declare an option: the query's `.option(name, …)` reaches `context.options`.
 
-        `parse` turns the string that Spark hands over into a value, or raises `ValueError`:
-        `integer(0)`, `choice("a", "b")`, `boolean`, `not_empty` of `tutorial_pkg.builder`, or a
-        function of yours. `default` is a value, such as `False`, or `REQUIRED`. `allowed` describes
-        the accepted values in errors.
+        `parse` turns a string into a value, or raises `ValueError`: `integer(0)`, `boolean`,
+        `choice("a", "b")`, `not_empty`, `names`, `local_directory`, `secret` of
+        `tutorial_pkg.builder`, or a function like `float`. `default` is a value, or `REQUIRED`.
+        `allowed` describes the accepted values in errors.
         """
         return self.options(Option(name, parse, default, meaning, allowed))
 
@@ -116,14 +116,11 @@ class Declaration:
 
         Args:
             errors: the transient errors. One also counts if it led to another.
-            seconds: how long to repeat a function; 0 for never. It is the default of the query's
-                option `retrySeconds`, and `pause` that of `retryPauseMillis`.
-            pause: the first pause, in seconds. Pauses double up to ten times that.
-            transient: `transient(error)` recognizes a client's own errors. With it, only the
-                `errors` that you name count besides.
-            option: another name for `retrySeconds`. If you declare this option yourself, its value
-                counts, in milliseconds if the name ends in `Ms` or `Millis`, and there is no
-                `retryPauseMillis`.
+            seconds: the default of the query's option `retrySeconds`; 0 for never.
+            pause: the first pause, in seconds: the default of `retryPauseMillis`.
+            transient: `transient(error)` recognizes a client's own errors.
+            option: another name for `retrySeconds`. It may be an option that you declare yourself,
+                in milliseconds if the name ends in `Ms` or `Millis`.
         """
         if transient is not None:
             checked("transient", transient, "error")
@@ -219,8 +216,7 @@ class InstancesDeclaration(Declaration, Generic[State]):
     def distributed(self, count: int) -> Self:
         """Run that many instances, unless the query's option `parallelism` says otherwise.
 
-        `create` must give each its own share, by `context.index` and `context.count`, and its own
-        state. Otherwise each instance adds all rows.
+        `create` must give each its own share, by `context.index` and `context.count`.
         """
         self._check_count(count, self._MOST_INSTANCES)
         self._count = count

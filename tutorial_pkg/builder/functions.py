@@ -25,10 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class FunctionError(Exception):
-    """A function given to a builder raised an error, or returned an invalid value.
-
-    The text names format, function, instance and the error; the error itself is its cause.
-    """
+    """A function given to a builder failed. The cause is its error."""
 
 
 # ---- Retries -----------------------------------------------------------------------------------
@@ -60,13 +57,10 @@ class Retries:
         """Return the options that the builder adds to the format."""
         if not self.seconds or self.declared:
             return []
-        seconds = "how long to repeat a function after a refused connection or another "
-        pause = (
-            "the first pause before a retry; pauses double up to ten times that, less up to half "
-            "by chance"
-        )
+        seconds = "how long to repeat a function after a refused connection or the like"
+        pause = "the first pause before a retry; pauses double up to ten times that"
         return [
-            Option(self.option, integer(0), self.seconds, f"{seconds}transient error"),
+            Option(self.option, integer(0), self.seconds, seconds),
             Option(PAUSE, integer(1), round(self.pause * 1_000), pause),
         ]
 
@@ -144,13 +138,10 @@ class Functions:
 
     @contextmanager
     def blamed(self, name: str, who: str) -> Iterator[None]:
-        """Turn errors in this block into those of the function `name`.
-
-        A `FunctionError` stays what it is: it comes from a function within this one.
-        """
+        """Turn errors in this block into those of the function `name`."""
         try:
             yield
-        except (FunctionError, *NOT_THEIRS):
+        except (FunctionError, *NOT_THEIRS):  # an inner function has its own name
             raise
         except BaseException as error:
             raise self.failure(name, who, error) from as_cause(error)
@@ -162,10 +153,7 @@ class Functions:
 
 
 def as_cause(error: BaseException) -> BaseException | None:
-    """Return the error, if its text is valid UTF-8.
-
-    A file name may be anything, and a worker that reports such a name dies without an error.
-    """
+    """Return the error, if its text is valid UTF-8; a worker that reports another one dies."""
     try:
         "".join(traceback.format_exception(error)).encode()
     except UnicodeEncodeError:
@@ -191,10 +179,7 @@ def closing_with(close: Callable[[], object]) -> Iterator[None]:
 
 
 def checked(name: str, function: Function, *parameters: str, may_yield: bool = False) -> Function:
-    """Return `function`, if it can be called with these parameters. Raises `TypeError`.
-
-    Calling an `async` function or a generator function would run nothing.
-    """
+    """Return `function`, if a call with these parameters runs it. Raises `TypeError`."""
     try:
         inspect.signature(function).bind(*parameters)
     except TypeError as error:
@@ -212,19 +197,14 @@ def checked(name: str, function: Function, *parameters: str, may_yield: bool = F
 def check_travel(
     format_name: str, functions: Mapping[str, Function], opens: tuple[str, str]
 ) -> None:
-    """Raise `ValueError` for a function that Spark cannot pickle, with the name that it captures.
-
-    `opens` names the function in which to create such objects, and where to keep them.
-    """
+    """Raise `ValueError` for a function that Spark cannot pickle, and name what it captures."""
     for name, function in functions.items():
         reason = _refusal(function)
         if reason:
-            what = _captured(function)
-            because = f"it captures {what}" if what else "it cannot be pickled"
             raise ValueError(
-                f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because "
-                f"{because} ({reason}). Make such things in {opens[0]}, which runs where they are "
-                f"used, and keep them in {opens[1]}"
+                f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
+                f"{_captured(function)} ({reason}). Make such things in {opens[0]}, which runs "
+                f"where they are used, and keep them in {opens[1]}"
             )
 
 
@@ -237,12 +217,11 @@ def _refusal(value: Any) -> str | None:
     return None
 
 
-def _captured(function: Function) -> str | None:
-    """Return the variable that cannot be pickled, if the function itself uses it."""
-    if not inspect.isfunction(function):
-        return None
-    variables = inspect.getclosurevars(function)
-    for name, value in {**variables.nonlocals, **variables.globals}.items():
-        if _refusal(value):
-            return f"`{name}`, a {type(value).__name__}"
-    return None
+def _captured(function: Function) -> str:
+    """Name the variable that cannot be pickled, if the function itself uses it."""
+    if inspect.isfunction(function):
+        variables = inspect.getclosurevars(function)
+        for name, value in {**variables.nonlocals, **variables.globals}.items():
+            if _refusal(value):
+                return f"captures `{name}`, a {type(value).__name__}"
+    return "cannot be pickled"

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, SplitContext
 from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import Functions, closing_with
-from tutorial_pkg.builder.splits import (
-    SOURCE,
-    SplitCalls,
-    SplitPartition,
-    by_name,
-    shortened,
-    split_text,
-)
+from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.core.options import MOST, Option, integer
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
@@ -32,7 +31,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import cores, outlive_ctrl_c
+from tutorial_pkg.core.worker import cores, freeze_imports, outlive_ctrl_c
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, is_of_logs
 
 LIMIT = Option(
@@ -47,6 +46,8 @@ PARALLELISM = Option(
     1,
     "the least number of tasks, while each has 1,000 rows: splits with more are cut",
 )
+SOURCE = "the source"  # who fails, in errors
+QUOTED = 80  # characters of a value in an error
 LEAST_ROWS = 1_000  # for a task: fewer are read in less time than the task needs to start
 
 Positions = dict[str, Any]  # an offset: the next unread position, by the split's key
@@ -56,6 +57,100 @@ NOT_BEGUN: Positions = {BEGAN: ""}
 Look = Callable[[SplitContext], Mapping[str, Split | tuple[Any, Any]]]
 Read = Callable[[SplitContext, str, Any, Any], Iterable[Any]]
 Bound = Callable[[SplitContext, str, Any, Any, int | None], Position]
+
+# ---- Calls ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class SplitPartition(InputPartition):
+    """One task's work: a split's rows from `start` up to `end`."""
+
+    split: str
+    start: Any
+    end: Any
+    identity: str = ""
+    payload: Any = None
+
+
+class SplitCalls:
+    """Calls functions with their context, again after transient errors. Raises `FunctionError`.
+
+    `connect` runs before the first of them, in each process that needs it.
+    """
+
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
+        self.functions = functions
+        self.retries = functions.retries.of(context.options)
+        self.context = replace(context, retries=self.retries)
+        self._is_open = False
+
+    def ask(self, name: str, who: str, *arguments: Any, **more: Any) -> Any:
+        """Call a function beside the driver. `more` goes into its context."""
+
+        def once() -> Any:
+            return self.functions.call(name, who, replace(self.open(), **more), *arguments)
+
+        return self.retries.patiently(once, self.close)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a part's rows; start over after a transient error while Spark has none of them."""
+        freeze_imports()
+        if isinstance(partition, SplitPartition):  # Spark makes an empty one if there is none
+            with closing_with(self.close):
+                yield from self.retries.begun(lambda: self._read(partition), self.close)
+
+    def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
+        context = replace(self.open(), identity=part.identity, payload=part.payload)
+        with self.functions.blamed("read", split_text(part.split)):
+            rows = self.functions.given["read"](context, part.split, part.start, part.end)
+            yield from packed(rows, Buffer(RowPacker(context.schema)))
+
+    def open(self) -> SplitContext:
+        if not self._is_open and "connect" in self.functions:
+            connection = self.functions.call("connect", SOURCE, self.context.options)
+            self.context = replace(self.context, connection=connection)
+        self._is_open = True
+        return self.context
+
+    def close(self) -> None:
+        """Close what `connect` opened in this process."""
+        connection, was_open = self.context.connection, self._is_open
+        self.context, self._is_open = replace(self.context, connection=None), False
+        if was_open and "close" in self.functions:
+            self.functions.call("close", SOURCE, connection)
+
+
+def packed(rows: Any, buffer: Buffer) -> Iterator[pa.RecordBatch]:
+    """Yield what `read` returned as record batches. Raises `TypeError` for anything but rows."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = [rows]
+    if isinstance(rows, str | bytes | Mapping):  # in a loop, its letters or keys would be rows
+        raise TypeError(f"expected a list of rows, got a {type(rows).__name__}")
+    for row in rows:
+        if isinstance(row, pa.RecordBatch):
+            buffer.add_batch(row)
+        else:
+            buffer.add(row)
+        yield from buffer.packed()
+    yield from buffer.take()[0]
+
+
+def by_name(splits: Any) -> dict[str, Any]:
+    """Return splits by their names. Raises `TypeError`."""
+    is_mapping = isinstance(splits, Mapping)
+    if not is_mapping or not all(name and isinstance(name, str) for name in splits):
+        raise TypeError(f"expected a dict of splits by name, got {shortened(splits)}")
+    return dict(splits)
+
+
+def split_text(split: str) -> str:
+    return f"split `{shortened(split)}`"
+
+
+def shortened(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"
+
 
 # ---- Splits --------------------------------------------------------------------------------------
 
@@ -346,29 +441,25 @@ class ReplayableSourceBuilder(SplitsDeclaration):
     def commit(self, function: Callable[[SplitContext, dict[str, Position]], object]) -> Self:
         """Set `commit(context, positions)`: everything before these positions is done.
 
-        Spark never asks for those rows again, so the other side may forget them. `commit` runs
-        beside the driver when the next batch begins: not for the last batch before a stop, and
-        again for the same positions after a crash.
+        Spark never asks for those rows again, so the other side may forget them. It is not called
+        for the last batch before a stop, and again for the same positions after a crash.
         """
         return self._set("commit", function, "context", "positions")
 
     def distributed(
         self, count: int | None = 1, option: str = "parallelism", meaning: str = PARALLELISM.meaning
     ) -> Self:
-        """Read in at least this many tasks, unless the query's `option` says otherwise.
+        """Cut splits for at least this many tasks, unless the query's `option` says otherwise.
 
-        None stands for as many as Spark runs at once. A split's new rows are cut into neighboring
-        ranges. If positions do not count rows, say what they count in the option's `meaning`.
+        None stands for as many as Spark runs at once. If positions do not count rows, say what they
+        count in the option's `meaning`.
         """
         self._check_count(1 if count is None else count, MOST)
         self._parallelism = replace(PARALLELISM, name=option, default=count, meaning=meaning)
         return self
 
     def limit(self, option: str, meaning: str = LIMIT.meaning) -> Self:
-        """Give the option for the rows in a batch this name, instead of `maxRowsPerTrigger`.
-
-        If `bound` counts something else, say so in its `meaning`.
-        """
+        """Give the option `maxRowsPerTrigger` another name, and say what it counts."""
         self._limit = replace(LIMIT, name=option, meaning=meaning)
         return self
 

@@ -10,23 +10,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import Row
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DateType,
-    DayTimeIntervalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VariantType,
-)
+from pyspark.sql import Row, types
 
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
 from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
@@ -42,13 +26,9 @@ Convert = Callable[[Any], Any]
 
 
 class RowPacker:
-    """Makes record batches of one schema.
+    """Makes record batches of one schema. Values must have the column's type."""
 
-    Values must have the column's type: `"1"` and 1.0 are not LONGs. A `datetime` without a time
-    zone is in this process's local time, as everywhere in PySpark.
-    """
-
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: types.StructType) -> None:
         self.schema = schema
         self.arrow_schema = arrow_schema(schema)
         self._names = schema.fieldNames()
@@ -64,13 +44,9 @@ class RowPacker:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
     def fit(self, batch: pa.RecordBatch, strict: bool = True) -> pa.RecordBatch:
-        """Return `batch` with the schema's columns, order and types.
+        """Return `batch` with the schema's columns, order and types, or raise `ValueError`.
 
-        Args:
-            strict: Whether to refuse casts that Arrow would make, such as texts to numbers.
-
-        Raises:
-            ValueError: A column is missing, or cannot be cast.
+        If `strict`, refuse casts that Arrow would make, such as texts to numbers.
         """
         if not isinstance(batch, pa.RecordBatch):
             raise ValueError(f"expected a pyarrow.RecordBatch, got a {type(batch).__name__}")
@@ -176,24 +152,17 @@ class Buffer:
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; with one column also its value.
 
-        Values with names are matched to columns by name. With a single column, None adds a null. A
-        dict is always a row, so put a map that is the only column into a tuple. You may reuse a
-        dict for the next row, but don't change lists, dicts and bytearrays inside a row until
-        `fill` has returned.
+        Values with names are matched to columns by name. A dict is always a row, so put a map that
+        is the only column into a tuple. Values must have the column's type: an `int` for LONG or
+        DOUBLE, a `str` for STRING, a `datetime` for TIMESTAMP (without a time zone, in this
+        process's local time). Don't change lists and dicts inside a row until `fill` has returned.
 
-        Values must have the column's type: an `int` for LONG or DOUBLE, a `str` for STRING, a
-        `datetime` for TIMESTAMP (without a time zone, in this process's local time).
-
-        Call it in the thread of `fill` only. A callback of a client should put its messages into a
-        `queue.Queue`, which `fill` empties.
-
-        Args:
-            token: What your source needs to confirm the row. `acknowledge` gets it when the row is
-                on disk.
+        `acknowledge` gets the `token` when the row is on disk. Call `add` in the thread of `fill`
+        only: a callback of a client should put its messages into a `queue.Queue`.
 
         Raises:
-            ValueError: A row does not fit the schema. The error may come some rows later, or after
-                `fill`, so that row cannot be skipped: check doubtful values before you add them.
+            ValueError: A row does not fit the schema. The error may come some rows later, so that
+                row cannot be skipped: check doubtful values before you add them.
         """
         if type(row) not in _IMMUTABLE or self._error:
             row = self._guarded(lambda: self._packer.values(row))
@@ -207,11 +176,7 @@ class Buffer:
         """Add all rows of a `pyarrow.RecordBatch`: many times faster than row by row.
 
         Columns may have another width than the schema's (int32 for LONG), but not another type. A
-        TIMESTAMP column needs times with a zone (`pyarrow.compute.assume_timezone` adds one), a
-        TIMESTAMP_NTZ column times without.
-
-        Raises:
-            ValueError: The batch does not fit the schema. It cannot be skipped either.
+        TIMESTAMP column needs times with a zone: `pyarrow.compute.assume_timezone` adds one.
         """
         self._pack()
         batch = self._guarded(lambda: self._packer.fit(batch))
@@ -228,11 +193,7 @@ class Buffer:
         self.closed = True
 
     def keep_place(self) -> None:
-        """Log the snapshot even if this `fill` adds no row.
-
-        Use it for a position that could not be found again after a restart, such as the start of a
-        partition that has no rows yet.
-        """
+        """Log the snapshot even if this `fill` adds no row, such as the start of a partition."""
         self._keeps_place = True
 
     def check_returned(self, returned: Any) -> None:
@@ -288,11 +249,8 @@ class Buffer:
 class _Column:
     """Converts the values of a column, before Arrow takes them.
 
-    Args:
-        accepts: the types of values; others are refused, and so is a bool for a number.
-        expected: describes them in an error.
-        convert: changes a value, or raises `ValueError`.
-        plain: types that need no check, so a column with only these needs no Python loop.
+    Types that it does not accept are refused, and bools for numbers. `expected` describes them in
+    an error. A column with only `plain` types needs no Python loop.
     """
 
     def __init__(
@@ -344,35 +302,35 @@ def _without_time(value: Any) -> Any:
 
 
 _COLUMNS: list[tuple[type | tuple[type, ...], _Column]] = [
-    (IntegralType, _Column(Integral, "an int", plain=(int,))),
-    (FloatType, _Column(Real, "a number", _within_float)),
-    (DoubleType, _Column(Real, "a number", plain=(float, int))),
-    (StringType, _Column(str, "a str", plain=(str,))),
-    (BinaryType, _Column((bytes, bytearray, memoryview), "bytes", plain=(bytes,))),
-    (TimestampType, _Column(datetime, "a datetime", _with_zone)),
-    (TimestampNTZType, _Column(datetime, "a datetime", _without_zone)),
-    (DateType, _Column(date, "a date", _without_time, plain=(date,))),
+    (types.IntegralType, _Column(Integral, "an int", plain=(int,))),
+    (types.FloatType, _Column(Real, "a number", _within_float)),
+    (types.DoubleType, _Column(Real, "a number", plain=(float, int))),
+    (types.StringType, _Column(str, "a str", plain=(str,))),
+    (types.BinaryType, _Column((bytes, bytearray, memoryview), "bytes", plain=(bytes,))),
+    (types.TimestampType, _Column(datetime, "a datetime", _with_zone)),
+    (types.TimestampNTZType, _Column(datetime, "a datetime", _without_zone)),
+    (types.DateType, _Column(date, "a date", _without_time, plain=(date,))),
     (TIME_TYPES, _Column(time, "a time", _without_zone)),  # those above are among them, too
-    (DayTimeIntervalType, _Column(timedelta, "a timedelta", plain=(timedelta,))),
-    (VariantType, _Column(convert=lambda v: {"value": v.value, "metadata": v.metadata})),
+    (types.DayTimeIntervalType, _Column(timedelta, "a timedelta", plain=(timedelta,))),
+    (types.VariantType, _Column(convert=lambda v: {"value": v.value, "metadata": v.metadata})),
 ]
 
 
-def _column_of(kind: DataType) -> _Column:
+def _column_of(kind: types.DataType) -> _Column:
     for kinds, column in _COLUMNS:
         if isinstance(kind, kinds):
             return column
-    if isinstance(kind, StructType):
+    if isinstance(kind, types.StructType):
         return _struct_column(kind)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, types.ArrayType):
         return _list_column(_column_of(kind.elementType), kind.containsNull)
-    if isinstance(kind, MapType):
+    if isinstance(kind, types.MapType):
         key, value = _column_of(kind.keyType), _column_of(kind.valueType)
         return _map_column(key, value, kind.valueContainsNull)
     return _Column()  # Arrow's own checks are enough
 
 
-def _struct_column(kind: StructType) -> _Column:
+def _struct_column(kind: types.StructType) -> _Column:
     packer = RowPacker(kind)
     columns = [_column_of(field.dataType) for field in kind]
 

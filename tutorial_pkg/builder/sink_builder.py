@@ -186,26 +186,21 @@ class SinkBuilder(Declaration, Generic[State]):
     The functions run in tasks. Each partition of each micro-batch calls `create`, then `receive`
     for every row (or `receive_batch` for some thousand at once), `flush`, and `destroy`.
 
-    Guarantee: at least once, if the rows that `flush` has written survive a crash, because Spark
-    repeats failed tasks, and the last micro-batch after a crash. With `.commit`: exactly once, if
-    `commit` publishes the rows and records (`context.query`, `context.batch`) in one step, and does
-    nothing if that record exists. docs/builder.md has an example.
+    Functions are pickled, so open connections and files in `create`.
 
-    `.check` refuses rows before the query runs. `.also_batch()` adds `df.write`, and
-    `.also_overwrite()` the modes that replace existing rows. `.abort` cleans up, `.retry` sets
-    which errors to retry, `.option` declares an option. For the fields of a context, see
-    `help(tutorial_pkg.builder.SinkContext)` and `BatchContext`. Functions are pickled, so open
-    connections and files in `create`. The names are from Hazelcast Jet's `SinkBuilder`, the commit
-    in two steps is from Apache Flink.
+    Guarantee: at least once, because Spark repeats failed tasks, and the last micro-batch after a
+    crash. With `.commit`: exactly once, if `commit` publishes the rows and records
+    (`context.query`, `context.batch`) in one step, and does nothing if that record exists.
+    docs/builder.md has an example. The names are from Hazelcast Jet's `SinkBuilder`, the commit in
+    two steps is from Apache Flink.
     """
 
     @classmethod
     def stream(cls, name: str, create: Callable[[SinkContext], NewState]) -> SinkBuilder[NewState]:
         """Start a sink; `create(context)` makes the state of a task.
 
-        `context` has `query`, `batch`, `index` (the partition) and the query's `options`. Return a
-        new state each time: a worker runs many tasks, and a repeated task receives all its rows
-        again.
+        `context` is a `SinkContext`. Return a new state each time: a worker runs many tasks, and a
+        repeated task receives all its rows again.
         """
         made: SinkBuilder[NewState] = SinkBuilder(name)
         return made._set("create", create, "context")
@@ -217,8 +212,7 @@ class SinkBuilder(Declaration, Generic[State]):
     def also_batch(self) -> Self:
         """Add `df.write`: a single batch, with `context.streaming` false.
 
-        Each `df.write` is a separate job. In `foreachBatch`, where Spark repeats a batch after an
-        error, `commit` cannot recognize the batch, and its rows are duplicated.
+        Each `df.write` is a separate job, so in `foreachBatch` a repeated batch is duplicated.
         """
         self._batch = True
         return self
@@ -227,33 +221,30 @@ class SinkBuilder(Declaration, Generic[State]):
         """Add the modes that replace: with `context.overwrite`, the rows replace all existing rows.
 
         These are a stream's output mode `complete` and `df.write.mode("overwrite")`. Delete the
-        existing rows in `commit`: in `create`, a task could delete new rows of other tasks.
+        existing rows in `commit`.
         """
         self._overwrite = True
         return self
 
     def check(self, function: Callable[[TargetContext], object]) -> Self:
-        """Set `check(context)`, which raises `ValueError` for rows or options it cannot write.
+        """Set `check(context)`, which raises `ValueError` before the query runs.
 
-        It runs in the driver before the query. `context` has the `schema` of the rows, `options`,
-        `streaming` and `overwrite`.
+        `context` is a `TargetContext` with the `schema` of the rows and the `options`.
         """
         return self._set("check", function, "context")
 
     def receive(self, function: Callable[[State, Row], object]) -> Self:
         """Set `receive(state, row)`, which takes a `pyspark.sql.Row`.
 
-        Write `row["count"]` and `row["index"]` for columns of these names: `row.count` is a method
-        of every tuple. Spark converts a TIMESTAMP to the local time of the task, which is ambiguous
-        when summer time ends; `receive_batch` gets times with a zone.
+        Write `row["count"]` for a column of this name: `row.count` is a method of every tuple. A
+        TIMESTAMP is in the local time of the task.
         """
         return self._set("receive", function, "state", "row")
 
     def receive_batch(self, function: Callable[[State, pa.RecordBatch], object]) -> Self:
         """Set `receive_batch(state, batch)`, which takes a `pyarrow.RecordBatch`: much faster.
 
-        `batch.to_pandas()` turns integers into floats if one of them is null, and changes large
-        ones. Use `batch.to_pandas(types_mapper=pandas.ArrowDtype)`, or `batch.to_pylist()`.
+        `batch.to_pandas(types_mapper=pandas.ArrowDtype)` keeps integers beside nulls.
         """
         return self._set("receive_batch", function, "state", "batch")
 

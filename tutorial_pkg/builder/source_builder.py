@@ -58,14 +58,11 @@ class SourceBuilder:
     - `batch`: what ends, with the functions of `stream`.
 
     All have `.option(name, parse, default, meaning)` (`.options(...)` takes several),
-    `.retry(...)`, `.distributed(count)` and `.build()`. For `parse` take `integer`, `boolean`,
-    `choice`, `not_empty`, `names`, `local_directory` or `secret` of `tutorial_pkg.builder`, or a
-    function like `float`; with `REQUIRED` as its `default` an option is mandatory.
-
-    Functions are pickled and run in other processes: open connections in `create` or `.connect`. An
-    error in one ends the query and names it: `last_error(query)`. Guarantees, positions, retries:
-    docs/builder.md. Several sources and a sink under one name: `help(tutorial_pkg.builder.Format)`.
-    The idea and the names: Hazelcast Jet's `SourceBuilder`; acknowledging: Apache Beam.
+    `.retry(...)`, `.distributed(count)` and `.build()`. Functions are pickled and run in other
+    processes: open connections in `create` or `.connect`. An error in one ends the query and names
+    it: `last_error(query)`. Guarantees, positions and retries: docs/builder.md. Several sources and
+    a sink under one name: `help(tutorial_pkg.builder.Format)`. The idea and the names are from
+    Hazelcast Jet's `SourceBuilder`, acknowledging is from Apache Beam.
     """
 
     @staticmethod
@@ -75,16 +72,14 @@ class SourceBuilder:
         """Build a stream of events from `create(context)`, which makes the functions' state.
 
         Each instance has its own state and thread in the driver's reader process, and its own log
-        in the folder that you name in `.load(path)`. `builder_status(path)` reports how the
-        instances are doing. docs/builder.md says which functions give which guarantee.
+        in the folder that you name in `.load(path)`: see `builder_status(path)`.
 
         Args:
             name: of the format.
-            schema: of the rows, as in `"number LONG, text STRING"`, a `StructType`, or a function
-                of the query's options that returns one of these.
-            create: `create(context)` makes the state. `context` has the query's `options`, and
-                `index` and `count` of the instance. Take a share by them, or each instance adds all
-                rows.
+            schema: `"number LONG, text STRING"`, a `StructType`, or a function of the query's
+                options that returns one of these.
+            create: `context` has the query's `options`, and `index` and `count` of the instance.
+                Take a share by them, or each instance adds all rows.
         """
         return StreamSourceBuilder(name, schema, create)
 
@@ -94,8 +89,7 @@ class SourceBuilder:
     ) -> BatchSourceBuilder[State]:
         """Build a batch for `spark.read`: each instance is a task, until it calls `buffer.close()`.
 
-        Spark repeats a task that fails, and reads more than once: for each action, and for a sample
-        before a sort. So `fill` must not take away what it reads, as from a queue.
+        Spark may read more than once, so `fill` must not take away what it reads.
         """
         return BatchSourceBuilder(name, schema, create)
 
@@ -112,12 +106,9 @@ class SourceBuilder:
 
         `position` is None at first, then what `read` returned with the page before: anything that
         JSON can hold. At the end of the pages return no rows and the same position; `read` is
-        called again after `pollSeconds`. Rows that appear before a position are never read:
-        docs/builder.md says which positions are safe.
-
-        A page goes to a log on disk before Spark sees it, unless you add `.replayable()`. The
-        trigger `availableNow` goes to the end of each split, once. `spark.read` reads all pages,
-        with a task for each split, and needs no path. Limits count rows, and no page is cut.
+        called again after `pollSeconds`. docs/builder.md says which positions are safe. A page goes
+        to a log on disk before Spark sees it, unless you add `.replayable()`. `spark.read` reads
+        all pages, with a task for each split.
         """
         return CursorSourceBuilder(name, schema, read)
 
@@ -136,20 +127,14 @@ class SourceBuilder:
                 between = "SELECT id, item FROM orders WHERE id >= ? AND id < ?"
                 yield from context.connection.execute(between, (start, end))
 
-        Args:
-            name: of the format.
-            schema: as in `stream`. `context.schema` has it as a `StructType`.
-            look: `look(context)` returns the current splits by name, each as `(first, end)` or as a
-                `Split`. `first` is where a query that does not know the split yet starts to read,
-                `end` the position after the last row. Ask your server once for all of them: Spark
-                calls `look` before each batch, and some five times a second while nothing is new.
-            read: `read(context, split, start, end)` runs in a task. Yield the rows from `start` up
-                to, but without, `end`, as in `Buffer.add`, or record batches. For the same two
-                positions, always yield the same rows.
+        `look` returns the current splits by name, each as `(first, end)` or as a `Split`: where a
+        query that does not know the split yet starts to read, and the position after the last row.
+        Ask your server once for all of them: Spark calls `look` before each batch, and some five
+        times a second while nothing is new. `read` runs in a task. Yield the rows from `start` up
+        to, but without, `end`; for the same two positions, always yield the same rows.
 
-        New splits are read from `first` on, from the batch after the one in which they appear. A
-        split that vanishes, or ends earlier than before, stays at its position. docs/builder.md has
-        more on positions, identities of splits, and rows that are gone. `spark.read` calls `look`
-        once, and reads each split from `first` to `end`.
+        New splits are read from the batch after the one in which they appear. A split that
+        vanishes, or ends earlier than before, stays at its position. docs/builder.md has more on
+        positions, identities of splits, and rows that are gone.
         """
         return ReplayableSourceBuilder(name, schema, look, read)

@@ -104,10 +104,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def fill(self, function: Callable[[State, Buffer], object]) -> Self:
         """Set `fill(state, buffer)`, which adds the rows that are available now, and returns.
 
-        It may add none. It is called again at once if it added rows, otherwise after 1 to 50 ms.
-        The rows of one call and the snapshot after them become one frame, which is either in the
-        log or not. So add some thousand rows at most, and wait for new ones for a second at most.
-        If a thread of yours receives the rows, raise its error in `fill`.
+        It is called again at once if it added rows, otherwise after 1 to 50 ms. The rows of one
+        call and the snapshot after them become one frame, which is either in the log or not. So add
+        some thousand rows at most, and wait for new ones for a second at most.
         """
         return self._set("fill", function, "state", "buffer")
 
@@ -115,19 +114,18 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         """Set `snapshot(state)`, which returns the position to resume from, as any JSON value.
 
         The builder calls it after `create`, after `restore`, and after every `fill` that added rows
-        (or called `buffer.keep_place()`). Return the position *after the last row you added*.
-        Don't count rows that `fill` has fetched but not yet added: they aren't in the log, so they
-        have to be fetched again.
+        (or called `buffer.keep_place()`). Return the position *after the last row you added*: rows
+        that `fill` has fetched but not yet added have to be fetched again.
         """
         return self._set("snapshot", function, "state")
 
     def restore(self, function: Callable[[State, list[Any]], object]) -> Self:
         """Set `restore(state, snapshots)`, which resumes from the positions of the last run.
 
-        `snapshots` has the snapshots of *all* instances, by index, after a round trip through JSON:
-        tuples are lists, and the keys of a dict are strings. The last run may have had a different
-        number of instances, and different options. So put the name of the server, table or folder
-        into the snapshot, and raise `ValueError` here if it is a different one.
+        `snapshots` has the snapshots of *all* instances, by index, as JSON has kept them: a tuple
+        is a list. The last run may have had a different number of instances, and different options.
+        So put the name of the server or table into the snapshot, and raise `ValueError` here if it
+        is a different one.
         """
         return self._set("restore", function, "state", "snapshots")
 
