@@ -155,9 +155,9 @@ def test_restored_snapshot_survives_without_new_rows(tmp_path: Path) -> None:
         "some", "number LONG", lambda c: {"index": c.index, "filled": False, "inherited": c.index}
     )
     source = builder.fill(fill).snapshot(lambda s: s["inherited"]).restore(restore).build()
-    for _ in range(3):
+    for rows in range(1, 4):
         with running(source, tmp_path, parallelism=2) as run:
-            run.rows_until(lambda rows: len(rows) > 0)
+            assert run.rows_until(lambda found, rows=rows: len(found) == rows)
     assert seen == [[0, 1], [0, 1], [2, 2], [2, 2]]
 
 
