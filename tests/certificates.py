@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trustme
 
-from tutorial_pkg.connectors.network_lines.tls import TlsFiles, client_tls
+from tutorial_pkg.connectors.network_lines.tls import client_tls
 
 
 class Certificates:
@@ -30,10 +30,12 @@ class Certificates:
         draft.replace(path)
         return path
 
-    def files(self, *clients: str, ask: bool = True) -> TlsFiles:
-        """For a listener: with `ask` it wants certificates, of `clients` if there are any."""
-        ca = str(self.ca) if ask else None
-        return TlsFiles(str(self.server), None, ca, clients)
+    def files(self, *clients: str, ask: bool = True) -> dict[str, str]:
+        """Options for a listener: with `ask` it wants certificates, of `clients` if any."""
+        options = {"tlsCertificate": str(self.server)}
+        if ask:
+            options |= {"tlsClientCa": str(self.ca)}
+        return options | ({"allowedClients": ",".join(clients)} if clients else {})
 
     def client(self, name: str | None = None, until: datetime | None = None) -> ssl.SSLContext:
         """Return a sender's TLS context, with a certificate for `name` if one is given."""

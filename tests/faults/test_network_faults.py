@@ -22,24 +22,20 @@ from tests.network_queries import (
     to_parquet,
 )
 from tests.soak import few_or_many
-from tutorial_pkg.connectors.network_lines import network_status
 from tutorial_pkg.connectors.network_lines.sender import send_lines
-from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import frames, read_frames
-
-MIB = 1024 * 1024
-
 
 LISTENING = """
 import sys, time
 from pathlib import Path
-from tutorial_pkg.connectors.network_lines.listener import PortLimits, Listener
+from tutorial_pkg.connectors.network_lines.data_source import parse_options
+from tutorial_pkg.connectors.network_lines.listener import Listener
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 logs = LogGroup(directory, [port], "port")
-limits = PortLimits(line_bytes=1000, connections=9, idle_seconds=9)
-Listener(directory, "127.0.0.1", [port], Backlog(logs.writers, 1 << 40), limits)
+options = parse_options({"path": str(directory), "port": str(port)})
+Listener(directory, options, Backlog(logs.writers, 1 << 40))
 print("listening", flush=True)
 time.sleep(60)
 """
@@ -78,10 +74,6 @@ def _log_lines(directory: Path, port: int) -> list[str]:
 def _segment(directory: Path, port: int) -> Path:
     [segment] = (directory / "log" / str(port)).glob("*.segment")
     return segment
-
-
-def _status(directory: Path, port: int) -> PortStatus:
-    return network_status(directory / "log").ports[port]
 
 
 def test_log_cut_below_the_checkpoint(spark, tmp_path, free_ports) -> None:

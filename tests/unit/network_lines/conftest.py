@@ -8,17 +8,15 @@ import pytest
 
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import Running
-from tutorial_pkg.connectors.network_lines.listener import PortLimits
-from tutorial_pkg.connectors.network_lines.tls import TlsFiles
 
 
 @pytest.fixture
 def start(tmp_path, free_ports) -> Iterator[Callable[..., Running]]:
+    """Start listeners; a file in `tmp_path` is none of the log's business."""
     opened: list[Running] = []
 
-    def _start(max_backlog: int = 1 << 40, tls: TlsFiles | None = None, **limits: float) -> Running:
-        given = {"line_bytes": 1 << 20, "connections": 256, "idle_seconds": 300, **limits}
-        opened.append(Running(tmp_path, free_ports(1), PortLimits(**given), max_backlog, tls))
+    def _start(**options: object) -> Running:
+        opened.append(Running(tmp_path, free_ports(1), **options))
         return opened[-1]
 
     yield _start

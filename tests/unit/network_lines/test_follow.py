@@ -23,7 +23,6 @@ from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines import follow as follow_module
 from tutorial_pkg.connectors.network_lines.follow import follow
 from tutorial_pkg.connectors.network_lines.forward import send_named
-from tutorial_pkg.connectors.network_lines.listener import PortLimits
 from tutorial_pkg.connectors.network_lines.tls import client_tls
 
 
@@ -61,7 +60,7 @@ def wait_for(running: Running, expected: list[bytes]) -> None:
 
 
 def receiver(folder: Path, port: int) -> Running:
-    return Running(folder, port, PortLimits(1 << 20, 256, 300))
+    return Running(folder, port)
 
 
 def test_a_folder_is_followed_through_rotation(start, tmp_path, followed) -> None:
@@ -100,7 +99,7 @@ def test_a_missing_folder_is_waited_for(start, tmp_path, followed, caplog, name)
 
 
 def test_a_line_over_the_limit_is_skipped(start, tmp_path, followed, caplog) -> None:
-    running, file = start(line_bytes=1_000), tmp_path / "app.log"
+    running, file = start(maxLineBytes=1_000), tmp_path / "app.log"
     file.write_bytes(b"a" * 1_000 + b"\n" + b"b" * 1_001 + b"\n" + b"c" * (2 << 20) + b"\nd\n")
     followed(file, running.port)
     wait_for(running, [b"a" * 1_000, b"d"])
@@ -222,7 +221,7 @@ def test_following_waits_for_a_renewed_certificate(
 ) -> None:
     mine, file = Certificates(tmp_path), tmp_path / "app.log"
     client = mine.issue("host-7", "host-7")
-    running, expected = start(tls=mine.files()), write(file, range(100))
+    running, expected = start(**mine.files()), write(file, range(100))
     followed(file, running.port, lambda: client_tls(mine.ca, client))
     wait_for(running, expected)
     renewed = mine.issue(whose, *names, until=datetime.now(UTC) - timedelta(days=1))

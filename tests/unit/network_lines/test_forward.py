@@ -103,14 +103,14 @@ def test_a_replaced_file_is_refused(start, tmp_path, content: bytes) -> None:
 
 
 def test_a_line_longer_than_the_limit_is_an_error(start, tmp_path) -> None:
-    running, file = start(line_bytes=1_000), tmp_path / "file"
+    running, file = start(maxLineBytes=1_000), tmp_path / "file"
     file.write_bytes(b"a" * 1_000 + b"\n" + b"c" * 1_001 + b"\nd\n")
     with pytest.raises((ValueError, SenderRefusedError), match=r"1001 bytes|more than 1000 bytes"):
         send_named(file, HOST, running.port, "host-7")
 
 
 def test_lines_longer_than_a_block(start, tmp_path) -> None:
-    running, file = start(line_bytes=1 << 20), tmp_path / "file"
+    running, file = start(maxLineBytes=1 << 20), tmp_path / "file"
     lines = [b"x" * size for size in (300_000, 5, 1 << 20, 0, 262_143, 262_144)]
     file.write_bytes(b"".join(line + b"\n" for line in lines))
     send_named(file, HOST, running.port, "host-7")
@@ -206,9 +206,9 @@ def test_a_reset_instead_of_a_welcome_is_explained(tmp_path) -> None:
 
 def test_a_receiver_that_stops_replying_is_away(start) -> None:
     """A device in between may keep up a connection whose other end is gone."""
-    running = start(idle_seconds=0.3)
+    running = start(idle=0.3)
     with exchange(running) as sender:
-        running.listener._ports[running.port]._wait_for_room = lambda: None
+        running.listener.ports[running.port]._wait_for_room = lambda: None
         running.backlog._max_bytes = -1  # it reads nothing from now on
         with pytest.raises(ConnectionResetError, match="does not answer any more"):
             while True:

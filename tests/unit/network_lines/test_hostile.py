@@ -14,8 +14,8 @@ import pytest
 
 from spark_connector_tests.query_process import wait_until
 from tests.unit.network_lines.running import HOST, SECONDS, Running
+from tutorial_pkg.connectors.network_lines.protocol import greeting
 from tutorial_pkg.connectors.network_lines.sender import send_lines
-from tutorial_pkg.connectors.network_lines.wire import greeting
 
 GREETING = greeting("host-7")
 NESTED = b"[" * 2_000
@@ -53,7 +53,7 @@ def reply(running: Running, data: bytes) -> bytes:
 )
 def test_hostile_greeting(start, data) -> None:
     running = start()
-    assert json.loads(reply(running, data))["refused"]
+    assert json.loads(reply(running, data).splitlines()[-1])["refused"]
     check_others_are_served(running)
 
 
@@ -124,7 +124,7 @@ def test_lines_that_look_similar_are_lines(start, lines: list[bytes]) -> None:
 def test_wrong_port_is_explained(start, certificates, data: bytes, protocol: str) -> None:
     if (data, protocol) in ((CLIENT_HELLO, "tls"), (RELP_OPEN, "relp")):
         pytest.skip("the right port")
-    running = start(relp=True) if protocol == "relp" else start(tls=certificates.files())
+    running = start(protocol="relp") if protocol == "relp" else start(**certificates.files())
     text = reply(running, data).decode()
     assert f"this port expects {protocol.upper()}" in text
     assert text.startswith('{"refused":' if data == GREETING else "network_lines refused: ")
@@ -192,10 +192,10 @@ def honest(running: Running, relp: bool, line: bytes) -> None:
 
 @pytest.mark.parametrize("relp", [False, True])
 def test_noise_harms_nobody(start, relp: bool) -> None:
-    fuzz(start(relp=relp), relp, seconds=2)
+    fuzz(start(protocol="relp" if relp else "lines"), relp, seconds=2)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("relp", [False, True])
 def test_noise_for_a_minute(start, relp: bool) -> None:
-    fuzz(start(relp=relp), relp, seconds=60)
+    fuzz(start(protocol="relp" if relp else "lines"), relp, seconds=60)

@@ -6,32 +6,27 @@ import json
 import socket
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from spark_connector_tests.query_process import wait_until
 from tests.unit.network_lines.running import SECONDS, Running
 from tutorial_pkg.connectors.network_lines import positions as positions_module
-from tutorial_pkg.connectors.network_lines.connection import Block
 from tutorial_pkg.connectors.network_lines.payload import split, with_note
-from tutorial_pkg.connectors.network_lines.positions import Positions
+from tutorial_pkg.connectors.network_lines.positions import Change, Owner, Positions
+from tutorial_pkg.connectors.network_lines.protocol import RefusedError, greeting, json_line
 from tutorial_pkg.connectors.network_lines.sender import send_lines
-from tutorial_pkg.connectors.network_lines.wire import RefusedError, greeting, json_line
 from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
-
-ANYBODY: Any = SimpleNamespace(client=None, names=[], peer="10.0.0.7")
 
 
 class Client:
     """A sender with a name that shows what is said."""
 
     def __init__(self, running: Running, name: str = "host-7", instance: str | None = None) -> None:
-        self._socket = running.connect()
-        self._socket.settimeout(SECONDS)
-        self._file = self._socket.makefile("rb")
-        self._socket.sendall(greeting(name, instance))
+        self.running, self.socket = running, running.connect()
+        self.socket.settimeout(SECONDS)
+        self._file = self.socket.makefile("rb")
+        self.socket.sendall(greeting(name, instance))
         self.welcome = self.read()
 
     def __enter__(self) -> Client:
@@ -39,25 +34,20 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-        self._socket.close()
+        self.socket.close()
+        self.running.wait_until_free()
 
     def read(self) -> dict[str, Any]:
         return json.loads(self._file.readline())
 
     def send(self, lines: bytes = b"", **position: Any) -> dict[str, Any]:
-        self._socket.sendall(json_line(bytes=len(lines), position=position) + lines)
+        self.socket.sendall(json_line(bytes=len(lines), position=position) + lines)
         return self.read()
-
-
-def closed(running: Running) -> None:
-    wait_until(lambda: running.status.connections == 0, SECONDS, "the end of the connection")
 
 
 def position_of(running: Running, name: str = "host-7") -> dict[str, Any]:
     with Client(running, name) as client:
-        position = client.welcome["position"]
-    closed(running)
-    return position
+        return client.welcome["position"]
 
 
 def test_blocks_change_single_entries(start) -> None:
@@ -67,7 +57,6 @@ def test_blocks_change_single_entries(start) -> None:
         assert client.send(b"a\n", one=1, two={"at": [2]}) == {"stored": 1}
         assert client.send(b"b\n", one=3) == {"stored": 2}
         assert client.send(three=None, two=None, four=4) == {"stored": 3}
-    closed(running)
     assert position_of(running) == {"one": 3, "four": 4}
     running.restart()
     assert position_of(running) == {"one": 3, "four": 4}
@@ -84,55 +73,54 @@ def test_frame_holds_only_what_changed(start) -> None:
         assert running.log.end - before < 300
         send_lines("127.0.0.1", running.port, ["plain"])
         assert running.log.end - before < 350
-    closed(running)
     assert len(position_of(running)) == 1_000
 
 
 def test_version_1_replaces_the_position(start) -> None:
     running = start()
-    for sent in (
+    for block in (
         b'{"bytes":2,"position":{"a":1,"b":2}}\nx\n',
         b'{"bytes":2,"position":{"b":3}}\ny\n',
     ):
         with running.connect() as client:
             client.sendall(b'\0network_lines {"version":1,"name":"host-7"}\n')
             client.recv(65536)
-            client.sendall(sent)
+            client.sendall(block)
             assert json.loads(client.recv(100)) == {"stored": 1}
-        closed(running)
+        running.wait_until_free()
     assert position_of(running) == {"b": 3}
 
 
 def test_welcome_of_a_large_position(start) -> None:
-    running = start()
-    text = "x" * 3_900
+    running, text = start(), "x" * 3_900
     with Client(running) as client:
         for number in range(400):
             client.send(**{str(number): text})
-    closed(running)
     assert position_of(running) == {str(number): text for number in range(400)}
 
 
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_greeting_and_block_in_pieces(start, size: int) -> None:
-    running, hello = start(), greeting("host-7")
+    running = start()
     with running.connect() as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for place in range(0, len(hello), size):
-            client.sendall(hello[place : place + size])
-        assert json.loads(client.recv(1_000))["position"] == {}
-        block = b'{"bytes":4,"position":{"next":4}}\na\nb\n'
-        for place in range(0, len(block), size):
-            client.sendall(block[place : place + size])
-        assert json.loads(client.recv(1_000)) == {"stored": 1}
+
+        def say(text: bytes) -> dict[str, Any]:
+            for place in range(0, len(text), size):
+                client.sendall(text[place : place + size])
+            return json.loads(client.recv(1_000))
+
+        assert say(greeting("host-7"))["position"] == {}
+        assert say(b'{"bytes":4,"position":{"next":4}}\na\nb\n') == {"stored": 1}
     assert running.lines() == [b"a", b"b"]
 
 
 def test_half_a_greeting_is_no_line(start) -> None:
-    running = start(keep_unterminated=True)
+    running = start(unterminated="keep")
     with running.connect() as client:
         client.sendall(greeting("host-7")[:20])
-    wait_until(lambda: running.status.dropped["unterminated"] == 1, SECONDS, "the count")
+        client.shutdown(socket.SHUT_WR)
+        assert b"unterminated" in client.recv(100)
     assert running.lines() == []
 
 
@@ -141,37 +129,22 @@ def test_block_is_stored_after_the_sync(start, monkeypatch) -> None:
     go, sync = threading.Event(), running.log.sync
     with Client(running) as client:
         monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
-        client._socket.sendall(json_line(bytes=2, position={"next": 2}) + b"a\n")
+        client.socket.sendall(json_line(bytes=2, position={"next": 2}) + b"a\n")
         running.wait_for_lines(1)
-        client._socket.settimeout(0.2)
+        client.socket.settimeout(0.2)
         with pytest.raises(TimeoutError):
-            client._socket.recv(1)
+            client.socket.recv(1)
         go.set()
-        client._socket.settimeout(SECONDS)
-        assert json.loads(client._socket.recv(100)) == {"stored": 1}
-
-
-def test_full_disk_ends_the_query(start, monkeypatch) -> None:
-    running = start()
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with Client(running) as client:
-        monkeypatch.setattr(running.log, "append", full)
-        client._socket.sendall(json_line(bytes=2, position={"next": 2}) + b"a\n")
-        with pytest.raises(ConnectionResetError):
-            client._socket.recv(1)
-    with pytest.raises(OSError, match="No space left"):
-        running.listener.raise_failure()
+        client.socket.settimeout(SECONDS)
+        assert json.loads(client.socket.recv(100)) == {"stored": 1}
 
 
 def test_heartbeats_keep_an_idle_sender(start) -> None:
-    running = start(idle_seconds=1)
+    running = start(idle=1)
     with Client(running) as client:
         client.send(b"a\n", next=2)
         for _ in range(8):
-            client._socket.sendall(b'{"bytes":0}\n')
+            client.socket.sendall(b'{"bytes":0}\n')
             assert client.read() == {"stored": 1}
             threading.Event().wait(0.25)
     assert running.status.idle_closed == 0
@@ -181,17 +154,14 @@ def test_second_instance_of_a_name_is_refused(start) -> None:
     running = start()
     with Client(running, instance="alpha") as client:
         client.send(b"a\n", next=2)
-    closed(running)
     running.restart()
     with Client(running, instance="beta") as client:
         refused = client.welcome["refused"]
         assert "instance alpha" in refused
         assert "--instance alpha" in refused
-    closed(running)
     assert running.status.last_refused.endswith(refused)
     with Client(running, instance="alpha") as client:
         assert client.welcome["position"] == {"next": 2}
-    closed(running)
     assert position_of(running) == {"next": 2}
 
 
@@ -217,15 +187,13 @@ class Logs:
         self.open()
 
     def append(self, name: str, log: int = 0, **changes: Any) -> None:
-        texts = {
-            key: None if value is None else json.dumps(value) for key, value in changes.items()
-        }
-        self.positions.append(self.logs[log], name, ANYBODY, Block(b"x\n", 1, b"", texts))
+        texts = {key: json.dumps(value) for key, value in changes.items()}
+        with self.positions.noted(self.logs[log], Change(name, Owner(), texts)) as positions:
+            self.logs[log].append(with_note(b"x\n", positions=positions), 1, 0)
 
     def position(self, name: str) -> dict[str, Any]:
-        entries = self.positions.begin(name, ANYBODY, None)
-        self.positions.end(name)
-        return {key: json.loads(text) for key, text in entries.items()}
+        with self.positions.used(name, Owner()) as entries:
+            return {key: json.loads(text) for key, text in entries.items()}
 
 
 def test_newest_segment_has_all_positions(tmp_path) -> None:
@@ -261,27 +229,19 @@ def test_only_silence_counts_towards_forgetting(tmp_path) -> None:
     logs.now += 20
     assert logs.position("quiet") == {}
     assert logs.position("other") == {"at": 1}
+    logs.append("quiet", new=2)
+    logs.restart()
+    assert logs.position("quiet") == {"new": 2}
 
 
 def test_connected_sender_is_not_forgotten(tmp_path) -> None:
     logs = Logs(tmp_path)
     logs.append("quiet", at=1)
-    logs.positions.begin("quiet", ANYBODY, None)
-    logs.now += 1_000
-    assert logs.positions.is_getting_old("quiet")
-    logs.position("other")
-    logs.positions.end("quiet")
+    with logs.positions.used("quiet", Owner()):
+        logs.now += 1_000
+        assert logs.positions.is_getting_old("quiet")
+        logs.position("other")
     assert logs.position("quiet") == {"at": 1}
-
-
-def test_forgotten_name_starts_afresh(tmp_path) -> None:
-    logs = Logs(tmp_path)
-    logs.append("host-7", old=1)
-    logs.now += 200
-    assert logs.position("host-7") == {}
-    logs.append("host-7", new=2)
-    logs.restart()
-    assert logs.position("host-7") == {"new": 2}
 
 
 def test_positions_of_version_1_are_read(tmp_path) -> None:
@@ -302,8 +262,9 @@ def test_positions_are_bounded(tmp_path, monkeypatch, limit: str) -> None:
     logs.append("host-7", **{str(number): number for number in range(10)})
     monkeypatch.setattr(positions_module, limit, 10)
     with pytest.raises(RefusedError):
-        logs.positions.check("host-7", {"11": "11"})
-    logs.positions.check("host-7", {"9": None})
+        logs.append("host-7", **{"11": 11})
+    logs.append("host-7", **{"9": 8})
+    assert logs.position("host-7")["9"] == 8
 
 
 def test_number_of_names_is_bounded(tmp_path, monkeypatch) -> None:

@@ -14,7 +14,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,9 @@ from spark_connector_tests.query_process import wait_until
 from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
-from tutorial_pkg.connectors.network_lines.metrics import METRICS, ReceiverMetrics
+from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
 from tutorial_pkg.connectors.network_lines.receiver import receive
 from tutorial_pkg.connectors.network_lines.sender import send_lines
-from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.durable_log import handover, lock
 from tutorial_pkg.durable_log.lock import LogLockedError
 from tutorial_pkg.observe.prometheus import SILENCE_SECONDS, MetricsServer
@@ -276,11 +274,6 @@ def test_systemd_gets_ready_and_stopping(tmp_path, free_ports) -> None:
             assert systemd.recv(100) == b"STOPPING=1"
             assert process.wait(SECONDS) == 0
     assert not network_status(tmp_path / "log").listening
-
-
-def test_every_counter_is_a_metric() -> None:
-    counters = {field.name for field in fields(PortStatus)} - {"last_refused"}
-    assert counters == METRICS.keys()
 
 
 def test_silent_clients_delay_no_scrape(tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""RELP, frame by frame: what is stored, and what is answered when."""
+"""RELP, frame by frame: what is stored, and which reply comes when."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from spark_connector_tests.query_process import wait_until
-from tests.unit.network_lines.running import SECONDS
-from tutorial_pkg.connectors.network_lines.rows import to_batch
+from tests.unit.network_lines.running import RESET_ON_CLOSE, SECONDS
+from tutorial_pkg.connectors.network_lines.payload import to_batch
 from tutorial_pkg.durable_log.segments import frames, read_frames
 
 OPEN = b"1 open 30 relp_version=0\ncommands=syslog\n"
@@ -36,26 +36,21 @@ def values(running) -> list[str]:
 
 @pytest.mark.parametrize("size", [1, 3, 17, 10_000])
 def test_session_in_pieces(start, size: int) -> None:
-    running = start(relp=True)
-    sent = (
-        OPEN
-        + message(2, b"one")
-        + message(3, b"")
-        + message(4, b"two 5 syslog 3 x\n")
-        + b"5 close 0\n"
-    )
-    answers = OPENED + b"".join(b"%d rsp 6 200 OK\n" % number for number in (2, 3, 4))
-    answers += b"5 rsp 0\n0 serverclose 0\n"
+    running = start(protocol="relp")
+    sent = OPEN + message(2, b"one") + message(3, b"") + message(4, b"two 5 syslog 3 x\n")
+    sent += b"5 close 0\n"
+    replies = OPENED + b"".join(b"%d rsp 6 200 OK\n" % number for number in (2, 3, 4))
+    replies += b"5 rsp 0\n0 serverclose 0\n"
     with running.connect() as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for place in range(0, len(sent), size):
             client.sendall(sent[place : place + size])
-        assert read(client, len(answers)) == answers
+        assert read(client, len(replies)) == replies
     assert values(running) == ["one", "", "two 5 syslog 3 x\n"]
 
 
 def test_reply_waits_for_the_disk(start, monkeypatch) -> None:
-    running = start(relp=True)
+    running = start(protocol="relp")
     go, sync = threading.Event(), running.log.sync
     with running.connect() as client:
         client.sendall(OPEN)
@@ -67,12 +62,12 @@ def test_reply_waits_for_the_disk(start, monkeypatch) -> None:
         with pytest.raises(TimeoutError):
             client.recv(1)
         go.set()
-        client.settimeout(10)
+        client.settimeout(SECONDS)
         assert read(client, 15) == b"2 rsp 6 200 OK\n"
 
 
 def test_message_with_newlines_is_one_row(start) -> None:
-    running = start(relp=True)
+    running = start(protocol="relp")
     texts = [b"a\nb", b"plain", b"ends\r", b"\n", "größer".encode(), b"\xff"]
     with running.connect() as client:
         client.sendall(b"".join(message(number, text) for number, text in enumerate(texts, 1)))
@@ -83,7 +78,7 @@ def test_message_with_newlines_is_one_row(start) -> None:
 
 
 def test_relp_frames_keep_the_limits(start) -> None:
-    running = start(relp=True, frame_rows=10, frame_bytes=300)
+    running = start(protocol="relp", maxRowsPerTrigger=10, maxBytesPerTrigger=300)
     texts = [b"%d" % number for number in range(1_000)] + [b"x" * 200] * 3
     with running.connect() as client:
         client.sendall(b"".join(message(number, text) for number, text in enumerate(texts, 1)))
@@ -95,21 +90,19 @@ def test_relp_frames_keep_the_limits(start) -> None:
 
 
 def test_unconfirmed_messages_are_counted(start, monkeypatch) -> None:
-    running = start(relp=True)
+    running = start(protocol="relp")
     go, sync = threading.Event(), running.log.sync
     monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
-    client = running.connect()
-    client.sendall(message(2, b"one") + message(3, b"two"))
-    running.wait_for_lines(2)
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    client.close()
-    wait_until(lambda: running.status.connections == 0, SECONDS, "the end of the connection")
+    with running.connect() as client:
+        client.sendall(message(2, b"one") + message(3, b"two"))
+        running.wait_for_lines(2)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     go.set()
     wait_until(lambda: running.status.unconfirmed == 2, SECONDS, "the count")
 
 
 def test_long_message_is_cut_and_marked(start) -> None:
-    running = start(relp=True, line_bytes=100)
+    running = start(protocol="relp", maxLineBytes=100)
     with running.connect() as client:
         client.sendall(message(2, b"x" * 100) + message(3, b"y" * 200_000) + message(4, b"z"))
         assert read(client, 45) == b"2 rsp 6 200 OK\n3 rsp 6 200 OK\n4 rsp 6 200 OK\n"
@@ -128,7 +121,7 @@ def test_long_message_is_cut_and_marked(start) -> None:
     ],
 )
 def test_broken_frame_is_refused(start, sent: bytes) -> None:
-    running = start(relp=True)
+    running = start(protocol="relp")
     with running.connect() as client:
         client.sendall(message(9, b"stored") + sent)
         client.shutdown(socket.SHUT_WR)
@@ -139,7 +132,7 @@ def test_broken_frame_is_refused(start, sent: bytes) -> None:
 
 
 def test_unknown_command_gets_an_error_code(start) -> None:
-    running = start(relp=True)
+    running = start(protocol="relp")
     with running.connect() as client:
         client.sendall(b"2 dance 0\n")
         assert read(client, 29) == b"2 rsp 19 500 unknown command\n"

@@ -193,7 +193,7 @@ def test_a_mute_receiver_ends_in_a_timeout(count: int) -> None:
 def test_a_plain_sender_learns_what_a_port_expects(
     start, tmp_path, certificates, kind: str, lines: int, name: str | None
 ) -> None:
-    running = start(tls=certificates.files()) if kind == "TLS" else start(relp=True)
+    running = start(**certificates.files()) if kind == "TLS" else start(protocol="relp")
     (tmp_path / "file").write_bytes(b"a line\n" * lines)
     with pytest.raises(SenderRefusedError, match=f"expects {kind}"):
         if name:

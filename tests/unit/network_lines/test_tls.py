@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,40 +13,44 @@ import pytest
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS, Running
-from tutorial_pkg.connectors.network_lines.connection import State
-from tutorial_pkg.connectors.network_lines.listener import Listener, PortLimits
+from tutorial_pkg.connectors.network_lines import connection as connection_module
+from tutorial_pkg.connectors.network_lines import network_status
 from tutorial_pkg.connectors.network_lines.payload import split
+from tutorial_pkg.connectors.network_lines.protocol import greeting
 from tutorial_pkg.connectors.network_lines.sender import (
     LinesDroppedError,
     SenderRefusedError,
     send_lines,
 )
-from tutorial_pkg.connectors.network_lines.status import network_status
-from tutorial_pkg.connectors.network_lines.tls import certified_names, client_tls
-from tutorial_pkg.connectors.network_lines.wire import greeting
-from tutorial_pkg.durable_log.group import Backlog
-from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
+from tutorial_pkg.connectors.network_lines.tls import certified_names, client_tls, server_context
+from tutorial_pkg.durable_log.segments import read_frames
+
+PAST = datetime.now(UTC) - timedelta(days=1)
 
 
 def send(running: Running, lines: list, tls: ssl.SSLContext | None, **more: int) -> int:
     return send_lines(HOST, running.port, lines, tls=tls, **more)
 
 
+def secured(running: Running, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    return tls.wrap_socket(running.connect(), server_hostname=HOST)
+
+
 def clients_of(running: Running) -> list[tuple[str | None, list[bytes]]]:
-    """Frame by frame who sent what."""
+    """Return the client and the lines of each frame."""
     found = read_frames(running.directory / str(running.port), 0, running.log.end)
     parts = (split(payload) for _, payload in found)
     return [(note.get("client"), bytes(lines).splitlines()) for lines, note in parts]
 
 
 def refused(running: Running, reason: str, count: int = 1) -> str:
-    """Wait for the counter; the line that the status has for it."""
+    """Wait for the counter, and return the text in the status."""
     wait_until(lambda: running.status.refused.get(reason) == count, SECONDS, f"{count} {reason}")
     return running.status.last_refused
 
 
 def test_lines_over_tls_are_confirmed(start, certificates: Certificates) -> None:
-    running = start(tls=certificates.files(ask=False))
+    running = start(**certificates.files(ask=False))
     lines = [b"%d," % number + b"x" * (number % 3_000) for number in range(20_000)]
     assert send(running, lines, certificates.client(), connections=3) == len(lines)
     assert sorted(running.lines()) == sorted(lines)
@@ -54,27 +58,18 @@ def test_lines_over_tls_are_confirmed(start, certificates: Certificates) -> None
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_tls_versions(start, certificates: Certificates, version) -> None:
-    running = start(tls=certificates.files())
-    tls = certificates.client("host-7")
-    tls.minimum_version = tls.maximum_version = version
-    send(running, ["a"], tls)
-    assert clients_of(running) == [("host-7", [b"a"])]
-
-
-def test_frames_keep_clients_apart(start, certificates: Certificates) -> None:
-    running = start(tls=certificates.files())
+def test_frames_keep_clients_apart(start, certificates: Certificates, version) -> None:
+    running = start(**certificates.files())
     for name in ("one", "two", "one"):
-        send(running, [f"from {name}"], certificates.client(name))
-    assert clients_of(running) == [
-        ("one", [b"from one"]),
-        ("two", [b"from two"]),
-        ("one", [b"from one"]),
-    ]
+        tls = certificates.client(name)
+        tls.minimum_version = tls.maximum_version = version
+        send(running, [f"from {name}"], tls)
+    expected = [("one", [b"from one"]), ("two", [b"from two"]), ("one", [b"from one"])]
+    assert clients_of(running) == expected
 
 
 def test_allowed_clients(start, certificates: Certificates) -> None:
-    running = start(tls=certificates.files("host-7", "host-8"))
+    running = start(**certificates.files("host-7", "host-8"))
     send(running, ["a"], certificates.client("host-8"))
     with pytest.raises(SenderRefusedError, match=r"^not in allowedClients: host-9$"):
         send(running, ["b"] * 100_000, certificates.client("host-9"))
@@ -83,13 +78,12 @@ def test_allowed_clients(start, certificates: Certificates) -> None:
 
 
 def test_client_certificate_is_checked(start, certificates: Certificates, tmp_path) -> None:
-    running = start(tls=certificates.files())
+    running = start(**certificates.files())
     with pytest.raises(SenderRefusedError, match="certificate required"):
         send(running, ["a"], certificates.client())
     assert refused(running, "certificate", 1) == "127.0.0.1: the client has none"
-    past = datetime.now(UTC) - timedelta(days=1)
     with pytest.raises(SenderRefusedError, match="certificate expired"):
-        send(running, ["a"], certificates.client("expired", until=past))
+        send(running, ["a"], certificates.client("expired", until=PAST))
     assert refused(running, "certificate", 2) == "127.0.0.1: certificate has expired"
     (tmp_path / "others").mkdir()
     strange = Certificates(tmp_path / "others").issue("stranger", "stranger")
@@ -97,30 +91,29 @@ def test_client_certificate_is_checked(start, certificates: Certificates, tmp_pa
         send(running, ["a"], client_tls(certificates.ca, strange))
     assert "unable to get local issuer" in refused(running, "certificate", 3)
     assert running.lines() == []
-    expected = f"Waiting for connection on port {running.port} ... refused: 3 certificate (last: "
-    wait_until(lambda: expected in str(network_status(running.directory)), SECONDS, expected)
 
 
-def test_slow_handshakes_delay_nobody(start, certificates) -> None:
-    running = start(tls=certificates.files())
+def test_slow_handshakes_delay_nobody(start, certificates, monkeypatch) -> None:
+    monkeypatch.setattr(connection_module, "HANDSHAKE_SECONDS", 1.0)
+    running = start(**certificates.files())
     with running.connect() as silent, running.connect() as slow:
         slow.sendall(b"\x16\x03\x01")
         send(running, ["served meanwhile"], certificates.client("host-7"))
-        patience = running.listener._ports[running.port]._patience
-        patience.update({State.NEW: 0.0, State.SHAKING_HANDS: 0.0})
         refused(running, "timeout", 2)
+        assert silent.recv(100).startswith(b"network_lines refused: no handshake")
         with pytest.raises(ConnectionResetError):
             slow.recv(1)
-        assert silent.recv(100).startswith(b"network_lines refused: no handshake")
 
 
 def test_renewed_files_need_no_restart(start, tmp_path) -> None:
     (tmp_path / "mine").mkdir()
     mine = Certificates(tmp_path / "mine")
-    running = start(tls=mine.files())
+    running = start(**mine.files())
     send(running, ["before"], mine.client("host-7"))
-    past = datetime.now(UTC) - timedelta(days=1)
-    mine.issue("server", "127.0.0.1", until=past)
+    mine.issue("server", "127.0.0.1", until=PAST)
+    with pytest.raises(SenderRefusedError, match="not to be trusted: certificate has expired"):
+        send(running, ["expired"], mine.client("host-7"))
+    mine.server.write_text("half written")
     with pytest.raises(SenderRefusedError, match="not to be trusted: certificate has expired"):
         send(running, ["expired"], mine.client("host-7"))
     mine.issue("server", "127.0.0.1")
@@ -129,69 +122,55 @@ def test_renewed_files_need_no_restart(start, tmp_path) -> None:
 
 
 def test_killed_sender_is_told_from_a_finished_one(start, certificates: Certificates) -> None:
-    """Without TLS the two look the same; so here a rest is kept from a sender that ended only."""
-    running = start(tls=certificates.files(), keep_unterminated=True)
-    tls = certificates.client("host-7")
-    for name, ends in (("killed", False), ("ended", True)):
-        with tls.wrap_socket(running.connect(), server_hostname=HOST) as client:
+    """Without TLS the two look the same. Only a finished sender's last line is kept."""
+    running = start(**certificates.files(), unterminated="keep")
+    for name, count in (("killed", 1), ("ended", 2)):
+        with secured(running, certificates.client("host-7")) as client:
             client.sendall(f"{name}\nrest of {name}".encode())
-            running.wait_for_lines(1 if name == "killed" else 2)
-            if ends:
-                client.unwrap()
-            else:
-                client.shutdown(socket.SHUT_WR)
+            running.wait_for_lines(count)
+            client.unwrap() if name == "ended" else client.shutdown(socket.SHUT_WR)
     assert running.wait_for_lines(3) == [b"killed", b"ended", b"rest of ended"]
     wait_until(lambda: running.status.dropped["unterminated"] == 1, SECONDS, "the count")
 
 
 def test_confirmation_cannot_be_forged(start, certificates: Certificates) -> None:
     """An attacker on the network can end the TCP connection, but not send `close_notify`."""
-    server = socket.create_server((HOST, 0))
-    context = certificates.files(ask=False).context()
+    context = server_context(start(**certificates.files(ask=False)).options)
 
     def accept_and_cut() -> None:
-        client, _ = server.accept()
-        secure = context.wrap_socket(client, server_side=True)
-        secure.recv(100)
-        socket.socket.shutdown(secure, socket.SHUT_WR)
-        client_end.wait(SECONDS)
-        secure.close()
+        client = context.wrap_socket(server.accept()[0], server_side=True)
+        client.recv(100)
+        socket.socket.shutdown(client, socket.SHUT_WR)
+        client.recv(100)
 
-    client_end = threading.Event()
-    cutting = threading.Thread(target=accept_and_cut)
-    cutting.start()
-    with pytest.raises(ConnectionError, match="broke after about 1 lines"):
-        send_lines(HOST, server.getsockname()[1], ["a"], tls=certificates.client())
-    client_end.set()
-    cutting.join()
-    server.close()
+    with socket.create_server((HOST, 0)) as server, ThreadPoolExecutor(1) as thread:
+        thread.submit(accept_and_cut)
+        with pytest.raises(ConnectionError, match="broke after about 1 lines"):
+            send_lines(HOST, server.getsockname()[1], ["a"], tls=certificates.client())
 
 
 @pytest.mark.parametrize(
     ("name", "names", "option"),
     [
-        ("host-7", True, None),
-        ("host-7/nginx", True, None),
-        ("host-8", True, "senderNames"),
-        ("host-70", True, "senderNames"),
-        ("host-8", False, None),
+        ("host-7", "certificate", None),
+        ("host-7/nginx", "certificate", None),
+        ("host-8", "certificate", "senderNames"),
+        ("host-70", "certificate", "senderNames"),
+        ("host-8", "any", None),
     ],
 )
 def test_name_belongs_to_its_certificate(start, certificates, name, names, option) -> None:
-    running = start(tls=certificates.files(), certified_names=names)
-    with certificates.client("host-7").wrap_socket(
-        running.connect(), server_hostname=HOST
-    ) as client:
+    running = start(**certificates.files(), senderNames=names)
+    with secured(running, certificates.client("host-7")) as client:
         client.sendall(greeting(name))
         reply = json.loads(client.recv(65536))
     assert ("position" in reply) if option is None else (f"`{option}`" in reply["refused"])
 
 
 def test_first_certificate_keeps_a_name(start, certificates) -> None:
-    running = start(tls=certificates.files(), certified_names=False)
+    running = start(**certificates.files(), senderNames="any")
     for client_name, expected in (("host-7", "stored"), ("host-8", "refused")):
-        tls = certificates.client(client_name)
-        with tls.wrap_socket(running.connect(), server_hostname=HOST) as client:
+        with secured(running, certificates.client(client_name)) as client:
             client.sendall(greeting("shared"))
             reply = client.recv(65536)
             if b"refused" not in reply:
@@ -201,7 +180,7 @@ def test_first_certificate_keeps_a_name(start, certificates) -> None:
 
 
 def test_dropped_lines_are_reported_over_tls(start, certificates: Certificates) -> None:
-    running = start(tls=certificates.files(), line_bytes=5)
+    running = start(**certificates.files(), maxLineBytes=5)
     with pytest.raises(LinesDroppedError, match=r"dropped 1 of 2 lines \(1 too_long\)"):
         send(running, ["12345", "123456"], certificates.client("host-7"))
     assert running.lines() == [b"12345"]
@@ -224,31 +203,18 @@ def test_unusable_file_of_a_sender(tmp_path, file: str) -> None:
 
 
 def test_records_larger_than_the_buffer(start, certificates: Certificates) -> None:
-    """TLS gives what it has decrypted without a word from the socket."""
-    running = start(tls=certificates.files(), line_bytes=1_000)
+    running = start(**certificates.files(), maxLineBytes=1_000)
     lines = [b"y" * (number % 999) for number in range(50_000)]
-    with certificates.client("host-7").wrap_socket(
-        running.connect(), server_hostname=HOST
-    ) as client:
+    with secured(running, certificates.client("host-7")) as client:
         for first in range(0, len(lines), 333):
             client.sendall(b"".join(line + b"\n" for line in lines[first : first + 333]))
         assert running.wait_for_lines(len(lines)) == lines
 
 
-@pytest.mark.parametrize("secure", [True, False])
-def test_public_address_without_tls_warns(
-    tmp_path, free_ports, certificates, caplog, secure: bool
-) -> None:
-    limits = PortLimits(line_bytes=100, connections=1, idle_seconds=1)
-    port = free_ports(2)
-    logs = {each: SegmentWriter(tmp_path / str(each)) for each in (port, port + 1)}
-    tls = certificates.files() if secure else None
-    listener = Listener(tmp_path, "0.0.0.0", list(logs), Backlog(logs, 1), limits, tls=tls)
-    listener.close()
-    for log in logs.values():
-        log.close()
-    warnings = network_status(tmp_path).warnings
-    assert len(warnings) == caplog.text.count("0.0.0.0 can be reached") == (0 if secure else 1)
-    if not secure:
-        for option in ("tlsCertificate", "tlsKey", "tlsClientCa", "allowedClients"):
-            assert f"`{option}`" in warnings[0]
+@pytest.mark.parametrize("is_secure", [True, False])
+def test_public_address_without_tls_warns(start, certificates, is_secure: bool) -> None:
+    running = start(host="0.0.0.0", **(certificates.files() if is_secure else {}))
+    running.listener.close()
+    warnings = network_status(running.directory).warnings
+    assert len(warnings) == (0 if is_secure else 1)
+    assert is_secure or "`tlsCertificate`" in warnings[0]

@@ -2,15 +2,13 @@
 
 `docs/formats/network_lines.md` describes senders, receivers and the protocol. The files:
 
-- `data_source`: the options, the format, its reader. `rows`: from frames to rows, in a task.
-- `listener`: a thread for each port. `connection`: one client. `confirm`: replies that wait for
-  the disk. `ports`: listening sockets. `tls`: secure sockets and certificates.
-- `line_buffer`: plain lines. `named`, `relp`: clients that wait for replies. `first_bytes`: clients
-  at the wrong port.
-- `payload`: lines and a note in one frame. `positions`: how far each sender with a name has come.
+- `data_source`: the options, the format, its reader. `payload`: from frames to rows, in a task.
+- `listener`: a thread for each port and client. `connection`: one client. `tls`: certificates.
+- `lines`: plain lines. `named`, `relp`: clients that wait for replies.
+- `port_log`: a port's log and counters. `positions`: how far senders with a name have come.
 - `receiver`: a separate process that listens. `status`, `metrics`: how the ports are doing.
-- `sender`: plain lines from the other side. `forward`: a sender with a name. `wire`: what both
-  sides say.
+- `sender`: plain lines from the other side. `forward`: a sender with a name. `follow`: its files
+  that grow. `protocol`: what both sides say.
 """
 
 from typing import TYPE_CHECKING

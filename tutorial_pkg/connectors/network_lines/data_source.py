@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.connectors.network_lines.payload import FORGET_SECONDS
-from tutorial_pkg.connectors.network_lines.ports import host_address
 from tutorial_pkg.core.line_options import EVENT_TIME, MODE
 from tutorial_pkg.core.options import (
     Option,
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tutorial_pkg.connectors.network_lines.listener import Listener
-    from tutorial_pkg.connectors.network_lines.tls import TlsFiles
+
+FORGET_SECONDS = 30 * 24 * 3600
+_ADDRESS = re.compile(r"[A-Za-z0-9_.:-]+(%[A-Za-z0-9_.-]+)?")
 
 
 @accepts("a PEM file that can be read")
@@ -45,20 +46,22 @@ def pem_file(text: str) -> str:
     return str(path)
 
 
+@accepts("an address or name of this machine: 127.0.0.1, ::1, 0.0.0.0 for every IPv4 address")
+def host_address(text: str) -> str:
+    """A parser for an address to listen on: IPv4, IPv6 with or without brackets, or a name."""
+    address = text.removeprefix("[").removesuffix("]") if text.startswith("[") else text
+    if not _ADDRESS.fullmatch(address):
+        raise ValueError
+    return address
+
+
 METADATA = "port INT, received_at TIMESTAMP_LTZ, client STRING"
 _PATH, *_LIMITS = log_options("lines", "port")
 OPTIONS = Options(
     "network_lines",
     [
         _PATH,
-        Option(
-            "host",
-            host_address,
-            "127.0.0.1",
-            "where to listen",
-            "an address or a name of this machine, such as 127.0.0.1, ::1, or 0.0.0.0 for every "
-            "IPv4 address",
-        ),
+        Option("host", host_address, "127.0.0.1", "where to listen"),
         Option("port", integer(1, 65535), 11000, "the first TCP port"),
         Option(
             "parallelism",
@@ -199,10 +202,13 @@ class NetworkLinesReader(LogReader):
         return super().open_logs()
 
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Listener:
-        return start_listener(self.options, logs, backlog)
+        # Imported here, because only one of Spark's processes listens.
+        from tutorial_pkg.connectors.network_lines.listener import Listener
+
+        return Listener(logs.directory, self.options, backlog)
 
     def to_batch(self, frames: list[Framed], number: Number) -> pa.RecordBatch:
-        from tutorial_pkg.connectors.network_lines.rows import to_batch  # with Arrow
+        from tutorial_pkg.connectors.network_lines.payload import to_batch  # with Arrow
 
         port = int(str(number).rpartition("/")[2])
         return to_batch(frames, port, self.options)
@@ -217,11 +223,6 @@ def parse_options(texts: Mapping[str, str]) -> OptionValues:
             f"format `network_lines`: options `port` {options.port} and `parallelism` "
             f"{options.parallelism} ask for ports up to {last}; the last must be at most 65535"
         )
-    _check_tls(options)
-    return options
-
-
-def _check_tls(options: OptionValues) -> None:
     for option, needed in (
         ("tlsKey", "tlsCertificate"),
         ("tlsClientCa", "tlsCertificate"),
@@ -229,44 +230,16 @@ def _check_tls(options: OptionValues) -> None:
     ):
         if getattr(options, option) and not getattr(options, needed):
             raise ValueError(f"format `network_lines`: option `{option}` needs `{needed}` as well")
-    files = tls_files(options)
-    if files:
+    if options.tlsCertificate:
+        from tutorial_pkg.connectors.network_lines.tls import server_context
+
         try:
-            files.context()
+            server_context(options)
         except ValueError as error:
             raise ValueError(f"format `network_lines`: option {error}") from None
-
-
-def tls_files(options: OptionValues) -> TlsFiles | None:
-    """Return what the ports need for TLS, or None without TLS."""
-    if not options.tlsCertificate:
-        return None
-    from tutorial_pkg.connectors.network_lines.tls import TlsFiles
-
-    clients = options.allowedClients or ()
-    return TlsFiles(options.tlsCertificate, options.tlsKey, options.tlsClientCa, clients)
+    return options
 
 
 def ports_of(options: OptionValues) -> range:
     """Return the numbers of the ports."""
     return range(options.port, options.port + options.parallelism)
-
-
-def start_listener(options: OptionValues, logs: LogGroup, backlog: Backlog) -> Listener:
-    """Listen on the ports. The imports are here because only one of Spark's processes listens."""
-    from tutorial_pkg.connectors.network_lines.line_buffer import UNLIMITED, PortLimits
-    from tutorial_pkg.connectors.network_lines.listener import Listener
-
-    limits = PortLimits(
-        line_bytes=options.maxLineBytes,
-        connections=options.maxConnections,
-        idle_seconds=options.idleTimeout,
-        frame_rows=options.maxRowsPerTrigger or UNLIMITED,
-        frame_bytes=options.maxBytesPerTrigger or UNLIMITED,
-        keep_unterminated=options.unterminated == "keep",
-        forget_seconds=options.forgetNamesAfter,
-        certified_names=options.senderNames == "certificate",
-        relp=options.protocol == "relp",
-    )
-    tls = tls_files(options)
-    return Listener(logs.directory, options.host, ports_of(options), backlog, limits, tls=tls)

@@ -35,8 +35,8 @@ from tutorial_pkg.connectors.network_lines.forward import (
     open_exchange,
     own_instance,
 )
+from tutorial_pkg.connectors.network_lines.protocol import json_line
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError
-from tutorial_pkg.connectors.network_lines.wire import json_line
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.read_limit import Limits
 

@@ -10,13 +10,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import select
 import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tutorial_pkg.connectors.network_lines.protocol import (
+    MOST_WELCOME_BYTES,
+    greeting,
+    json_line,
+    parse_object,
+)
 from tutorial_pkg.connectors.network_lines.sender import (
     QUOTED,
     SENDS_PER_SECOND,
@@ -27,13 +32,6 @@ from tutorial_pkg.connectors.network_lines.sender import (
     progress_bar,
     raise_if_refused,
     receive,
-)
-from tutorial_pkg.connectors.network_lines.tls import SecureSocket
-from tutorial_pkg.connectors.network_lines.wire import (
-    MOST_WELCOME_BYTES,
-    greeting,
-    json_line,
-    parse_object,
 )
 
 WINDOW = 8  # blocks on their way that are not on disk yet
@@ -87,11 +85,10 @@ class Exchange:
     ) -> None:
         self._address = f"{address[0]}:{address[1]}"
         self._socket = connect(address, tls)
-        self._socket.setblocking(False)
         self._on_wait = on_wait
         self._inbox = b""
         self._sent = self._stored = 0
-        self._ended = False
+        self._has_ended = False
         self._heard_at = self._signed_at = time.monotonic()
         self._patience = SILENT_SECONDS
         self.welcome: dict[str, Any] = {}
@@ -133,70 +130,45 @@ class Exchange:
         """End this side, and return when everything is on disk."""
         self._wait(lambda: self._stored == self._sent)  # TLS cannot end while replies are to come
         end(self._socket)
-        self._wait(lambda: self._ended)
+        self._wait(lambda: self._has_ended)
+
+    def _send(self, data: bytes) -> None:
+        rest, is_full = memoryview(data), False
+        while rest:
+            try:
+                self._socket.settimeout(self._step())
+                count = self._socket.send(rest)
+                if is_full:  # there is room again: the receiver reads
+                    self._heard_at = time.monotonic()
+                rest, is_full = rest[count:], count < len(rest)
+            except TimeoutError:
+                is_full = True
+                self._on_wait()
+                self._check_patience()
+            except OSError as error:
+                self._hear(LOOK_SECONDS)  # it may have said why
+                raise ConnectionResetError(f"{self._address}: {error}") from None
 
     def _wait(self, is_enough: Callable[[], bool]) -> None:
         while not is_enough():
             self._raise_if_ended()
-            if not self._hear(min(WAIT_SECONDS, self._patience / 3)):
+            if not self._hear(self._step()):
                 self._on_wait()
 
-    def _receive_welcome(self) -> dict[str, Any]:
-        started, warned = time.monotonic(), False
-        while b"\n" not in self._inbox:
-            self._raise_if_ended()
-            if not self._hear(min(WAIT_SECONDS, self._patience / 3)):
-                self._on_wait()
-            if not warned and time.monotonic() - started > REPORT_SECONDS:
-                log.warning(_SILENT, self._address, REPORT_SECONDS)
-                warned = True
-        text, _, self._inbox = self._inbox.partition(b"\n")
-        welcome = self._parse(text)
-        if not isinstance(welcome.get("position"), dict) or not all(
-            type(welcome.get(name)) in (int, float) and welcome[name] > 0 for name in _NUMBERS
-        ):
-            raise self._not_ours(text)
-        return welcome
+    def _step(self) -> float:
+        return min(WAIT_SECONDS, self._patience / 3)
 
-    def _send(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[self._socket.send(rest) :]
-            except BlockingIOError:
-                if not self._hear(min(WAIT_SECONDS, self._patience / 3), to_send=True):
-                    self._on_wait()
-            except ConnectionError:
-                self._take()  # it may have said why
-                raise
-            self._raise_if_ended()
-
-    def _hear(self, seconds: float, to_send: bool = False) -> bool:
-        """Return whether the receiver replies within `seconds`, or reads what there is `to_send`.
-
-        Raise `ConnectionResetError` if it has done neither for too long.
-        """
-        both = [self._socket]
-        is_pending = isinstance(self._socket, SecureSocket) and self._socket.has_more
-        readable, writable, _ = select.select(
-            both, both if to_send else [], [], 0 if is_pending else seconds
-        )
-        heard = bool(is_pending or readable) and self._take()
-        if heard or writable:
-            self._heard_at = time.monotonic()
-        elif time.monotonic() - self._heard_at > self._patience:
+    def _check_patience(self) -> None:
+        if time.monotonic() - self._heard_at > self._patience:
             raise ConnectionResetError(f"{self._address} does not answer any more")
-        return heard or bool(writable)
 
-    def _raise_if_ended(self) -> None:
-        if self._ended:
-            raise ConnectionResetError(f"{self._address} has ended the connection")
-
-    def _take(self) -> bool:
-        """Take in what the receiver replies; return whether there was something."""
+    def _hear(self, seconds: float) -> bool:
+        """Take in what the receiver replies within `seconds`; return whether it has replied."""
+        self._socket.settimeout(seconds)
         try:
             reply = receive(self._socket)
-        except BlockingIOError:
+        except TimeoutError:
+            self._check_patience()
             return False
         except ConnectionResetError:
             if self.welcome:
@@ -205,7 +177,8 @@ class Exchange:
                 f"{self._address} broke off the connection before a welcome; perhaps it expects "
                 "TLS (--tls-ca), or is not `network_lines`"
             ) from None
-        self._ended = not reply
+        self._heard_at = time.monotonic()
+        self._has_ended = not reply
         self._inbox += reply
         if len(self._inbox) > MOST_WELCOME_BYTES:
             raise SenderRefusedError(f"{self._address} says too much to be `network_lines`")
@@ -216,9 +189,32 @@ class Exchange:
                 if type(stored) is not int or not self._stored <= stored <= self._sent:
                     raise self._not_ours(text)
                 self._stored = stored
-        elif self._ended and self._inbox:
+        elif self._has_ended and self._inbox:
             raise self._not_ours(self._inbox)
         return True
+
+    def _receive_welcome(self) -> dict[str, Any]:
+        started, has_warned = time.monotonic(), False
+
+        def is_there() -> bool:
+            nonlocal has_warned
+            if not has_warned and time.monotonic() - started > REPORT_SECONDS:
+                log.warning(_SILENT, self._address, REPORT_SECONDS)
+                has_warned = True
+            return b"\n" in self._inbox
+
+        self._wait(is_there)
+        text, _, self._inbox = self._inbox.partition(b"\n")
+        welcome = self._parse(text)
+        if not isinstance(welcome.get("position"), dict) or not all(
+            type(welcome.get(name)) in (int, float) and welcome[name] > 0 for name in _NUMBERS
+        ):
+            raise self._not_ours(text)
+        return welcome
+
+    def _raise_if_ended(self) -> None:
+        if self._has_ended:
+            raise ConnectionResetError(f"{self._address} has ended the connection")
 
     def _parse(self, text: bytes) -> dict[str, Any]:
         try:

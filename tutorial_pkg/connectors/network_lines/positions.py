@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from tutorial_pkg.connectors.network_lines.connection import Block, Connection
-from tutorial_pkg.connectors.network_lines.payload import split, with_note
-from tutorial_pkg.connectors.network_lines.wire import RefusedError
+from tutorial_pkg.connectors.network_lines.payload import split
+from tutorial_pkg.connectors.network_lines.protocol import RefusedError
 from tutorial_pkg.durable_log.segments import SegmentWriter, newest_frames
 
 MOST_NAMES = 10_000
@@ -25,7 +25,29 @@ MOST_ENTRIES = 10_000  # of one name
 MOST_NAME_BYTES = 2 * 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024  # of all names: half a segment, as each segment repeats them
 
-Changes = Mapping[str, str | None]  # by key: JSON text, or None for a key that is deleted
+Entries = Mapping[str, str | None]  # by key: JSON text, or None for a key that is deleted
+
+
+class Owner(NamedTuple):
+    """Who uses a name: the names in its certificate, its address, and its instance."""
+
+    certified: tuple[str, ...] = ()
+    peer: str = ""
+    instance: str | None = None
+
+    @property
+    def client(self) -> str | None:
+        """The name by which it is known, if a certificate tells it."""
+        return self.certified[0] if self.certified else None
+
+
+class Change(NamedTuple):
+    """Changed entries of a position; with `replace`, the whole position."""
+
+    name: str
+    owner: Owner
+    entries: Entries
+    replace: bool = False
 
 
 @dataclass
@@ -50,16 +72,20 @@ class Sender:
     peer: str = ""
     size: int = 0
 
-    def change(self, changes: Changes) -> None:
+    def growth(self, changes: Entries) -> int:
+        return sum(
+            _size(key, text) - _size(key, self.entries.get(key)) for key, text in changes.items()
+        )
+
+    def change(self, changes: Entries) -> None:
+        self.size += self.growth(changes)
         for key, text in changes.items():
-            before = self.entries.pop(key, None)
-            self.size -= _size(key, before)
+            self.entries.pop(key, None)
             if text is not None:
                 self.entries[key] = text
-                self.size += _size(key, text)
 
-    def record(self, changes: Changes | None = None) -> dict[str, Any]:
-        """Return what goes into a note: all entries (`whole`), or only some changes."""
+    def record(self, changes: Entries | None = None) -> dict[str, Any]:
+        """Return what goes into a note: some changes, or all entries (`whole`)."""
         owner = {"client": self.client, "instance": self.instance}
         return {
             "count": self.count,
@@ -71,7 +97,7 @@ class Sender:
 
 
 class Positions:
-    """The senders of one receiver, whichever port they use; safe for the ports' threads.
+    """The senders of one receiver, whichever port they use; safe for threads.
 
     `clock` measures how long a sender has been silent. It starts where the log's last record was,
     and advances only while the receiver runs, so neither downtime nor a wrong wall clock counts.
@@ -91,22 +117,47 @@ class Positions:
         self._senders: dict[str, Sender] = {}
         self._count = self._bytes = 0
         self._read()
-        self._started = clock() - max(
-            (sender.heard for sender in self._senders.values()), default=0
-        )
+        self._started = clock() - max((who.heard for who in self._senders.values()), default=0)
 
-    def begin(self, name: str, connection: Connection, instance: str | None) -> Mapping[str, str]:
-        """Let a sender in, and return its position. Raises `RefusedError`."""
+    @contextmanager
+    def used(self, name: str, owner: Owner) -> Iterator[Mapping[str, str]]:
+        """Let a sender use a name, and return its position. Raises `RefusedError`."""
+        entries = self._begin(name, owner)
+        try:
+            yield entries
+        finally:
+            with self._lock:
+                self._connected.discard(name)
+
+    @contextmanager
+    def noted(
+        self, log: SegmentWriter, change: Change | None = None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Return the positions that the frame written meanwhile must have in its note.
+
+        They are those that `change` changes, and all if the frame begins a segment. Raises
+        `RefusedError` if the position would become too large.
+        """
+        if change is None and not (log.at_segment_start and self._senders):
+            yield {}
+            return
+        with self._lock:  # so that no other log gets a copy of the position before its lines
+            record = self._apply(change) if change else {}
+            yield self._copies(log) or record
+
+    def is_getting_old(self, name: str) -> bool:
+        """Return whether the log should record again that a sender is still there."""
+        sender = self._senders.get(name)
+        return sender is not None and self._now() - sender.heard > self._forget_seconds / 4
+
+    def _begin(self, name: str, owner: Owner) -> Mapping[str, str]:
         with self._lock:
             self._forget()
-            sender = self._senders.get(name) or Sender(client=connection.client)
-            self._check_owner(name, sender, connection)
-            _check_instance(name, sender, instance)
+            sender = self._senders.get(name) or Sender(client=owner.client)
+            self._check_owner(name, sender, owner)
             if name in self._connected:
                 raise RefusedError(
-                    "in_use",
-                    f"another sender with the name {name!r} is connected; stop that one, or choose "
-                    "another name",
+                    "in_use", f"another sender with the name {name!r} is connected; stop that one"
                 )
             if len(self._senders.keys() | self._connected | {name}) > MOST_NAMES:
                 raise RefusedError(
@@ -115,76 +166,34 @@ class Positions:
                     "unused ones sooner (option `forgetNamesAfter`)",
                 )
             self._connected.add(name)
-            if name in self._senders:
-                sender.peer = connection.peer
+            sender.peer = owner.peer
             for log in self._logs:  # what it skips from now on must be on disk, in any port's log
                 log.sync()
             return dict(sender.entries)
 
-    def end(self, name: str) -> None:
-        """A sender that `begin` let in is gone; its name is free for the next connection."""
-        with self._lock:
-            self._connected.discard(name)
-
-    def check(self, name: str, changes: Changes, replace: bool = False) -> None:
-        """Raise `RefusedError` if the changes would make a position too large."""
-        sender = self._senders.get(name)
-        entries = sender.entries if sender and not replace else {}
-        keys = len(entries.keys() | changes.keys())
-        growth = sum(
-            _size(key, text) - _size(key, entries.get(key)) for key, text in changes.items()
-        )
-        size = (sender.size if sender and not replace else 0) + growth
-        total = self._bytes + growth
-        if growth > 0 and (keys > MOST_ENTRIES or size > MOST_NAME_BYTES or total > MOST_BYTES):
+    def _apply(self, change: Change) -> Mapping[str, Any]:
+        name, owner, entries, replace = change
+        known = self._senders.get(name) or Sender()
+        sender = Sender(instance=known.instance) if replace else known
+        size = sender.size + sender.growth(entries)
+        total = self._bytes + size - known.size
+        count = len(sender.entries.keys() | entries.keys())
+        too_much = count > MOST_ENTRIES or size > MOST_NAME_BYTES or total > MOST_BYTES
+        if size > known.size and too_much:
             raise RefusedError(
                 "sender",
                 f"a position has at most {MOST_ENTRIES} entries and {MOST_NAME_BYTES} bytes, those "
-                f"of all names {MOST_BYTES} bytes; this would be {keys} entries and {size} bytes, "
+                f"of all names {MOST_BYTES} bytes; this would be {count} entries and {size} bytes, "
                 f"of {total}. Follow fewer files under one name",
             )
-
-    def append(
-        self,
-        log: SegmentWriter,
-        name: str,
-        connection: Connection,
-        block: Block,
-        instance: str | None = None,
-        replace: bool = False,
-    ) -> None:
-        """Write a block's lines and the entries that it changes into `log`, as one frame.
-
-        With `replace` the block has the whole position.
-        """
-        changes = block.position or {}
-        with self._lock:
-            known = self._senders.get(name)
-            sender = known if known and not replace else Sender()
-            before = known.size if known else 0
-            self._count += 1
-            sender.client, sender.peer = connection.client, connection.peer
-            sender.instance = instance or sender.instance or (known.instance if known else None)
-            sender.heard, sender.count = self._now(), self._count
-            sender.change(changes)
-            self._senders[name] = sender
-            self._bytes += sender.size - before
-            whole = None if sender is not known else changes
-            positions = self._copies(log) or {name: sender.record(whole)}
-            payload = with_note(block.lines, client=connection.client, positions=positions)
-            log.append(payload, block.rows, time.time_ns() // 1000)
-
-    def copies(self, log: SegmentWriter) -> Mapping[str, Any]:
-        """Return what the next frame must repeat: all positions, if it begins a segment."""
-        if not log.at_segment_start or not self._senders:
-            return {}
-        with self._lock:
-            return self._copies(log)
-
-    def is_getting_old(self, name: str) -> bool:
-        """Return whether the log should record again that a sender is still there."""
-        sender = self._senders.get(name)
-        return sender is not None and self._now() - sender.heard > self._forget_seconds / 4
+        whole = replace or name not in self._senders
+        self._count += 1
+        sender.client, sender.peer = owner.client, owner.peer
+        sender.instance = owner.instance or sender.instance
+        sender.heard, sender.count = self._now(), self._count
+        sender.change(entries)
+        self._senders[name], self._bytes = sender, total
+        return {name: sender.record(None if whole else entries)}
 
     def _now(self) -> float:
         return self._clock() - self._started
@@ -206,8 +215,8 @@ class Positions:
         self._senders = {name: who for name, who in self._senders.items() if who.heard >= last}
         self._bytes = sum(sender.size for sender in self._senders.values())
 
-    def _check_owner(self, name: str, sender: Sender, connection: Connection) -> None:
-        own = connection.names
+    def _check_owner(self, name: str, sender: Sender, owner: Owner) -> None:
+        own = owner.certified
         if own and self._certified_names:
             if not any(name == mine or name.startswith(f"{mine}/") for mine in own):
                 raise RefusedError(
@@ -216,11 +225,19 @@ class Positions:
                     f"{own[0]!r} or a name below it such as '{own[0]}/app', or have the receiver "
                     "allow any name (option `senderNames`)",
                 )
-        elif sender.client != connection.client:
+        elif sender.client != owner.client:
             raise RefusedError(
                 "sender",
                 f"the name {name!r} belongs to the client {sender.client!r}, and this one is "
-                f"{connection.client!r}; choose another name",
+                f"{owner.client!r}; choose another name",
+            )
+        if owner.instance and sender.instance and owner.instance != sender.instance:
+            where = f", last seen from {sender.peer}" if sender.peer else ""
+            raise RefusedError(
+                "sender",
+                f"the name {name!r} belongs to another sender (instance {sender.instance}{where}); "
+                f"this one is instance {owner.instance}. Choose another name, or, if this sender "
+                f"replaces that one, start it with --instance {sender.instance}",
             )
 
     def _read(self) -> None:
@@ -249,17 +266,6 @@ def _records(note: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]
         entries = position if isinstance(position, dict) else {}
         texts = {key: json.dumps(value) for key, value in entries.items()}
         yield name, {**old, "entries": texts, "heard": 0.0, "whole": True}
-
-
-def _check_instance(name: str, sender: Sender, instance: str | None) -> None:
-    if instance and sender.instance and instance != sender.instance:
-        where = f", last seen from {sender.peer}" if sender.peer else ""
-        raise RefusedError(
-            "sender",
-            f"the name {name!r} belongs to another sender (instance {sender.instance}{where}); "
-            f"this one is instance {instance}. Choose another name, or, if this sender replaces "
-            f"that one, start it with --instance {sender.instance}",
-        )
 
 
 def _size(key: str, text: str | None) -> int:

@@ -9,17 +9,12 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from tutorial_pkg.connectors.network_lines.data_source import (
-    OPTIONS,
-    parse_options,
-    ports_of,
-    start_listener,
-)
-from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.connectors.network_lines.data_source import OPTIONS, parse_options, ports_of
+from tutorial_pkg.connectors.network_lines.listener import Listener
 from tutorial_pkg.durable_log.group import Backlog, LogGroup
 from tutorial_pkg.durable_log.handover import Handover
 
@@ -41,10 +36,15 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
     `LogLockedError` when a query or another receiver writes the log, `LogDamagedError`.
     """
     values = parse_options({**options, "path": str(path)})
-    with _open(values) as (logs, published):
+    folder = Path(values.path).resolve()
+    with ExitStack() as opened:
+        logs = opened.enter_context(closing(LogGroup(folder, ports_of(values), "port")))
+        published = Handover(logs)
+        published.publish()
+        opened.callback(published.publish)
         backlog = Backlog(logs.writers, values.maxBacklogBytes)
         backlog.processed(published.read_query())
-        with closing(start_listener(values, logs, backlog)) as listener:
+        with closing(Listener(folder, values, backlog)) as listener:
             notify("READY=1")
             while not stopping.wait(PUBLISH_SECONDS):
                 listener.raise_failure()
@@ -53,18 +53,6 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
                 logs.wait_for_more(logs.end(), POLL_SECONDS)
             notify("STOPPING=1")
         listener.raise_failure()
-
-
-@contextmanager
-def _open(options: OptionValues) -> Iterator[tuple[LogGroup, Handover]]:
-    folder, ports = Path(options.path).resolve(), ports_of(options)
-    with closing(LogGroup(folder, ports, "port")) as logs:
-        published = Handover(logs)
-        published.publish()
-        try:
-            yield logs, published
-        finally:
-            published.publish()
 
 
 def notify(state: str) -> None:

@@ -15,16 +15,16 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from tutorial_pkg.connectors.network_lines.connection import Block, Connection
-from tutorial_pkg.connectors.network_lines.first_bytes import HEAD_BYTES, is_named, not_relp
-from tutorial_pkg.connectors.network_lines.line_buffer import PortLimits
-from tutorial_pkg.connectors.network_lines.payload import with_note
-from tutorial_pkg.connectors.network_lines.positions import Positions
-from tutorial_pkg.connectors.network_lines.status import PortStatus
-from tutorial_pkg.connectors.network_lines.wire import RefusedError, named_refusal, refusal
-from tutorial_pkg.durable_log.segments import SegmentWriter
+from tutorial_pkg.connectors.network_lines.connection import Connection
+from tutorial_pkg.connectors.network_lines.port_log import Block, PortLog
+from tutorial_pkg.connectors.network_lines.protocol import (
+    HEAD_BYTES,
+    RefusedError,
+    is_named,
+    named_refusal,
+    not_relp,
+)
 
 _HEADER = re.compile(rb"(\d{1,9}) ([A-Za-z]{1,32}) (\d{1,9})([ \n])")
 _HEADER_START = re.compile(rb"\d{1,9}(?: (?:[A-Za-z]{1,32}(?: \d{0,9})?)?)?")
@@ -46,29 +46,22 @@ class _Frame:
 class RelpSession:
     """The dialogue with one sender. Raises `RefusedError` for anything that is not RELP."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        positions: Positions,
-        log: SegmentWriter,
-        limits: PortLimits,
-        status: PortStatus,
-    ) -> None:
-        self._connection, self._positions, self._log = connection, positions, log
-        self._limits, self._status = limits, status
+    def __init__(self, port: PortLog, connection: Connection) -> None:
+        self._port, self._connection = port, connection
         self._inbox = bytearray()
         self._frame: _Frame | None = None
         self._messages: list[bytes] = []
         self._size = 0
         self._replies = b""
 
-    def take(self, data: memoryview) -> Iterator[Block]:
+    def blocks(self, data: bytes) -> Iterator[Block]:
+        """Yield the messages that `data` completes, in blocks for the log, and their replies."""
         self._inbox += data
         refused = None
         try:
             while frame := self._next_frame():
                 self._connection.active_at = time.monotonic()
-                self._connection.fresh = False
+                self._connection.refusal = lambda _: b"0 serverclose 0\n"
                 if frame.command == b"syslog" and self._is_full(frame.data):
                     yield self._block()
                 self._reply_to(frame)
@@ -79,42 +72,25 @@ class RelpSession:
         if refused:
             raise refused
 
-    def append(self, block: Block) -> None:
-        if block.rows:
-            positions = self._positions.copies(self._log)
-            note = {"client": self._connection.client, "positions": positions, **block.note}
-            self._log.append(with_note(block.lines, **note), block.rows, time.time_ns() // 1000)
-
     def end(self) -> None:
+        """Refuse part of a frame."""
         if self._inbox or self._frame:
             raise RefusedError("relp", "the connection ended in the middle of a frame")
 
-    def refusal(self, why: RefusedError) -> bytes:
-        if self._connection.fresh:
-            return named_refusal(why) if self._connection.named else refusal(why)
-        return b"0 serverclose 0\n"
-
-    def close(self) -> None:
-        """A session leaves nothing behind."""
-
     def _reply_to(self, frame: _Frame) -> None:
+        if frame.command == b"close":
+            self._replies += b"%d rsp 0\n0 serverclose 0\n" % frame.number
+            return
         if frame.command == b"syslog":
             self._messages.append(frame.data)
             self._size += len(frame.data) + 1
-            text = b"200 OK"
-        elif frame.command == b"open":
-            text = _OFFER
-        elif frame.command == b"close":
-            self._replies += b"%d rsp 0\n0 serverclose 0\n" % frame.number
-            return
-        else:
-            text = b"500 unknown command"
+        known = {b"syslog": b"200 OK", b"open": _OFFER}
+        text = known.get(frame.command, b"500 unknown command")
         self._replies += b"%d rsp %d %s\n" % (frame.number, len(text), text)
 
     def _next_frame(self) -> _Frame | None:
         """Return the next frame, once all of it has arrived."""
-        self._frame = self._frame or self._begin_frame()
-        frame = self._frame
+        self._frame = frame = self._frame or self._begin_frame()
         if not frame:
             return None
         skipped = min(frame.rest, len(self._inbox))
@@ -127,7 +103,7 @@ class RelpSession:
         del self._inbox[:1]
         self._frame = None
         if len(frame.data) < frame.size:
-            self._status.truncated += 1
+            self._port.count(truncated=1)
             frame.data += b" [cut, had %d bytes]" % frame.size
         return frame
 
@@ -137,7 +113,8 @@ class RelpSession:
         if not header:
             if self._inbox and not _HEADER_START.fullmatch(self._inbox):
                 head = bytes(self._inbox[:HEAD_BYTES])
-                self._connection.named = is_named(head)
+                if is_named(head):
+                    self._connection.refusal = named_refusal
                 raise not_relp(head)
             return None
         number, command, size = int(header[1]), header[2], int(header[3])
@@ -145,7 +122,7 @@ class RelpSession:
             raise RefusedError("relp", f"frame {number} has no data, and its length is {size}")
         if command != b"syslog" and size > _MOST_COMMAND_BYTES:
             raise RefusedError("relp", f"the command {command.decode()} has {size} bytes")
-        kept = min(size, self._limits.line_bytes) if command == b"syslog" else size
+        kept = min(size, self._port.options.maxLineBytes) if command == b"syslog" else size
         # Without data, the newline is where the blank before the data would be.
         start = header.end() - (header[4] == b"\n")
         if len(self._inbox) < start + kept:
@@ -156,8 +133,8 @@ class RelpSession:
 
     def _is_full(self, data: bytes) -> bool:
         """Return whether one more message would be too much for a frame of the log."""
-        rows, size = len(self._messages) + 1, self._size + len(data)
-        too_much = rows > self._limits.frame_rows or size > self._limits.frame_bytes
+        is_enough = len(self._messages) >= self._port.frame_rows
+        too_much = is_enough or self._size + len(data) > self._port.frame_bytes
         return bool(self._messages) and too_much
 
     def _block(self) -> Block:
@@ -165,7 +142,6 @@ class RelpSession:
         messages, replies = self._messages, self._replies
         self._messages, self._size, self._replies = [], 0, b""
         lines = b"".join(message + b"\n" for message in messages)
-        note: dict[str, Any] = {}
-        if lines.count(b"\n") > len(messages) or b"\r\n" in lines:
-            note = {"lengths": [len(message) for message in messages]}
-        return Block(lines, len(messages), replies, note=note)
+        is_ambiguous = lines.count(b"\n") > len(messages) or b"\r\n" in lines
+        lengths = [len(message) for message in messages] if is_ambiguous else None
+        return Block(lines, len(messages), replies, lengths=lengths)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import queue
 import select
-import selectors
 import socket
 import ssl
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.connectors.network_lines.tls import SecureSocket, secure
-from tutorial_pkg.connectors.network_lines.wire import REFUSED, SAYS, dropped_in
+from tutorial_pkg.connectors.network_lines.protocol import REFUSED, SAYS, dropped_in
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
@@ -25,9 +25,9 @@ CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 300.0  # longest wait for a receiver that neither reads nor replies
 REPLY_BYTES = 64 * 1024
 _TLS_ALERT = b"\x15\x03"  # what a server that expects TLS replies to anything else
-_READ_AND_WRITE = selectors.EVENT_READ | selectors.EVENT_WRITE
-
-Connected = socket.socket | SecureSocket
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER", "TOO_LONG")
+_ABOUT_CERTIFICATES = ("certificate", "unknown ca", "access denied", "handshake failure")
+_UNKNOWN = "lines that the receiver had not written to its log by then are lost"
 
 
 class _NoBar:
@@ -38,7 +38,7 @@ class _NoBar:
 
 
 def progress_bar(**shown: Any) -> Any:
-    """Return a bar for a terminal; a notebook's cell stays clean. None without `tqdm`."""
+    """Return a bar for a terminal; a notebook's cell stays clean, and so it does without `tqdm`."""
     try:
         from tqdm import tqdm  # not in each process that imports a connector
     except ModuleNotFoundError:  # extra `progress`
@@ -146,8 +146,9 @@ def _send_all(
             dropped = sending.finish()
         except SenderRefusedError:
             raise
-        except TimeoutError as error:
-            raise TimeoutError(f"{where} {error}; {_UNKNOWN}") from None
+        except TimeoutError:
+            text = f"{where} has read nothing and replied nothing for {timeout} s; {_UNKNOWN}"
+            raise TimeoutError(text) from None
         except ConnectionError as error:
             text = f"the connection to {where} broke after about {sent} lines; {_UNKNOWN}"
             raise ConnectionError(text) from error
@@ -160,101 +161,97 @@ def _send_all(
     return sent
 
 
-_UNKNOWN = "lines that the receiver had not written to its log by then are lost"
-
-
 class Connections:
-    """Connections that take turns: the next data goes to one that has sent its last.
+    """Connections that take turns, each with a thread: data goes to one that has sent its last.
 
     So a connection still waiting to be accepted holds up only its own lines, until the
     others have ended and it gets a slot. `timeout` is as for `send_lines`.
     """
 
-    def __init__(self, sockets: Sequence[Connected], timeout: float | None) -> None:
-        self._timeout = timeout
-        self._free = deque(sockets)
-        self._busy = selectors.DefaultSelector()
-        self._replies = dict.fromkeys(sockets, b"")
+    def __init__(self, sockets: Sequence[socket.socket], timeout: float | None) -> None:
+        self._sockets, self._threads = sockets, ThreadPoolExecutor(len(sockets))
+        self._free: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
+        self._failure: BaseException | None = None
         for connected in sockets:
-            connected.setblocking(False)
+            connected.settimeout(timeout)
+            self._free.put(connected)
 
     def __enter__(self) -> Connections:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._busy.close()
+        for connected in self._sockets:  # wakes a thread that still waits after an error
+            with suppress(OSError):
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
+        self._threads.shutdown()
 
     def send(self, data: bytes) -> None:
         """Start to send `data` as soon as a connection is free."""
-        while not self._free:
-            self._work()
-        connected = self._free.popleft()
-        self._busy.register(connected, _READ_AND_WRITE, (connected, memoryview(data)))
-        self._work(wait=False)
+        connected = self._free.get()
+        if self._failure:
+            raise self._failure
+        self._threads.submit(self._send, connected, data)
 
     def finish(self) -> Counter[str]:
         """Send the rest, wait for the receiver to close, and return the lines it has dropped."""
-        while self._free or self._busy.get_map():
-            while self._free:
-                self._end(self._free.popleft())
-            self._work()
-        counts = map(dropped_in, self._replies.values())
-        return sum(map(Counter, counts), Counter[str]())
+        ending = []
+        for _ in self._sockets:
+            connected = self._free.get()
+            if self._failure:
+                raise self._failure
+            ending.append(self._threads.submit(_end_and_wait, connected))
+        counts = [Counter(dropped_in(reply.result())) for reply in ending]
+        return sum(counts, Counter[str]())
 
-    def _work(self, wait: bool = True) -> None:
-        """Do what the connections are ready for; with `wait`, at least one thing."""
-        ready = self._busy.select(self._timeout if wait else 0)
-        if wait and not ready:
-            raise TimeoutError(f"has read nothing and replied nothing for {self._timeout} s")
-        for key, events in ready:
-            connected, unsent = key.data
-            if events & selectors.EVENT_READ:
-                self._receive(connected, has_ended=unsent is None)
-            if events & selectors.EVENT_WRITE:
-                self._send_some(connected, unsent)
-
-    def _send_some(self, connected: Connected, unsent: memoryview) -> None:
+    def _send(self, connected: socket.socket, data: bytes) -> None:
         try:
-            rest = unsent[connected.send(unsent) :]
-        except BlockingIOError:  # TLS must do something else first
-            return
-        except ConnectionError:
-            self._receive(connected, has_ended=False)  # it may have said why
-            raise
-        if rest:
-            self._busy.modify(connected, _READ_AND_WRITE, (connected, rest))
-        else:
-            self._busy.unregister(connected)
-            self._free.append(connected)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[connected.send(rest) :]
+        except TimeoutError as error:
+            self._failure = error
+        except OSError as error:
+            self._failure = _reason_for(connected, error)
+        self._free.put(connected)
 
-    def _end(self, connected: Connected) -> None:
-        """End this side; from now on there is only the reply to read."""
-        self._receive(connected, has_ended=False)
-        end(connected, self._timeout)
-        self._busy.register(connected, selectors.EVENT_READ, (connected, None))
 
-    def _receive(self, connected: Connected, has_ended: bool) -> None:
-        """Read the reply. The receiver's close confirms only lines before this side's end."""
-        try:
-            reply = receive(connected)
-        except BlockingIOError:
-            return
-        except ConnectionError:
-            if not dropped_in(self._replies[connected]):
-                raise
-            reply = b""  # it reported the reason before
-        self._replies[connected] += reply
-        raise_if_refused(self._replies[connected])
-        if not reply and not has_ended:
+def _reason_for(connected: socket.socket, broken: OSError) -> OSError:
+    """Return what the receiver said before the connection broke, or that it broke."""
+    try:
+        raise_if_refused(receive(connected))
+    except SenderRefusedError as refused:
+        return refused
+    except OSError:
+        pass
+    return ConnectionResetError(f"the connection broke: {broken}")
+
+
+def _end_and_wait(connected: socket.socket) -> bytes:
+    """End this side, and return the reply when the receiver has closed."""
+    timeout, reply = connected.gettimeout(), b""
+    connected.settimeout(0)
+    with suppress(BlockingIOError):
+        reply = receive(connected)
+        if not reply:  # a close confirms only lines before this side's end
             raise ConnectionResetError("the receiver has ended before the sender")
-        if not reply:
-            self._busy.unregister(connected)
+    raise_if_refused(reply)
+    connected.settimeout(timeout)
+    end(connected)
+    try:
+        while more := receive(connected):
+            reply += more
+            raise_if_refused(reply)
+    except ConnectionResetError:
+        if not dropped_in(reply):  # it reported the reason before
+            raise
+    raise_if_refused(reply)
+    return reply
 
 
 # ---- One connection ------------------------------------------------------------------------------
 
 
-def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> Connected:
+def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> socket.socket:
     """Connect to a receiver. Raises what `send_lines` does."""
     try:
         connected = socket.create_connection(address, timeout=CONNECT_SECONDS)
@@ -265,16 +262,16 @@ def connect(address: tuple[str, int], tls: ssl.SSLContext | None = None) -> Conn
         ) from None
     except OSError as error:  # no such host, no way to it, no reply
         raise ConnectionError(f"{address[0]}:{address[1]} cannot be reached: {error}") from None
-    if tls is None:
-        connected.settimeout(None)
-        return connected
-    try:
-        secured = secure(connected, tls, address[0], handshake=True)
-    except OSError as error:
-        connected.close()
-        raise _insecure(address[0], error) from None
-    secured.settimeout(None)
-    return secured
+    if tls:
+        try:
+            connected = tls.wrap_socket(
+                connected, server_hostname=address[0], suppress_ragged_eofs=False
+            )
+        except OSError as error:
+            connected.close()
+            raise _insecure(address[0], error) from None
+    connected.settimeout(None)
+    return connected
 
 
 def _insecure(host: str, error: OSError) -> ConnectionError:
@@ -297,32 +294,53 @@ def _insecure(host: str, error: OSError) -> ConnectionError:
     return ConnectionResetError(f"{host} broke off the handshake; perhaps it expects no TLS")
 
 
-_NOT_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER", "TOO_LONG")
-
-
-def end(connected: Connected, timeout: float | None = SILENT_SECONDS) -> None:
+def end(connected: socket.socket) -> None:
     """Announce that nothing more comes. Raises `ConnectionError`, `TimeoutError`."""
     try:
-        if isinstance(connected, SecureSocket):
-            connected.end()
+        if isinstance(connected, ssl.SSLSocket):
+            _close_notify(connected)
         else:
             connected.shutdown(socket.SHUT_WR)
-    except BlockingIOError:  # TLS has a last record to send, and the buffer is full
-        if not select.select([], [connected], [], timeout)[1]:
-            raise TimeoutError(f"has read nothing for {timeout} s") from None
-        end(connected, timeout)
+    except TimeoutError:
+        raise
     except OSError as error:  # "not connected": the receiver has reset it already
         raise ConnectionResetError(error.errno, error.strerror) from error
 
 
-def receive(connected: Connected) -> bytes:
-    """Return the next part of the reply, or nothing at its end. Raises `ConnectionError`."""
+def _close_notify(connected: ssl.SSLSocket) -> None:
+    timeout = connected.gettimeout()
+    connected.settimeout(0)  # otherwise `unwrap` would wait for the other side's end
+    try:
+        connected.unwrap()
+    except ssl.SSLWantReadError:
+        pass
+    except ssl.SSLWantWriteError:  # the buffer is full
+        if not select.select([], [connected], [], timeout)[1]:
+            raise TimeoutError from None
+        connected.settimeout(timeout)
+        _close_notify(connected)
+    connected.settimeout(timeout)
+
+
+def receive(connected: socket.socket) -> bytes:
+    """Return the next part of the reply, or nothing at its end.
+
+    Raises `ConnectionError`, `TimeoutError`, and `BlockingIOError` for a timeout of 0.
+    """
     try:
         return connected.recv(REPLY_BYTES)
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        raise BlockingIOError from None
+    except ssl.SSLZeroReturnError:  # this side has ended, too
+        return b""
+    except (ssl.SSLEOFError, ssl.SSLSyscallError):
+        raise ConnectionResetError("the receiver has gone without ending the connection") from None
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).replace("_", " ").lower()
-        text = f"the receiver does not accept this sender's certificate: {reason}"
-        raise SenderRefusedError(text, certificate=True) from None
+        if any(word in reason for word in _ABOUT_CERTIFICATES):
+            text = f"the receiver does not accept this sender's certificate: {reason}"
+            raise SenderRefusedError(text, certificate=True) from None
+        raise ConnectionResetError(f"the receiver broke off the connection: {reason}") from None
 
 
 def raise_if_refused(reply: bytes) -> None:

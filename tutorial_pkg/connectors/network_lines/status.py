@@ -5,39 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 from tutorial_pkg.durable_log.status import StatusFile
 
 
 @dataclass
 class PortStatus:
-    """One port, counted since the listener's start; `bytes` and `lines` are in the log.
+    """One port, counted since the listener's start. `metrics` shows the same numbers.
 
-    `dropped` counts lines by reason: `too_long` (more than maxLineBytes), `unterminated` (the
-    connection ended, broke or was closed as idle in the middle of a line). `kept_unterminated`
-    counts those that were kept (unterminated=keep), and `truncated` messages over RELP that were
-    cut. `unconfirmed` counts lines in the log that could not be confirmed: over RELP they are
-    sent again.
+    Lines that are `unconfirmed` are sent again over RELP.
 
-    `refused` counts clients by reason: `plain_text`, `certificate`, `name`, `handshake` and
-    `timeout` with TLS; `in_use` for a name in use; `sender` for one that cannot
-    have its name, or breaks the protocol; `relp` and `protocol` for one that speaks something else
-    than the port. `last_refused` describes the last one.
+    Reasons in `dropped`: `too_long` (more than maxLineBytes), `unterminated` (the connection ended,
+    broke or was closed as idle in the middle of a line).
+
+    Reasons in `refused`: `plain_text`, `certificate`, `name`, `handshake` and `timeout` with TLS;
+    `in_use` for a name in use; `sender` for a client that cannot have its name, or breaks the
+    protocol; `relp` and `protocol` for one that speaks something else than the port.
+    `last_refused` describes the last one.
     """
 
-    listening: bool = True
-    connections: int = 0
-    accepted: int = 0
-    idle_closed: int = 0
-    bytes: int = 0
-    lines: int = 0
-    backlog_bytes: int = 0
-    dropped: dict[str, int] = field(default_factory=lambda: {"too_long": 0, "unterminated": 0})
-    kept_unterminated: int = 0
-    truncated: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
+    listening: Annotated[bool, "gauge", "1 while senders can connect"] = True
+    connections: Annotated[int, "gauge", "senders that are connected"] = 0
+    accepted: Annotated[int, "counter", "connections since the start"] = 0
+    idle_closed: Annotated[int, "counter", "connections that were closed as idle"] = 0
+    bytes: Annotated[int, "counter", "bytes of the lines in the log"] = 0
+    lines: Annotated[int, "counter", "lines that were written to the log"] = 0
+    backlog_bytes: Annotated[int, "gauge", "bytes in the log that wait for the query"] = 0
+    dropped: Annotated[dict[str, int], "counter", "lines that were dropped, by reason"] = field(
+        default_factory=lambda: {"too_long": 0, "unterminated": 0}
+    )
+    kept_unterminated: Annotated[int, "counter", "lines without a newline that were kept"] = 0
+    truncated: Annotated[int, "counter", "messages over RELP that were cut"] = 0
+    refused: Annotated[dict[str, int], "counter", "clients that were refused, by reason"] = field(
+        default_factory=dict
+    )
     last_refused: str = ""
-    unconfirmed: int = 0
+    unconfirmed: Annotated[int, "counter", "lines in the log that could not be confirmed"] = 0
 
 
 @dataclass(frozen=True)

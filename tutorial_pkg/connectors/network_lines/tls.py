@@ -1,4 +1,4 @@
-"""TLS for a port and for a sender: sockets, certificates, renewed files.
+"""TLS for a port and for a sender: certificates, their names, renewed files.
 
 With TLS the end of a connection cannot be forged: a side that ends says so within the encrypted
 stream (`close_notify`). So the receiver can tell a finished sender from a killed one, and a sender
@@ -10,88 +10,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
 from typing import Any
 
-from tutorial_pkg.connectors.network_lines.wire import RefusedError
-
-_RECORD_BYTES = 16 * 1024  # the most that one TLS record holds
-_TRY_AGAIN = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
-class SecureSocket(ssl.SSLSocket):
-    """A non-blocking TLS socket that raises what a plain one does: `BlockingIOError`, for example.
-
-    If the other side disappears without ending properly, reading raises `ConnectionResetError`.
-    """
-
-    _ended = _broken = False
-
-    @property
-    def has_more(self) -> bool:
-        """Whether reading would return at once, although no selector says so."""
-        return self._ended or self.pending() > 0
-
-    def recv_into(self, room: Any, *_: Any) -> int:
-        """Fill `room` with the records that have arrived; 0 once the other side has ended."""
-        filled, view = 0, memoryview(room)
-        try:
-            while not self._ended and (not filled or len(view) - filled >= _RECORD_BYTES):
-                count = super().recv_into(view[filled:])
-                filled += count
-                self._ended = not count
-        except _TRY_AGAIN:
-            if not filled:
-                raise BlockingIOError from None
-        except ssl.SSLZeroReturnError:  # this side has ended, too
-            self._ended = True
-        except (ssl.SSLEOFError, ssl.SSLSyscallError):
-            self._ended = self._broken = True
-        if self._broken and not filled:
-            raise ConnectionResetError("the other side has gone without ending the connection")
-        return filled
-
-    def recv(self, size: int = _RECORD_BYTES, *_: Any) -> bytes:
-        room = bytearray(size)
-        return bytes(memoryview(room)[: self.recv_into(room)])
-
-    def send(self, data: Any, *_: Any) -> int:
-        """Send as much of `data` as there is room for; the next call must begin with the rest."""
-        sent, view = 0, memoryview(data)
-        try:
-            while sent < len(view):
-                sent += super().send(view[sent:])
-        except _TRY_AGAIN:
-            if not sent:
-                raise BlockingIOError from None
-        return sent
-
-    def end(self) -> None:
-        """Send `close_notify`; what the other side still sends can be read afterwards."""
-        try:
-            self.unwrap()
-        except ssl.SSLWantReadError:
-            return
-        except ssl.SSLWantWriteError:
-            raise BlockingIOError from None
-
-
-def secure(
-    plain: socket, context: ssl.SSLContext, server_name: str | None = None, handshake: bool = False
-) -> SecureSocket:
-    """Return a TLS socket in place of `plain`: the client's side if there is a `server_name`."""
-    context.sslsocket_class = SecureSocket
-    secured = context.wrap_socket(
-        plain,
-        server_side=server_name is None,
-        server_hostname=server_name,
-        do_handshake_on_connect=handshake,
-        suppress_ragged_eofs=False,
-    )
-    assert isinstance(secured, SecureSocket)
-    return secured
+from tutorial_pkg.connectors.network_lines.protocol import RefusedError
+from tutorial_pkg.core.options import OptionValues
 
 
 def client_tls(
@@ -114,77 +38,69 @@ def client_tls(
     return context
 
 
-@dataclass(frozen=True)
-class TlsFiles:
-    """The PEM files of a port, and the names of the clients that may connect (all, if empty)."""
-
-    certificate: str
-    key: str | None = None
-    client_ca: str | None = None
-    clients: tuple[str, ...] = ()
-
-    def context(self) -> ssl.SSLContext:
-        """Load the files. Raises `ValueError` that names one that cannot be used."""
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.num_tickets = 0  # unread, they would turn a client's close into a reset
-        with _naming("tlsCertificate", self.certificate, self.key):
-            context.load_cert_chain(self.certificate, self.key)
-        if self.client_ca:
-            with _naming("tlsClientCa", self.client_ca):
-                context.load_verify_locations(self.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
-
-    def stamp(self) -> list[tuple[int, int, int]]:
-        """Return a value that changes when a file is renewed. Raises `OSError` if one is gone."""
-        files = filter(None, (self.certificate, self.key, self.client_ca))
-        states = [Path(file).stat() for file in files]
-        return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in states]
+def server_context(options: OptionValues) -> ssl.SSLContext:
+    """Load the files of a port. Raises `ValueError` that names one that cannot be used."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0  # unread, they would turn a client's close into a reset
+    with _naming("tlsCertificate", options.tlsCertificate, options.tlsKey):
+        context.load_cert_chain(options.tlsCertificate, options.tlsKey)
+    if options.tlsClientCa:
+        with _naming("tlsClientCa", options.tlsClientCa):
+            context.load_verify_locations(options.tlsClientCa)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 class ServerTls:
-    """The server's side of TLS at one port, with files that may be renewed at any time.
+    """The server's side of TLS, with files that may be renewed at any time.
 
     While new files do not fit together yet, the previous ones stay in use and `warn` is called.
     """
 
-    def __init__(self, files: TlsFiles, warn: Callable[[str], None]) -> None:
-        self._files, self._warn = files, warn
-        self._stamp, self._context = files.stamp(), files.context()
+    def __init__(self, options: OptionValues, warn: Callable[[str], None]) -> None:
+        self._options, self._warn = options, warn
+        self._stamp, self._context = self._current_stamp(), server_context(options)
 
-    def wrap(self, client: socket) -> SecureSocket:
+    def wrap(self, client: socket) -> ssl.SSLSocket:
         """Return a TLS socket, before its handshake."""
         try:
-            stamp = self._files.stamp()
+            stamp = self._current_stamp()
             if stamp != self._stamp:
-                self._context, self._stamp = self._files.context(), stamp
+                self._context, self._stamp = server_context(self._options), stamp
         except (OSError, ValueError) as error:
             self._warn(f"renewed TLS files are not used yet: {error}")
-        return secure(client, self._context)
+        return self._context.wrap_socket(
+            client, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=False
+        )
 
-    def shake_hands(self, client: SecureSocket) -> list[str]:
-        """Continue the handshake, and return the names of the client at its end.
+    def shake_hands(self, client: ssl.SSLSocket) -> list[str]:
+        """Return the names in the client's certificate; the first is the one it is known by.
 
-        The name by which it is known is the first. There are none unless the port asks for
-        certificates. Raises `BlockingIOError` while the handshake is under way, and `RefusedError`.
+        There are none unless the port asks for certificates. Raises `RefusedError`.
         """
         try:
             client.do_handshake()
-        except _TRY_AGAIN:
-            raise BlockingIOError from None
+        except TimeoutError:
+            raise
         except OSError as error:
             raise _refused(error) from None
-        certificate = client.getpeercert() if self._files.client_ca else None
-        names = certified_names(certificate or {})
-        return sorted(names, key=lambda name: name not in self._files.clients)
+        names = certified_names(client.getpeercert() or {}) if self._options.tlsClientCa else []
+        return sorted(names, key=lambda name: name not in (self._options.allowedClients or ()))
 
     def check(self, names: list[str]) -> None:
         """Raise `RefusedError` if a client with these names may not connect."""
-        allowed = self._files.clients
-        if self._files.client_ca and not (names and (names[0] in allowed or not allowed)):
+        allowed = self._options.allowedClients
+        if self._options.tlsClientCa and not (names and (not allowed or names[0] in allowed)):
             raise RefusedError("name", f"not in allowedClients: {', '.join(names) or 'no name'}")
+
+    def _current_stamp(self) -> list[tuple[int, int, int]]:
+        """Return a value that changes when a file is renewed. Raises `OSError` if one is gone."""
+        options = self._options
+        files = filter(None, (options.tlsCertificate, options.tlsKey, options.tlsClientCa))
+        states = [Path(file).stat() for file in files]
+        return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in states]
 
 
 def certified_names(certificate: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,138 @@
+"""What both sides of a connection say, and how a client at the wrong port is recognized.
+
+`docs/formats/network_lines.md` describes the protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+VERSION = 2
+GREETING = b"\0network_lines "  # starts the first line of a sender with a name
+HEAD_BYTES = 4096  # of a connection, in which its protocol is recognized
+MOST_HEADER_BYTES = 64 * 1024
+MOST_WELCOME_BYTES = 4 * 1024 * 1024
+MOST_LEVELS = 16  # of lists and objects inside each other
+
+SAYS = "network_lines "  # starts every message to a sender without a name
+REFUSED = f"{SAYS}refused:"
+_DROPPED = f"{SAYS}dropped:"
+_DROPPED_LINE = re.compile(rf"{_DROPPED} (\d{{1,12}} \w+(?:, \d{{1,12}} \w+)*)\n")
+
+_TLS = b"\x16\x03"
+_STRANGERS = {  # the first bytes of clients at a port for plain lines, and what to do
+    rb"\x16\x03": "the client speaks TLS; start it without, or set `tlsCertificate`",
+    rb"\d{1,9} open \d+ relp_version=": "the client speaks RELP; set `protocol=relp`",
+    rb"PROXY (?:TCP4|TCP6|UNKNOWN)\b|\r\n\r\n\0\r\nQUIT\n": (
+        "a load balancer sends a PROXY line first; switch its PROXY protocol off"
+    ),
+    rb"\d{1,7} <\d{1,3}>(?:1 |[A-Z][a-z][a-z] )": (
+        "the client sends octet-counted syslog; have it end each message with a newline instead "
+        '(rsyslog: TCP_Framing="traditional")'
+    ),
+    rb"\{[^\n]*\}\0": (
+        "the client sends GELF with NUL behind each message; send one JSON object per line"
+    ),
+}
+
+
+class RefusedError(Exception):
+    """A client is refused: counted under `reason`, and the text says why in one line."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+# ---- First bytes ---------------------------------------------------------------------------------
+
+
+def check_lines(head: bytes) -> None:
+    """Raise `RefusedError` for a client that does not send lines."""
+    for start, advice in _STRANGERS.items():
+        if re.match(start, head):
+            raise RefusedError("protocol", f"this port expects plain lines: {advice}")
+
+
+def check_tls(head: bytes) -> None:
+    """Raise `RefusedError` for a client that does not begin with TLS."""
+    if not _TLS.startswith(head[:2]):
+        text = "this port expects TLS, and the client does not speak it; give a sender `--tls-ca`"
+        raise RefusedError("plain_text", text)
+
+
+def not_relp(head: bytes) -> RefusedError:
+    """Return the refusal of a client at a port for RELP."""
+    kind = "TLS" if head.startswith(_TLS) else f"{head[:40]!r}"
+    return RefusedError("relp", f"this port expects RELP (`protocol=relp`), and got {kind}")
+
+
+def is_named(head: bytes) -> bool:
+    """Return whether the client greets like a sender with a name."""
+    return bool(head) and GREETING.startswith(head[: len(GREETING)])
+
+
+# ---- Messages ------------------------------------------------------------------------------------
+
+
+def json_line(**fields: Any) -> bytes:
+    """Return the fields as one line of JSON."""
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """Parse JSON from the other side.
+
+    Raises `ValueError` for anything but an object of at most `MOST_LEVELS` levels.
+    """
+    try:
+        parsed = json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        parsed = None
+    if not isinstance(parsed, dict) or _is_deeper(parsed, MOST_LEVELS):
+        raise ValueError(f"expected a JSON object of at most {MOST_LEVELS} levels")
+    return parsed
+
+
+def greeting(name: str, instance: str | None = None) -> bytes:
+    """Return the first line of a sender with this name."""
+    own = {"instance": instance} if instance else {}
+    return GREETING + json_line(version=VERSION, name=name, **own)
+
+
+def refusal(why: RefusedError) -> bytes:
+    """Return the reply to a client without a name that is refused."""
+    return f"{REFUSED} {why}\n".encode(errors="replace")
+
+
+def named_refusal(why: RefusedError) -> bytes:
+    """Return the reply to a greeting, or to a block, that ends the connection."""
+    return json_line(refused=str(why), in_use=why.reason == "in_use")
+
+
+def dropped_line(counts: Mapping[str, int]) -> bytes:
+    """Return the message that tells a sender how many of its lines were dropped, by reason."""
+    listed = (f"{count} {reason}" for reason, count in sorted(counts.items()))
+    return f"{_DROPPED} {', '.join(listed)}\n".encode()
+
+
+def dropped_in(reply: bytes) -> Mapping[str, int]:
+    """Return how many lines a `dropped_line` reports, by reason."""
+    line = _DROPPED_LINE.fullmatch(reply.decode(errors="replace"))
+    parts = line[1].split(", ") if line else []
+    return {reason: int(count) for count, _, reason in (part.partition(" ") for part in parts)}
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and objects are nested in more than `levels` levels."""
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(inner, levels - 1) for inner in inside)
