@@ -11,7 +11,7 @@ import pytest
 
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
-from tests.network_queries import HOST, rows, start_query
+from tests.network_queries import HOST, start_query
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import network_status
 from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
@@ -58,33 +58,3 @@ def test_client_column_over_tls(spark, tmp_path, free_ports, certificates, capsy
         ("from 7", "host-7"),
         *((f"line {number}", "host-8") for number in range(3)),
     ]
-
-
-def _wait_for_rows(spark, folder: Path, count: int) -> None:
-    """There is nothing to read before the first batch."""
-    first = folder / "out" / "_spark_metadata" / "0"
-    wait_until(lambda: first.exists() and len(rows(spark, folder)) == count, 60, f"{count} rows")
-
-
-def test_tls_option_errors(tmp_path, certificates) -> None:
-    from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
-
-    text = str(tmp_path / "text")
-    Path(text).write_text("no PEM")
-    for options, expected in (
-        (
-            {"tlsCertificate": "/none"},
-            "option `tlsCertificate` must be a PEM file that can be read",
-        ),
-        ({"tlsClientCa": text}, "option `tlsClientCa` needs `tlsCertificate` as well"),
-        ({"allowedClients": "a"}, "option `allowedClients` needs `tlsClientCa` as well"),
-        ({"allowedClients": "a,"}, "option `allowedClients` must be names with commas between"),
-        ({"tlsCertificate": text}, f"option `tlsCertificate`: {text} cannot be used: "),
-        (
-            {"tlsCertificate": str(certificates.server), "tlsClientCa": text},
-            f"option `tlsClientCa`: {text} cannot be used: ",
-        ),
-    ):
-        with pytest.raises(ValueError) as error:
-            NetworkLinesDataSource({"path": "log", **options}).schema()
-        assert str(error.value).startswith("format `network_lines`: " + expected)
