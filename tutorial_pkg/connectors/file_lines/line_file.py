@@ -13,7 +13,7 @@ _SEARCH_BYTES = 1 << 16
 CHECKED_BYTES = 1024
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-OnLongLine = Callable[[int, int], object]  # called with the line's position and its bytes
+OnLongLine = Callable[[int, int], object]  # called with the line's bytes and its position
 
 
 def digest(data: bytes) -> str:
@@ -149,7 +149,7 @@ class LineFile:
                             f"{self.path} has no newline within {self._max_line_bytes} bytes from "
                             f"byte {start}; raise option `maxLineBytes` if its lines are that long"
                         )
-                    on_long_line(start, end - start)
+                    on_long_line(end - start, start)
                     start = end
                     continue
                 data = self._read_all(start, end - start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # A task costs some 15 ms, so its part must be worth it, and small enough to be balanced.
 _LEAST_PART_BYTES = 8 << 20
 _MOST_PART_BYTES = 128 << 20
+
+LONG_LINE = "%s: skipped a line of %d bytes at byte %d: more than option `maxLineBytes` allows."
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +113,7 @@ def _chunks(lines: LineFile, part: FileRange, position: int | None) -> Iterator[
         position = lines.first_line_start(part.start, end)
     stop = lines.first_line_start(min(part.stop, end), end)
     _check_same(lines, part)
-    skip = None if part.once else lambda at, size: _warn_of_long_line(lines.path, at, size)
+    skip = None if part.once else partial(log.warning, LONG_LINE, lines.path)
     for at, chunk in lines.chunks(position, stop, skip):
         _check_same(lines, part)
         yield at, chunk
@@ -135,13 +138,3 @@ def _open(part: FileRange, options: OptionValues) -> LineFile | None:
     if lines is None:
         log.warning("%s is gone. Lost: %d bytes.", part.file.path, part.stop - part.start)
     return lines
-
-
-def _warn_of_long_line(path: str, position: int, size: int) -> None:
-    log.warning(
-        "%s: skipped a line of %d bytes at byte %d, which is more than option `maxLineBytes` "
-        "allows.",
-        path,
-        size,
-        position,
-    )
