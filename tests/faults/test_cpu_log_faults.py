@@ -116,9 +116,7 @@ ANY_TIME = ""
 
 
 @few_or_many("deaths", ["half_applied"], [*POINTS, *[ANY_TIME] * 10])
-def test_kill_at_any_time_keeps_each_line_once(
-    drill: Drill, spark: SparkSession, deaths: list[str]
-) -> None:
+def test_kills_keep_each_line_once(drill: Drill, spark: SparkSession, deaths: list[str]) -> None:
     """Kill one driver after another; in every batch, the first attempt of a task fails as well.
 
     The last driver is the session of the tests.
@@ -179,7 +177,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         (35_000, "data."),  # 1.2 MB: staged, but not applied
     ],
 )
-def test_full_disk_is_an_error_and_commit_resumes(
+def test_commit_resumes_after_full_disk(
     spark: SparkSession, small_disk: Path, tmp_path: Path, lines: int, file: str
 ) -> None:
     feed = Feed(tmp_path / "in")

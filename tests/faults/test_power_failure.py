@@ -98,7 +98,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @few_or_many("failures", 1, 20)
-def test_after_a_power_failure_confirmed_lines_are_there_and_none_is_there_twice(
+def test_power_failure_keeps_each_line_once(
     spark: SparkSession, disk: Disk, tmp_path: Path, free_ports: Callable[[int], int], failures: int
 ) -> None:
     port = free_ports(1)

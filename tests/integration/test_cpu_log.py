@@ -79,7 +79,7 @@ def error_of(query: StreamingQuery) -> str:
     return str(failed.value)
 
 
-def test_batch_jobs_append_to_a_file_per_partition(spark: SparkSession, out: Path) -> None:
+def test_batch_jobs_append_per_partition(spark: SparkSession, out: Path) -> None:
     df = spark.range(1000).selectExpr("concat('item ', id)").repartition(2)
     for _ in range(2):
         df.write.format("cpu_log").mode("append").save(f"file:{out}")
@@ -131,7 +131,7 @@ def test_stream_reads_what_a_stream_writes(spark: SparkSession, feed: Feed, out:
     spark.catalog.dropTempView("tail")
 
 
-def test_checkpoint_that_was_set_back_is_an_error(feed: Feed, out: Path) -> None:
+def test_set_back_checkpoint_is_an_error(feed: Feed, out: Path) -> None:
     for _ in range(2):
         feed.add(50)
         drain(feed.stream(), out)
@@ -145,9 +145,7 @@ def test_checkpoint_that_was_set_back_is_an_error(feed: Feed, out: Path) -> None
     assert not Counter(feed.items) - items(out), "nothing lost"
 
 
-def test_plan_is_known_below_the_sessions_checkpoints(
-    spark: SparkSession, feed: Feed, out: Path
-) -> None:
+def test_plan_is_read_from_session_checkpoints(spark: SparkSession, feed: Feed, out: Path) -> None:
     feed.add(1)
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(out.parent / "checkpoints"))
     try:

@@ -68,7 +68,7 @@ def test_problem_names_the_field_of_a_struct() -> None:
     assert cast_problem(STRUCT, target, may_round=True) is None
 
 
-def test_structs_may_differ_if_the_caller_says_so() -> None:
+def test_structs_may_differ_on_request() -> None:
     target = pa.struct([("id", pa.int64()), ("other", pa.string())])
     assert cast_problem(STRUCT, target, same_fields=False) is None
     assert "`ID`" in str(cast_problem(STRUCT, pa.struct([("ID", pa.int64())]), same_fields=False))

@@ -16,7 +16,7 @@ from tutorial_pkg.core.waiting import wait_until
 
 
 @pytest.mark.parametrize("point", ["staging", "staged", "recorded", "half_applied", "applied"])
-def test_kill_at_any_point_keeps_each_line_once(tmp_path: Path, point: str) -> None:
+def test_kill_at_each_point_loses_nothing(tmp_path: Path, point: str) -> None:
     log, arrived = Log(tmp_path / "out"), tmp_path / "arrived"
     log.write(batches=1)
     command = [sys.executable, committing.__file__, str(log.path), "3"]

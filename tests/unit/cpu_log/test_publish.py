@@ -43,7 +43,7 @@ def test_repeated_batch_is_published_once(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("batch", "plan"), [(7, "new"), (6, "new"), (6, "planned")])
-def test_checkpoint_that_was_set_back_is_an_error(log: Log, batch: int, plan: str) -> None:
+def test_set_back_checkpoint_is_an_error(log: Log, batch: int, plan: str) -> None:
     log.add(7, {0: "first\n"}, plan="planned")
     for _ in range(2):
         with pytest.raises(RuntimeError, match=f"{log.path}.* batch {batch} .*`failOnDuplicates`"):
@@ -51,7 +51,7 @@ def test_checkpoint_that_was_set_back_is_an_error(log: Log, batch: int, plan: st
     assert log.visible() == {"0": "first\n"}
 
 
-def test_without_fail_on_duplicates_it_is_published(tmp_path: Path) -> None:
+def test_set_back_batch_may_be_published(tmp_path: Path) -> None:
     log = Log(tmp_path, fail_on_duplicates=False)
     log.add(7, {0: "seven\n"}, plan="7")
     assert log.add(6, {0: "new six\n"}, plan="new 6")
@@ -108,7 +108,7 @@ def test_late_attempt_is_never_published(log: Log) -> None:
     assert log.orphans() == []
 
 
-def test_only_own_and_very_old_orphans_are_deleted(log: Log) -> None:
+def test_own_and_old_orphans_are_deleted(log: Log) -> None:
     [_], [other], [old] = (log.staged({0: "x\n"}, query) for query in (QUERY, OTHER, "killed"))
     failed = log.stage(OTHER)
     failed.write(b"x\n")
@@ -127,7 +127,7 @@ def copy_to_full_disk(reader: BinaryIO, writer: BinaryIO, _: int) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_full_disk_names_the_file_and_commit_resumes(log: Log) -> None:
+def test_commit_resumes_after_full_disk(log: Log) -> None:
     log.add(0, {0: "a\n", 1: "b\n"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "copyfileobj", copy_to_full_disk)
@@ -199,7 +199,7 @@ def test_damaged_record_is_an_error(log: Log) -> None:
 # ---- Two queries, and earlier versions -----------------------------------------------------------
 
 
-def test_younger_of_two_running_queries_is_refused(log: Log) -> None:
+def test_younger_running_query_is_refused(log: Log) -> None:
     log.add(0, {0: "a0\n"})
     log.add(0, {0: "b0\n"}, OTHER)  # the older one may have ended
     log.add(1, {0: "a1\n"})

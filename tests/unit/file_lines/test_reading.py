@@ -49,7 +49,7 @@ def test_each_line_is_read_once_however_split(tmp_path, monkeypatch, partition_b
     assert sorted(Tailing(tmp_path).batch()) == sorted(lines + lines[:-1])
 
 
-def test_big_files_are_split_and_small_ones_shared(tmp_path, monkeypatch):
+def test_big_files_are_split(tmp_path, monkeypatch):
     part_of(monkeypatch, 100)
     (tmp_path / "big").write_text("123456789\n" * 25)
     for i in range(8):

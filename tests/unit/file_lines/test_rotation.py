@@ -232,7 +232,7 @@ def test_a_rotation_between_planning_and_reading(log, caplog, rotation):
     assert not caplog.records
 
 
-def test_a_file_truncated_or_compressed_while_read(log):
+def test_a_file_is_rotated_while_read(log):
     lines = [f"{number:0100}" for number in range(20_000)]  # 2 MB, so several chunks
     append(log, *lines)
     tailing = Tailing(log)
