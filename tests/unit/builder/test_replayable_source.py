@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -268,12 +266,6 @@ def test_wrong_splits_are_an_error(answer: Any) -> None:
 # ---- Connections and tasks -----------------------------------------------------------------------
 
 
-def test_read_yields_rows_and_record_batches() -> None:
-    batch = pa.RecordBatch.from_pydict({"number": [1, 2]})
-    source = stream_of(builder(lambda *_: iter([0, batch, (3,)])))
-    assert rows(source, {"a": 0}, {"a": 4}) == {"a": [0, 1, 2, 3]}
-
-
 class Connection:
     opened = closed = 0
 
@@ -303,16 +295,6 @@ def test_driver_and_tasks_have_one_connection_each() -> None:
     source.stop()
     source.stop()
     assert Connection.closed == 2
-
-
-def test_first_error_counts_when_close_fails_too(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(connection: Any) -> None:
-        raise OSError("no connection")
-
-    broken = stream_of(builder(lambda *_: 1 // 0).connect(lambda options: None).close(fail))
-    with pytest.raises(Exception, match="`read` of split `a` failed: ZeroDivisionError"):
-        rows(broken, {"a": 0}, {"a": 3})
-    assert "`close` of the source failed" in caplog.text
 
 
 def test_large_splits_are_cut_and_small_ones_are_not() -> None:
@@ -363,19 +345,8 @@ class Countdown:
         Countdown.destroyed += 1
 
 
-def countdown(fill: Callable[..., Any] = Countdown.fill) -> Any:
-    Countdown.destroyed = 0
-    source = SourceBuilder.batch("countdown", NUMBER, Countdown).fill(fill)
-    built: Any = source.destroy(Countdown.destroy).distributed(2).build()
-    return built({}).reader(NUMBER)
-
-
 def test_batch_reads_each_instance_until_it_closes() -> None:
-    assert batch_rows(countdown()) == [[3, 1], [5, 3, 1]]
+    source = SourceBuilder.batch("countdown", NUMBER, Countdown).fill(Countdown.fill)
+    built: Any = source.destroy(Countdown.destroy).distributed(2).build()
+    assert batch_rows(built({}).reader(NUMBER)) == [[3, 1], [5, 3, 1]]
     assert Countdown.destroyed == 2
-
-
-def test_batch_that_fails_is_named_and_destroyed() -> None:
-    with pytest.raises(Exception, match="`fill` of instance 0 failed: ZeroDivisionError"):
-        batch_rows(countdown(lambda state, buffer: 1 // 0))
-    assert Countdown.destroyed == 1

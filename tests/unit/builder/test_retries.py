@@ -263,20 +263,6 @@ def test_read_is_retried_only_before_its_first_rows() -> None:
     assert refusing.left == {"call": 0, "read": 0}
 
 
-def test_batch_task_starts_over_before_its_first_rows() -> None:
-    refusing = Refusing()
-
-    def fill(state: None, buffer: Buffer) -> None:
-        buffer.add(1)
-        refusing.at("fill")
-        buffer.close()
-
-    builder = SourceBuilder.batch("one", NUMBER, lambda context: refusing.at("create")).fill(fill)
-    reader: Any = builder.build()(SOON).reader(NUMBER)  # type: ignore[call-arg]
-    [batch] = reader.read(reader.partitions()[0])
-    assert batch.column(0).to_pylist() == [1]
-
-
 def test_sink_retries_create_commit_and_abort(caplog: pytest.LogCaptureFixture) -> None:
     """A `commit` that has changed its list gets all handles again."""
     refusing, created, finished = Refusing(), list[list[Row]](), list[Any]()

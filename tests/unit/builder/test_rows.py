@@ -1,4 +1,4 @@
-"""Rows in Python's types, and record batches, packed for Spark."""
+"""Rows in Python's types, and record batches, packed for Spark. See also `test_conversions`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +15,8 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     DataType,
     DateType,
-    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -29,17 +26,15 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
-    TimeType,
     VariantType,
     VariantVal,
 )
 
+from tests.stream_runs import NUMBER
 from tutorial_pkg.builder.rows import Buffer, RowPacker
 
 PAIR = StructType().add("number", LongType()).add("text", StringType())
-NUMBER = StructType().add("number", LongType())
 TWICE = StructType().add("a", LongType()).add("a", LongType())
-INNER = StructType().add("number", LongType()).add("at", TimestampType())
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NAIVE = datetime(2026, 7, 1, 12)
 
@@ -54,13 +49,6 @@ class Turned(NamedTuple):
     """Has the names of columns, in another order."""
 
     text: str
-    number: int
-
-
-class Renamed(NamedTuple):
-    """Has the name of one column only."""
-
-    name: str
     number: int
 
 
@@ -92,32 +80,19 @@ def test_with_one_column_a_row_is_its_value() -> None:
 @pytest.mark.parametrize(
     ("schema", "row"),
     [
-        *((PAIR, row) for row in [(1,), [1, "a"], "a", {"nummer": 1}, Renamed("a", 1)]),
+        *((PAIR, row) for row in [(1,), [1, "a"], "a", {"nummer": 1}]),
         (PAIR, Row("number", "number")(1, 2)),  # as after a join
-        (PAIR, Row("number", "text", "number")(1, "a", 2)),
         (StructType().add("inner", PAIR), (Row("text", "text")("a", "b"),)),
         (TWICE, {"a": 1}),
-        (TWICE, Row("a", "a")(1, 2)),
     ],
 )
 def test_row_that_does_not_fit_is_refused(schema: StructType, row: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"expected a tuple|expected the columns|names occur twice"
-    ):
+    with pytest.raises(ValueError, match=r"expected a tuple|expected the columns|occur twice"):
         packed(schema, row)
 
 
 def test_equal_column_names_are_filled_in_order() -> None:
     assert RowPacker(TWICE).pack([(1, 2)]).columns[1].to_pylist() == [2]
-
-
-def test_dict_may_be_reused_for_the_next_row() -> None:
-    buffer, row = Buffer(RowPacker(NUMBER)), {"number": 0}
-    for number in range(3):
-        row["number"] = number
-        buffer.add(row)
-    [batch] = buffer.take()[0]
-    assert batch.column("number").to_pylist() == [0, 1, 2]
 
 
 # ---- Values --------------------------------------------------------------------------------------
@@ -128,20 +103,13 @@ def test_dict_may_be_reused_for_the_next_row() -> None:
     [
         (LongType(), np.int32(7), 7),
         (DoubleType(), 1, 1.0),
-        (FloatType(), float("inf"), float("inf")),
-        (DecimalType(10, 2), Decimal("1.5"), Decimal("1.50")),
         (TimestampType(), AT.astimezone().replace(tzinfo=None), AT),  # of this process's zone
-        (MapType(StringType(), LongType()), {"a": 1}, [("a", 1)]),
-        (ArrayType(TimestampType()), [AT, None], [AT, None]),
-        (INNER, (1, AT), {"number": 1, "at": AT}),
-        (INNER, {"at": AT}, {"number": None, "at": AT}),
-        (ArrayType(INNER), [Row(number=1, at=AT)], [{"number": 1, "at": AT}]),
-        (MapType(StringType(), INNER), {"a": (1, AT)}, [("a", {"number": 1, "at": AT})]),
+        (MapType(StringType(), PAIR), {"a": (1, None)}, [("a", {"number": 1, "text": None})]),
+        (ArrayType(PAIR), [Row(text="a", number=1), None], [{"number": 1, "text": "a"}, None]),
         (VariantType(), VariantVal(b"v", b"m"), {"value": b"v", "metadata": b"m"}),
     ],
 )
 def test_value_is_converted(kind: Any, value: Any, expected: Any) -> None:
-    """`test_conversions` has values of every type."""
     schema = StructType().add("value", kind)
     assert packed(schema, (value,), (None,)) == [{"value": expected}, {"value": None}]
 
@@ -150,55 +118,27 @@ def test_value_is_converted(kind: Any, value: Any, expected: Any) -> None:
     ("kind", "value"),
     [
         (LongType(), 1.5),
-        (LongType(), Decimal("1.5")),
         (LongType(), True),
         (LongType(), "1"),
-        (LongType(), 2**63),
-        (DoubleType(), True),
         (DoubleType(), "1.5"),
         (FloatType(), 1e300),
-        (FloatType(), -(2**128)),
         (DecimalType(5, 2), True),
         (StringType(), 1),
-        (StringType(), b"a"),
-        (BinaryType(), "a"),
         (TimestampType(), 1.5e9),
-        (TimestampType(), "2026-11-22T09:00:00"),
         (TimestampType(), date(2026, 11, 22)),
-        (TimestampNTZType(), 1_500_000_000),
         (TimestampNTZType(), AT),
-        (DateType(), 20_000),
-        (DateType(), "2026-11-22"),
         (DateType(), NAIVE),
-        (TimeType(), time(12, tzinfo=UTC)),
-        (DayTimeIntervalType(), 5),
         (ArrayType(LongType()), [1, 1.5]),
-        (ArrayType(DateType()), [NAIVE]),
         (ArrayType(StringType()), "ab"),
         (MapType(StringType(), StringType()), ["ab"]),
+        (ArrayType(LongType(), containsNull=False), [1, None]),
+        (StructType().add("n", LongType(), nullable=False), (None,)),
     ],
 )
 def test_value_of_another_type_is_refused(kind: DataType, value: object) -> None:
     text = f"column `the column` {kind.simpleString().upper()} cannot hold {value!r}: "
     with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
         packed(StructType().add("the column", kind), (None,), (value,))
-
-
-@pytest.mark.parametrize(
-    ("kind", "valid", "invalid"),
-    [
-        (ArrayType(LongType(), containsNull=False), [[], [1]], [1, None]),
-        (MapType(StringType(), LongType(), False), [{}, {"a": 1}], {"a": None}),
-        (StructType().add("n", LongType(), nullable=False), [(1,), {"n": 2}], (None,)),
-        (ArrayType(StructType().add("n", LongType(), False)), [[None], [(1,)]], [(1,), (None,)]),
-    ],
-)
-def test_nested_null_is_refused(kind: DataType, valid: list[Any], invalid: Any) -> None:
-    packer = RowPacker(StructType().add("in", kind))
-    rows = [(value,) for value in [*valid, None]]
-    assert packer.pack(rows).num_rows == len(rows)
-    with pytest.raises(ValueError, match="column `in`"):
-        packer.pack([*rows, (invalid,)])
 
 
 def test_null_in_a_not_null_column_is_refused() -> None:
@@ -229,11 +169,13 @@ def test_record_batch_is_put_in_order_and_cast() -> None:
         (ArrayType(TimestampType()), pa.array([[NAIVE]])),
     ],
 )
-def test_lossy_cast_is_refused(kind: DataType, values: pa.Array) -> None:
+def test_lossy_cast_is_refused_if_strict(kind: DataType, values: pa.Array) -> None:
     """`core.arrow_casts` has the rules, and their tests."""
     batch = pa.RecordBatch.from_arrays([values], ["value"])
+    packer = RowPacker(StructType().add("value", kind))
     with pytest.raises(ValueError, match=r"^column `value` "):
-        RowPacker(StructType().add("value", kind)).fit(batch)
+        packer.fit(batch)
+    assert packer.fit(batch, strict=False).num_rows == 1
 
 
 def test_double_is_rounded_to_a_float_column() -> None:
@@ -242,25 +184,14 @@ def test_double_is_rounded_to_a_float_column() -> None:
     assert batch.column(0).to_pylist() == [np.float32(0.1)]
 
 
-def test_batch_with_other_columns_is_refused() -> None:
-    with pytest.raises(ValueError, match=re.escape("got ['number']")):
-        RowPacker(PAIR).fit(pa.RecordBatch.from_pydict({"number": [1]}))
-    with pytest.raises(ValueError, match="got a list"):
-        Buffer(RowPacker(PAIR)).add_batch([1])  # type: ignore[arg-type]
-
-
-def test_not_strict_allows_arrows_casts() -> None:
-    batch = pa.RecordBatch.from_pydict({"number": ["7"]})
-    assert RowPacker(NUMBER).fit(batch, strict=False).to_pylist() == [{"number": 7}]
-
-
 # ---- The buffer ----------------------------------------------------------------------------------
 
 
 def test_rows_and_batches_keep_their_order() -> None:
-    buffer = Buffer(RowPacker(NUMBER))
-    buffer.add(1, token="one")
-    buffer.add(2)
+    buffer, row = Buffer(RowPacker(NUMBER)), {"number": 1}
+    buffer.add(row, token="one")
+    row["number"] = 2  # it may be reused
+    buffer.add(row)
     buffer.add_batch(pa.RecordBatch.from_pydict({"number": [3, 4]}), token="three and four")
     buffer.add(5)
     batches, tokens = buffer.take()
@@ -284,11 +215,3 @@ def test_wrong_row_cannot_be_skipped() -> None:
     for call in calls:
         with pytest.raises(ValueError, match=r"^column `number` BIGINT cannot hold 'wrong': "):
             call()
-
-
-def test_wrong_batch_cannot_be_skipped() -> None:
-    buffer = Buffer(RowPacker(NUMBER))
-    with suppress(ValueError):
-        buffer.add_batch(pa.RecordBatch.from_pydict({"nummer": [1]}), token="lost")
-    with pytest.raises(ValueError, match="nummer"):
-        buffer.take()

@@ -31,31 +31,28 @@ TIMED = StructType().add("number", LongType()).add("at", TimestampType())
 
 
 class Counter:
-    """The numbers that are `index` modulo `count`, up to `most`, ten with each `fill`."""
+    """The numbers from 0 up to `most`, ten with each `fill`."""
 
     def __init__(self, context: SourceContext, most: int = 1_000_000) -> None:
-        self.index, self.count, self.most = context.index, context.count, most
-        self.next = context.index
+        self.next, self.most = 0, most
 
     def fill(self, buffer: Buffer) -> None:
-        for _ in range(10):
-            if self.next < self.most:
-                buffer.add(self.next)
-                self.next += self.count
+        end = min(self.next + 10, self.most)
+        for number in range(self.next, end):
+            buffer.add(number)
+        self.next = end
 
     def restore(self, snapshots: list[int]) -> None:
-        """Continue after the newest snapshot of instances that count in step."""
-        start = max(snapshots)
-        self.next = start + (self.index - start) % self.count
+        [self.next] = snapshots
 
 
-def counter(instances: int = 1, most: int = 1_000_000) -> Any:
+def counter(most: int = 1_000_000) -> Any:
     builder = SourceBuilder.stream("counter", "number LONG", partial(Counter, most=most))
-    return builder.fill(Counter.fill).distributed(instances)
+    return builder.fill(Counter.fill)
 
 
-def resuming(instances: int = 1, most: int = 1_000_000) -> Any:
-    return counter(instances, most).snapshot(lambda c: c.next).restore(Counter.restore)
+def resuming(most: int = 1_000_000) -> Any:
+    return counter(most).snapshot(lambda state: state.next).restore(Counter.restore)
 
 
 def stream(fill: Callable[..., Any], state: Any = None) -> Any:
@@ -69,35 +66,14 @@ def status_of(log: Path, index: int = 0) -> InstanceStatus:
 # ---- Restarts ------------------------------------------------------------------------------------
 
 
-def test_simple_source_starts_over_and_keeps_its_log(tmp_path: Path) -> None:
-    offset = None
-    for _ in range(2):
-        with running(counter(most=30).build(), tmp_path, offset) as run:
-            assert run.rows_until(lambda rows: len(rows) == 30) == list(range(30))
-            offset = run.offset
-
-
-def test_source_with_snapshots_resumes(tmp_path: Path) -> None:
-    rows: list[int] = []
-    offset = None
-    for _ in range(4):
-        with running(resuming().build(), tmp_path, offset) as run:
-            rows += run.rows_until(lambda rows: len(rows) > 20)
-            offset = run.offset
-    assert rows == list(range(len(rows)))
-
-
 def test_missing_snapshots_file_is_an_error(tmp_path: Path) -> None:
     source = resuming().build()
     with running(source, tmp_path) as run:
         run.rows_until(lambda rows: len(rows) > 20)
     file = tmp_path / "snapshots.json"
-    kept = file.rename(tmp_path / "kept")
+    file.rename(tmp_path / "kept")
     with running(source, tmp_path, run.offset) as again:
         assert f"LogDamagedError: {file} is missing" in again.failure()
-    kept.rename(file)
-    with running(source, tmp_path, run.offset) as again:
-        assert again.rows_until(lambda rows: len(rows) > 20)[0] > 20
 
 
 def test_2_then_3_then_1_instances_restore_all_snapshots(tmp_path: Path) -> None:
@@ -180,7 +156,7 @@ def test_snapshot_survives_its_segment(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_status_shows_rows_and_idle_instances(tmp_path: Path) -> None:
-    with running(counter(2, most=10).build(), tmp_path) as run:
+    with running(counter(most=5).build(), tmp_path, parallelism=2) as run:
         run.rows_until(lambda rows: len(rows) == 10)
         run.latest()
         wait_until(lambda: status_of(tmp_path, 1).idle_since, 60, "idle")
@@ -193,23 +169,9 @@ def test_status_shows_rows_and_idle_instances(tmp_path: Path) -> None:
     assert str(tmp_path / "no") in str(builder_status(tmp_path / "no"))
 
 
-def test_closed_source_ends(tmp_path: Path) -> None:
-    destroyed = threading.Event()
-
-    def fill(state: Any, buffer: Buffer) -> None:
-        buffer.add(1)
-        buffer.close()
-
-    with running(stream(fill).destroy(lambda _: destroyed.set()).build(), tmp_path) as run:
-        assert run.rows_until(lambda rows: len(rows) == 1) == [1]
-        assert destroyed.wait(10)
-        wait_until(lambda: status_of(tmp_path).closed, 60, "closed")
-        assert run.rows() == []
-
-
 def test_limits_and_available_now(tmp_path: Path) -> None:
-    source = counter(2, most=100).build()
-    with running(source, tmp_path, maxRowsPerTrigger=20) as run:
+    source = counter(most=50).build()
+    with running(source, tmp_path, maxRowsPerTrigger=20, parallelism=2) as run:
         run.latest()
         wait_until(lambda: status_of(tmp_path, 1).rows == 50, 60, "rows")
         end = run.reader.latestOffset(run.offset, ReadMaxRows(20))
@@ -218,7 +180,7 @@ def test_limits_and_available_now(tmp_path: Path) -> None:
         ]
         assert sum(sizes) == 20
         start = run.reader.initialOffset()
-    with running(source, tmp_path, start) as run:
+    with running(source, tmp_path, start, parallelism=2) as run:
         run.reader.prepareForTriggerAvailableNow()
         assert len(run.rows()) == 100
         assert run.rows() == []
@@ -232,18 +194,6 @@ def test_full_backlog_pauses_fill(tmp_path: Path) -> None:
         assert 0 < status_of(tmp_path).rows < 500
         run.rows()
         run.rows_until(lambda rows: len(rows) > 100)
-
-
-def test_idle_fill_is_not_called_in_a_busy_loop(tmp_path: Path) -> None:
-    pauses: list[float] = []
-
-    def fill(state: Any, buffer: Buffer) -> None:
-        pauses.append(time.monotonic())
-
-    with running(stream(fill).build(), tmp_path) as run:
-        run.latest()
-        wait_until(lambda: len(pauses) > 9, 60, "ten calls")
-    assert pauses[9] - pauses[0] >= 0.1  # 1, 2, 4, 8, 16, 32 and 50 ms
 
 
 def test_changed_schema_is_an_error(tmp_path: Path) -> None:
@@ -268,19 +218,10 @@ def test_heartbeats_contain_only_the_time(tmp_path: Path, monkeypatch: pytest.Mo
         run.rows_until(lambda rows: len(rows) >= 3)
 
 
-@pytest.mark.parametrize(
-    ("schema", "column"),
-    [
-        (NUMBER, "['at']"),
-        (StructType().add("n", LongType(), nullable=False).add("at", TimestampType()), "`n`"),
-    ],
-)
-def test_heartbeat_needs_a_fitting_schema(tmp_path: Path, schema: StructType, column: str) -> None:
-    builder = SourceBuilder.stream("silent", schema, lambda context: None).fill(lambda s, b: None)
-    source = builder.timestamps("at").heartbeat(1).build()
-    with running(source, tmp_path, schema=schema) as run:
-        failure = run.failure()
-    assert failure.startswith("ValueError") and column in failure
+def test_heartbeat_needs_a_fitting_schema(tmp_path: Path) -> None:
+    builder = SourceBuilder.stream("silent", NUMBER, lambda context: None).fill(lambda s, b: None)
+    with running(builder.timestamps("at").heartbeat(1).build(), tmp_path) as run:
+        assert run.failure().startswith("ValueError: expected the columns ['number'], got ['at']")
 
 
 # ---- Acknowledging -------------------------------------------------------------------------------
