@@ -464,13 +464,10 @@ class CursorSourceBuilder(SplitsDeclaration):
                 f"format `{self._name}`: `distributed` is for pages that go through the log; one "
                 "thread reads those of a `replayable` source"
             )
-        text = _DOCUMENTATION.format(
-            "if `read` returns the same rows for\n    the same positions"
-            if self._replayable
-            else "as a page and the next\n    position are one frame of the log"
-        )
+        text = "Pages of a service, made by `SourceBuilder.cursor`."
         own = [POLL, PAGES] if self._replayable else self._log_options()
-        return self._build(BuiltCursorSource, text, *own, reads_log=not self._replayable)
+        logs = not self._replayable
+        return self._build(BuiltCursorSource, text, "exactly once", *own, reads_log=logs)
 
     def _log_options(self) -> list[Option]:
         path, *limits = log_options("rows", "instance")
@@ -478,11 +475,3 @@ class CursorSourceBuilder(SplitsDeclaration):
         share = "stream: how many threads share the splits, each with a log"
         threads = Option("parallelism", integer(1, MOST_INSTANCES), self._count, share)
         return [path, threads, POLL, *limits]
-
-
-_DOCUMENTATION = """Pages of a service: made by `SourceBuilder.cursor`.
-
-Parallelism: threads in the driver read pages, and tasks take them over. `spark.read`: a task for
-    each split.
-Guarantee: exactly once, with a checkpoint and an idempotent or transactional sink, {}.
-"""

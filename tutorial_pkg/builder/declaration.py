@@ -143,11 +143,10 @@ class Declaration:
         if not isinstance(count, int) or not 1 <= count <= most:
             raise ValueError(f"format `{self._name}`: `distributed` takes 1..{most}, got {count!r}")
 
-    def _build(self, base: type[Built], text: str, *own: Option, **more: Any) -> type[DataSource]:
-        """Return the class for Spark, with the builder's `own` options and `more` attributes.
-
-        It is pickled whole, so it works in any process.
-        """
+    def _build(
+        self, base: type[Built], text: str, guarantee: str, *own: Option, **more: Any
+    ) -> type[DataSource]:
+        """Return the class for Spark, with the builder's `own` options and `more` attributes."""
         others = {f"option {option.name}": option.parse for option in self._options}
         others |= {"schema": self._schema, "transient": self._retries.transient}  # type: ignore[dict-item]
         pickled = {**self._given, **{name: f for name, f in others.items() if callable(f)}}
@@ -156,7 +155,8 @@ class Declaration:
         retries = replace(self._retries, declared=self._retries.option in names)
         options = self._all_options(*own, *retries.options())
         functions = Functions(self._name, dict(self._given), retries)
-        doc = f"{text}\nOptions:\n{options.table() or '    none'}\n"
+        doc = f"{text}\n\nGuarantee: {guarantee}, on the conditions in docs/builder.md.\n"
+        doc += f"\nOptions:\n{options.table() or '    none'}\n"
         if self._schema:
             doc += f"\nSchema: {_schema_text(self._schema)}\n"
         words = "".join(part.capitalize() for part in self._name.split("_"))

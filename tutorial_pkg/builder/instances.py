@@ -227,18 +227,19 @@ class Instance(threading.Thread):
         returned = self._call("fill", self._state, self._buffer)
         with self._blamed("fill"):
             self._buffer.check_returned(returned)
+            has_rows = self._buffer.rows > 0
+            if self._buffer.keeps_place and "snapshot" not in self._plan.functions:
+                raise ValueError("`keep_place` was called, but there is no `snapshot`")
             batches, tokens = self._buffer.take()
-            place = self._buffer.place()
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
-            if place and "snapshot" not in self._plan.functions:
-                raise ValueError("`keep_place` was called, but there is no `snapshot`")
-        rows = batches or self._heartbeat_if_due() or place
-        if rows and not self._append(rows, self._head(after_rows=bool(batches))):
+        if not has_rows:
+            batches = self._heartbeat_if_due() or batches
+        if batches and not self._append(batches, self._head(after_rows=has_rows)):
             return False  # not logged, so their tokens must never be acknowledged
         self._tokens += tokens
         self.status.unacknowledged = len(self._tokens)
-        return bool(batches or tokens)
+        return bool(has_rows or tokens)
 
     def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> bool:
         """Log rows and snapshot as one frame. Return False if the instance was abandoned."""

@@ -472,18 +472,10 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         tasks = self._parallelism
         return self._build(
             BuiltReplayableSource,
-            _DOCUMENTATION,
+            "What can be asked for again, made by `SourceBuilder.replayable`.",
+            "exactly once",
             *([self._limit, tasks] if tasks else [self._limit]),
             limit=self._limit.name,
             parallelism=tasks.name if tasks else None,
             has_identities=FAIL_ON_DATA_LOSS.name in {option.name for option in self._options},
         )
-
-
-_DOCUMENTATION = """What can be asked for again: made by `SourceBuilder.replayable`.
-
-Parallelism: a task for each split that has new rows, or more, if it is `distributed`.
-Replay: any batch, as long as `read` yields the same rows for the same positions.
-Guarantee: exactly once, on that condition, with a checkpoint and an idempotent or transactional
-    sink. `spark.read` has what there was when it was planned.
-"""

@@ -147,7 +147,7 @@ class Buffer:
         self._tokens: list[Any] = []
         self._error: Exception | None = None
         self.closed = False
-        self._keeps_place = False
+        self.keeps_place = False
 
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; with one column also its value.
@@ -194,7 +194,7 @@ class Buffer:
 
     def keep_place(self) -> None:
         """Log the snapshot even if this `fill` adds no row, such as the start of a partition."""
-        self._keeps_place = True
+        self.keeps_place = True
 
     def check_returned(self, returned: Any) -> None:
         """Raise `TypeError` if a `fill` returned its rows instead of adding them."""
@@ -209,15 +209,17 @@ class Buffer:
         return int(len(self._rows) + sum(batch.num_rows for batch in self._batches))
 
     def take(self) -> tuple[list[pa.RecordBatch], list[Any]]:
-        """Return the new rows and tokens. Raise `ValueError` for a row that does not fit."""
-        self._pack()
-        tokens, self._tokens = self._tokens, []
-        return self.packed(), tokens
+        """Return the new rows and tokens. Raise `ValueError` for a row that does not fit.
 
-    def place(self) -> list[pa.RecordBatch]:
-        """Return an empty record batch if `keep_place` was called since the last time."""
-        keeps_place, self._keeps_place = self._keeps_place, False
-        return [pa.RecordBatch.from_pylist([], self._packer.arrow_schema)] if keeps_place else []
+        To keep a place without rows, there is an empty record batch.
+        """
+        self._pack()
+        batches, self._batches = self._batches, []
+        tokens, self._tokens = self._tokens, []
+        if self.keeps_place and not batches:
+            batches = [pa.RecordBatch.from_pylist([], self._packer.arrow_schema)]
+        self.keeps_place = False
+        return batches, tokens
 
     def packed(self) -> list[pa.RecordBatch]:
         """Return the new rows that are already packed into record batches."""

@@ -290,16 +290,6 @@ class SinkBuilder(Declaration, Generic[State]):
         if "commit" in self._given:
             self._require("flush")
         base = BuiltBatchSink if self._batch else BuiltSink
-        text = _DOCUMENTATION.format(
-            "exactly once, if `commit` is atomic and idempotent"
-            if "commit" in self._given
-            else "at least once"
-        )
-        return self._build(base, text, overwrites=self._overwrite)
-
-
-_DOCUMENTATION = """A sink for streams, made by `SinkBuilder.stream`.
-
-Parallelism: a task for each partition of the DataFrame.
-Guarantee: {}.
-"""
+        text = "A sink for streams, made by `SinkBuilder.stream`."
+        guarantee = "exactly once" if "commit" in self._given else "at least once"
+        return self._build(base, text, guarantee, overwrites=self._overwrite)

@@ -177,25 +177,17 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         instances = self._parallelism("how many instances, each with a log and a thread")
         return self._build(
             BuiltStreamSource,
-            _STREAM.format(next(_GUARANTEES[name] for name in _GUARANTEES if name in self._given)),
+            "Rows that functions add, through a log, made by `SourceBuilder.stream`.",
+            next(text for name, text in _GUARANTEES.items() if name in self._given),
             *(path, instances, *limits),
             heartbeat=(column, seconds) if seconds else None,
         )
 
 
-_STREAM = """A stream of rows that functions add, made by `SourceBuilder.stream`.
-
-Parallelism: `parallelism` instances in the driver; tasks read slices of the log, so all machines
-    must see its folder under the same name.
-Replay: any batch, until Spark has committed it.
-Guarantee: {}
-"""
 _GUARANTEES = {
-    "snapshot": "exactly once, with a checkpoint and an idempotent or transactional sink.",
-    "acknowledge": "at least once: rows that were not acknowledged are sent again, even if they "
-    "are in the log.",
-    "fill": "exactly once from the log on. Rows that were not yet added when the process died are "
-    "missing, unless `create` finds them again.",
+    "snapshot": "exactly once",
+    "acknowledge": "at least once",
+    "fill": "exactly once from the log on",
 }
 
 
@@ -250,11 +242,5 @@ class BatchSourceBuilder(InstancesDeclaration[State]):
         """
         self._require("fill")
         instances = self._parallelism("how many instances, a task each")
-        return self._build(BuiltBatchSource, _BATCH, instances)
-
-
-_BATCH = """Rows that functions add until they are done: made by `SourceBuilder.batch`.
-
-Parallelism: `parallelism` instances, a task each.
-Guarantee: if Spark repeats a task, the rows of the second run count.
-"""
+        text = "Rows that functions add until they are done, made by `SourceBuilder.batch`."
+        return self._build(BuiltBatchSource, text, "exactly once", instances)
