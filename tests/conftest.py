@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A real local Spark with the package's formats registered."""
+    """Return a local Spark session with the package's formats registered."""
     warm_jvm.take()
     session = connect_session() if OVER_CONNECT in os.environ else start_spark("tests", cores=2)
     yield session
@@ -68,7 +68,7 @@ def connect_session() -> SparkSession:
 
 @pytest.fixture(autouse=True)
 def queries_stopped(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that fails half-way must not leave its queries to the next one."""
+    """Stop the queries of a test that has failed."""
     yield
     if "spark" in request.fixturenames:
         for query in request.getfixturevalue("spark").streams.active:
@@ -94,7 +94,7 @@ left_behind: list[str] = []
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run when it leaves a process behind; pytest-xdist's workers tell their parent."""
+    """Fail the run if processes are left; pytest-xdist's workers report them to their parent."""
     warm_jvm.end()
     if not session.config.getoption("numprocesses", None):
         left_behind.extend(processes_left())

@@ -21,7 +21,7 @@ def network_lines(spark: SparkSession, directory: Path, port: int, **options: An
 
 
 def start_query(spark: SparkSession, directory: Path, port: int, **options: Any) -> StreamingQuery:
-    """A query into Parquet files, Spark's own exactly-once sink, when its ports are open."""
+    """Start a query into Parquet files, and wait until its ports are open."""
     before = network_status(directory / "log").process
     query = to_parquet(network_lines(spark, directory, port, **options), directory).start()
 
@@ -41,12 +41,12 @@ def to_parquet(lines: DataFrame, directory: Path) -> Any:
 
 
 def rows(spark: SparkSession, directory: Path) -> list[str]:
-    """What the query has written so far, and committed."""
+    """Return the rows that the query has committed."""
     return [row.value for row in spark.read.parquet(str(directory / "out")).collect()]
 
 
 def offsets(directory: Path) -> list[dict[str, int]]:
-    """The offsets in the checkpoint, batch by batch."""
+    """Return the offsets in the checkpoint, batch by batch."""
     files = (directory / "checkpoint" / "offsets").iterdir()
     numbered = sorted((file for file in files if file.name.isdigit()), key=lambda f: int(f.name))
     return [json.loads(file.read_text().splitlines()[2]) for file in numbered]

@@ -1,4 +1,4 @@
-"""Values of every type of Spark for property tests, and how often those are tried."""
+"""Property tests: values of every Spark type, and the number of examples."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 Values = st.SearchStrategy[Any]
 
-# By these, files are put into folders.
+# Values of a partition column, which name folders.
 IN_FOLDERS = [*"%/ä:?*'\"\\\n ", "a b", "%20", "a/b", "日本", "..", "a=b", None]
 
 EXAMPLES = pytest.mark.parametrize(
@@ -45,7 +45,7 @@ EXAMPLES = pytest.mark.parametrize(
 
 
 def holds(check: Callable[..., None], examples: int, *strategies: Values) -> None:
-    """`check` raises for none of so many examples: the same ones each time, the simplest told."""
+    """Call `check` with that many examples, the same ones in each run."""
     how = settings(
         max_examples=examples,
         derandomize=True,
@@ -71,7 +71,7 @@ def _decimals(kind: DecimalType) -> Values:
     return whole.map(lambda number: Decimal(f"{number}E-{kind.scale}"))
 
 
-# Spark's years; a zone that is far from UTC needs a day at either end.
+# Spark's years, less a day at either end for zones far from UTC.
 FIRST, LAST = datetime(1, 1, 2), datetime(9999, 12, 30, 23, 59, 59, 999_999)
 ZONES = st.sampled_from([UTC, timezone(timedelta(hours=14)), timezone(timedelta(minutes=-461))])
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9) | st.sampled_from(
@@ -102,7 +102,7 @@ KEYS: list[DataType] = [StringType(), LongType(), DateType(), BinaryType()]
 
 
 def structs(inner: st.SearchStrategy[DataType], most: int = 3) -> st.SearchStrategy[StructType]:
-    """Columns with odd names."""
+    """Return types of rows with odd column names."""
     names = st.sampled_from(["a", "b c", "`", "ä.b", "A"])
     fields = st.lists(st.tuples(names, inner), min_size=1, max_size=most, unique_by=lambda f: f[0])
 
@@ -126,9 +126,8 @@ KINDS: st.SearchStrategy[DataType] = st.recursive(
 
 
 def values(kind: DataType, null: bool = True) -> Values:
-    """Those that a column of this type holds, as people write them."""
-    found = _values(kind)
-    return st.none() | found if null else found
+    """Return values for a column of this type, as Python objects."""
+    return st.none() | _values(kind) if null else _values(kind)
 
 
 def _values(kind: DataType) -> Values:
@@ -142,7 +141,7 @@ def _values(kind: DataType) -> Values:
 
 
 def typed(kinds: st.SearchStrategy[DataType] = KINDS, rows: int = 3) -> Values:
-    """A type, and some of its values."""
+    """Return types, each with some of its values."""
     return kinds.flatmap(
         lambda kind: st.tuples(st.just(kind), st.lists(values(kind), min_size=1, max_size=rows))
     )
@@ -153,11 +152,11 @@ ANYTHING = st.one_of(
 )
 
 
-# ---- Whether two values are the same -------------------------------------------------------------
+# ---- Comparing values ----------------------------------------------------------------------------
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, of one kind, and for floats to the bit; moments are equal in any zone."""
+    """Return whether two values have the same type and content; zones of timestamps may differ."""
     if isinstance(one, float) and isinstance(other, float):
         signs = math.copysign(1, one) == math.copysign(1, other)
         return (math.isnan(one) and math.isnan(other)) or (one == other and signs)

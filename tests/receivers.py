@@ -14,7 +14,7 @@ SECONDS = 60
 
 
 class ReceiverProcess:
-    """`python -m tutorial_pkg receive FOLDER --port PORT …`, from `with` on; it listens then."""
+    """`python -m tutorial_pkg receive FOLDER --port PORT …`; `with` starts it and waits."""
 
     def __init__(self, folder: Path, port: int, *words: object) -> None:
         self._folder = folder
@@ -36,17 +36,17 @@ class ReceiverProcess:
         return self._process.pid
 
     def is_up(self) -> bool:
-        """Whether it listens."""
+        """Return whether this process listens."""
         status = network_status(self._folder)
         return status.listening and status.process == self._process.pid
 
     def begin(self) -> None:
-        """As `start`, but it does not wait."""
+        """Start it without waiting."""
         command = [sys.executable, "-m", "tutorial_pkg", "receive", *self._words]
         self._process = subprocess.Popen(command, env={**os.environ, "PYTHONUNBUFFERED": "1"})
 
     def keep_up(self) -> None:
-        """Begin again if it has ended."""
+        """Start it again if it has ended."""
         if self._process.poll() is not None:
             self.begin()
 
