@@ -96,7 +96,7 @@ LINES = [f"line {number}" for number in range(1, 6)]  # the first one is an earl
 
 
 class Step(NamedTuple):
-    """Of a batch: its name, what has happened, and what the restart after a kill there did."""
+    """A step of a batch: its name, its effects, and how a restart repairs a kill at this step."""
 
     name: str
     happened: str
@@ -106,7 +106,7 @@ class Step(NamedTuple):
 STEPS = {  # by the point of the crash
     "logged": Step(
         "logged",
-        "The lines are in the source's log, on disk. Spark does not know of them yet.",
+        "The lines are in the source's log, on disk. Spark does not know about them yet.",
         "The new query asked the source how far its log goes, and planned the batch.",
     ),
     "staging": Step(
@@ -126,18 +126,18 @@ STEPS = {  # by the point of the crash
         "One rename has put the record in place. It says which staged lines go where, and that "
         "batch 2 is done. From now on the batch is in.",
         "The sink carried out the record that it found. Then Spark ran the batch again, and the "
-        "sink recognised it.",
+        "sink recognized it.",
     ),
     "half_applied": Step(
         "half applied",
         "Readers see the lines of one task, but not yet those of the other.",
         "The sink carried out the rest of the record. Then Spark ran the batch again, and the sink "
-        "recognised it.",
+        "recognized it.",
     ),
     "applied": Step(
         "applied",
         "Readers see all lines, and the staged files are gone. Spark does not know that yet.",
-        "Spark ran the batch again. The sink recognised it, and wrote nothing.",
+        "Spark ran the batch again. The sink recognized it, and wrote nothing.",
     ),
     "committed": Step(
         "committed",
@@ -160,7 +160,7 @@ def crash_explainer() -> CrashExplainer:
 
 
 def _crash_still(runs: list[dict[str, Any]]) -> Figure:
-    """For each step: how many lines were where when the query was killed, and after the restart."""
+    """Draw for each step the lines in each place after the kill, and after the restart."""
     figure, axes = chart("killed when the batch was …", "lines", height=3)
     counts = {
         "in the log": (GRAY, [_count(run["killed"]["log"], "port") for run in runs]),
