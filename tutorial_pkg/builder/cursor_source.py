@@ -113,7 +113,7 @@ class Pages(SplitCalls):
 
     def first_positions(self) -> dict[str, Any]:
         """Return the current splits, with the positions of their first pages."""
-        answer = self.ask("splits", SOURCE, offset=self.positions)
+        answer = self.ask("splits", SOURCE, offset=dict(self.positions))
         with self.functions.blamed("splits", SOURCE):
             if not isinstance(answer, str | Mapping):
                 answer = dict.fromkeys(answer)
@@ -155,7 +155,8 @@ class Pages(SplitCalls):
 
     def _page(self, split: str, position: Any) -> Page:
         who = f"{split_text(split)} at position {position!r}"
-        answer = self.functions.call("read", who, self.open(), split, position)
+        own = normalized(position)  # which the function may change
+        answer = self.functions.call("read", who, self.open(), split, own)
         with self.functions.blamed("read", who):
             if not isinstance(answer, tuple) or len(answer) != 2:
                 raise TypeError(f"expected (rows, next position), got {shortened(answer)}")

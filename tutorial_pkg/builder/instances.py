@@ -218,8 +218,10 @@ class Instance(threading.Thread):
             else:
                 added = self._fill()
                 pause = 0.0 if added else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
-                self._acknowledge()
-                self._tries = self._tries if self._refused else None
+            self._acknowledge()
+            self._tries = self._tries if self._refused else None
+        self._acknowledge_at = 0.0
+        self._acknowledge()
         self.status.closed = self._buffer.closed
 
     def _fill(self) -> bool:

@@ -267,6 +267,19 @@ def test_positions_may_be_any_json() -> None:
     assert values(reader.read(reader.partitions()[0])) == [1, 2, 1, 2, 3, 4, 5]
 
 
+def test_read_may_change_its_position() -> None:
+    def read(context: Any, split: str, position: Any) -> tuple[list[int], Any]:
+        position = position or {"page": 0}
+        if position["page"] == 3:
+            return [], position
+        position["page"] += 1
+        return [position["page"]], position
+
+    source: Any = cursor(read).build()
+    reader = source({}).reader(NUMBER)
+    assert values(reader.read(reader.partitions()[0])) == [1, 2, 3]
+
+
 def test_splits_take_turns_and_rest_at_their_end() -> None:
     service, now = Service(a=list(range(20)), b=[1]), [100.0]
     functions = {"read": service.read, "splits": lambda _: list(service.numbers)}
