@@ -77,3 +77,10 @@ def test_a_compressed_file_asked_for_is_an_error(tmp_path, read):
         read(tmp_path / "a.csv.gz")
     with pytest.raises(ValueError, match=r"a\.csv\.gz is compressed"):
         read_all(tmp_path)
+
+
+@BOTH
+def test_a_pipe_is_an_error(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe is neither a file nor a directory"):
+        read(tmp_path / "pipe")

@@ -49,8 +49,10 @@ class Listing:
 
 
 def list_files(path: str) -> Listing:
-    """List the directories of `path`. Raises `ValueError` if it means compressed files only."""
+    """List the directories of `path`. Raises `ValueError` if it cannot mean files of text."""
     place = Path(path)
+    if place.exists() and not place.is_file() and not place.is_dir():
+        raise ValueError(f"option `path`: {path} is neither a file nor a directory")
     if place.name.endswith(COMPRESSED) and not place.is_dir():
         raise ValueError(
             f"option `path`: {path} is compressed, and lines are read from plain text; "
