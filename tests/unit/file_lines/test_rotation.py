@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.file_lines.driving import Tailing, append, numbers, tailed
-from tutorial_pkg.connectors.file_lines.offset import TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import TrackedFile
 from tutorial_pkg.connectors.file_lines.rotation import reopen
 
 RESTARTS = pytest.mark.parametrize("restarts", [True, False])

@@ -2,7 +2,7 @@
 
 - `data_source`: the options, the format, and the readers that Spark calls
 - `files`: which files `path` means, and what a look at them shows
-- `line_file`: where lines begin and end in one file
+- `line_file`: one file: how it is recognized, and where lines begin and end
 - `offset`: how far a query has read each file, in the checkpoint and in notes beside the files
 - `rotation`: open a known file after it was renamed, replaced, truncated or compressed
 - `tailing`: one look at growing files: what is new, and how much of it a batch takes
@@ -18,8 +18,8 @@ from tutorial_pkg.connectors.file_lines.data_source import (
     stream_options,
 )
 from tutorial_pkg.connectors.file_lines.files import directories_of, local_path, notes_directory
-from tutorial_pkg.connectors.file_lines.line_file import LineFile, text_of
-from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes, TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import LineFile, TrackedFile, text_of
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes
 from tutorial_pkg.connectors.file_lines.reading import FileRange, chunks_of
 from tutorial_pkg.connectors.file_lines.tailing import Tail
 

@@ -15,8 +15,8 @@ from tutorial_pkg.connectors.file_lines.files import (
     local_path,
     notes_directory,
 )
-from tutorial_pkg.connectors.file_lines.line_file import LineFile
-from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes, TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import LineFile, TrackedFile
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes
 from tutorial_pkg.connectors.file_lines.reading import (
     FilePartition,
     FileRange,

@@ -1,4 +1,4 @@
-"""LineFile: where lines begin and end in a file, and their bytes in chunks of whole lines."""
+"""One file: how it is recognized, where lines begin and end in it, and chunks of whole lines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 CHUNK_BYTES = 1 << 19
 _SEARCH_BYTES = 1 << 16
@@ -21,6 +22,24 @@ def digest(data: bytes) -> str:
 
 
 CHECK_OF_NOTHING = digest(b"")
+
+
+class TrackedFile(NamedTuple):
+    """A file that a query reads, and how to recognize it.
+
+    `next` is the next unread byte, *after* the last newline emitted. `check` is the digest of up
+    to 1 KiB before it, and `head` that of the file's first KiB (None while it has less): names
+    and inodes alone get reused. A tuple, because there may be 100,000.
+    """
+
+    path: str
+    id: str
+    next: int = 0
+    check: str = CHECK_OF_NOTHING
+    head: str | None = None
+
+    def at_start(self) -> TrackedFile:
+        return self._replace(next=0, check=CHECK_OF_NOTHING)
 
 
 class CutOffError(ValueError):
@@ -66,26 +85,25 @@ class LineFile:
     def close(self) -> None:
         os.close(self.descriptor)
 
-    def check_before(self, position: int) -> str | None:
-        """Return a digest of up to 1 KiB before `position`; None if the file is shorter.
+    def tracked(self, position: int) -> TrackedFile:
+        """Return what recognizes the file, read up to `position`.
 
-        It stays the same while the file is only appended to, and changes when the file is
+        It fits as long as the file is only appended to. It no longer does when the file is
         truncated, rewritten, or replaced by one that got its name or inode.
         """
-        if position == 0:
-            return CHECK_OF_NOTHING
         length = min(position, CHECKED_BYTES)
-        data = self._read(position - length, length)
-        return digest(data) if len(data) == length else None
+        check = digest(self._read_all(position - length, length))
+        head = self._read(0, CHECKED_BYTES)
+        known = digest(head) if len(head) == CHECKED_BYTES else None
+        return TrackedFile(self.path, self.id, position, check, known)
 
-    def head(self) -> str | None:
-        """Return a digest of the first KiB; None if the file is shorter."""
-        data = self._read(0, CHECKED_BYTES)
-        return digest(data) if len(data) == CHECKED_BYTES else None
-
-    def holds(self, position: int, check: str, head: str | None) -> bool:
-        """Return whether the bytes before `position`, and the first ones, are still the same."""
-        return self.check_before(position) == check and (head is None or head == self.head())
+    def holds(self, file: TrackedFile) -> bool:
+        """Return whether the bytes before the position, and the first ones, are still the same."""
+        try:
+            now = self.tracked(file.next)
+        except CutOffError:
+            return False
+        return now.check == file.check and file.head in (None, now.head)
 
     def line_end(self, position: int, stop: int) -> int:
         """Return the position after the first newline in `position`..`stop`."""

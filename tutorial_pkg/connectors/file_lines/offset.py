@@ -15,33 +15,15 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tutorial_pkg.connectors.file_lines.line_file import CHECK_OF_NOTHING
+from tutorial_pkg.connectors.file_lines.line_file import TrackedFile
 from tutorial_pkg.core.disk import replace_file, sync_directory
 
 FOLD_FILES = 128  # that rest, before a note is worth writing
 MOST_NOTES = 32  # in an offset; a further one replaces them all
 
 log = logging.getLogger(__name__)
-
-
-class TrackedFile(NamedTuple):
-    """A file that a query reads, and how to recognize it.
-
-    `next` is the next unread byte, *after* the last newline emitted. `check` is the digest of up
-    to 1 KiB before it, and `head` that of the file's first KiB (None while it has less): names
-    and inodes alone get reused. A tuple, because there may be 100,000.
-    """
-
-    path: str
-    id: str
-    next: int = 0
-    check: str = CHECK_OF_NOTHING
-    head: str | None = None
-
-    def at_start(self) -> TrackedFile:
-        return self._replace(next=0, check=CHECK_OF_NOTHING)
 
 
 Files = Mapping[int, TrackedFile | None]

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, text_of
-from tutorial_pkg.connectors.file_lines.offset import TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import (
+    CutOffError,
+    LineFile,
+    TrackedFile,
+    text_of,
+)
 from tutorial_pkg.connectors.file_lines.rotation import reopen
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import cores, freeze_imports
@@ -120,7 +124,7 @@ def _chunks(lines: LineFile, part: FileRange, position: int | None) -> Iterator[
 
 
 def _check_same(lines: LineFile, part: FileRange) -> None:
-    if not part.once and not lines.holds(part.file.next, part.file.check, part.file.head):
+    if not part.once and not lines.holds(part.file):
         raise CutOffError(f"{lines.path} was truncated while being read")
 
 

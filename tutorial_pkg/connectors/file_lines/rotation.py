@@ -21,8 +21,12 @@ from pathlib import Path
 from typing import IO
 
 from tutorial_pkg.connectors.file_lines.files import COMPRESSED, list_files
-from tutorial_pkg.connectors.file_lines.line_file import CHECKED_BYTES, LineFile, digest
-from tutorial_pkg.connectors.file_lines.offset import TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import (
+    CHECKED_BYTES,
+    LineFile,
+    TrackedFile,
+    digest,
+)
 from tutorial_pkg.core.places import unseen_text
 
 OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
@@ -44,7 +48,7 @@ def open_same(path: str, file: TrackedFile, most: int) -> LineFile | None:
         lines = LineFile(path, most, unpack)
     except FileNotFoundError:
         return None
-    if lines.holds(file.next, file.check, file.head):
+    if lines.holds(file):
         return lines
     lines.close()
     return None

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from tutorial_pkg.connectors.file_lines.files import COMPRESSED, Listing, id_of, list_files
-from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile
-from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, Notes, TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, TrackedFile
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, Notes
 from tutorial_pkg.connectors.file_lines.rotation import open_same
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
@@ -184,8 +184,8 @@ class Tail:
         if lines is None:
             return None
         with lines:
-            moved = _tracked(lines, self._end_of_lines(lines, file.next))
-            if lines.id != id_ or not lines.holds(file.next, file.check, file.head):
+            moved = lines.tracked(self._end_of_lines(lines, file.next))
+            if lines.id != id_ or not lines.holds(file):
                 raise CutOffError(path)
         return moved
 
@@ -222,7 +222,7 @@ class Tail:
     def _start(self, path: str, id_: str) -> None:
         try:
             with LineFile(path, self._options.maxLineBytes) as lines:
-                file = _tracked(lines, self._end_of_lines(lines, 0))
+                file = lines.tracked(self._end_of_lines(lines, 0))
                 if lines.id != id_:
                     raise CutOffError(path)
         except (FileNotFoundError, CutOffError):
@@ -282,10 +282,10 @@ class Tail:
         with lines:
             try:
                 end, rows = _cut(lines, start.next, whole.next, limits)
+                check = lines.tracked(end).check
             except CutOffError:
                 return Taken(start)
-            check = lines.check_before(end)
-            if not check or not lines.holds(whole.next, whole.check, whole.head):
+            if not lines.holds(whole):
                 return Taken(start)
         return Taken(whole._replace(next=end, check=check), rows, end - start.next)
 
@@ -311,13 +311,6 @@ class Tail:
                 sum(sizes.values()),
                 ", ".join(sizes),
             )
-
-
-def _tracked(lines: LineFile, end: int) -> TrackedFile:
-    check = lines.check_before(end)
-    if check is None:
-        raise CutOffError(lines.path)
-    return TrackedFile(lines.path, lines.id, end, check, lines.head())
 
 
 def _cut(lines: LineFile, start: int, stop: int, limits: Limits) -> tuple[int, int]:
