@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, Row, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
@@ -171,18 +169,6 @@ def test_heartbeats_close_windows_of_a_mute_sensor(spark: SparkSession, tmp_path
     query.stop()
 
 
-def test_functions_that_capture_a_session_or_a_frame_are_refused(spark: SparkSession) -> None:
-    rows = spark.range(1)
-    for name, kind, function in (
-        ("spark", "SparkSession", lambda state, buffer: spark.range(1)),
-        ("rows", "DataFrame", lambda state, buffer: rows.collect()),
-    ):
-        builder = SourceBuilder.stream("numbers", "n LONG", lambda context: None).fill(function)
-        text = f"^format `numbers`: `fill` cannot travel .* it captures `{name}`, a {kind} \\("
-        with pytest.raises(ValueError, match=text):
-            builder.build()
-
-
 @since_4_2
 def test_batch_and_replayable(spark: SparkSession, tmp_path: Path) -> None:
     def fill(state: list[int], buffer: Buffer) -> None:
@@ -241,148 +227,13 @@ def test_pages_through_the_log_and_without_one(
     assert sorted(row.number for row in batch.collect()) == sorted([*range(250), *range(7)])
 
 
-def test_a_first_batch_is_repeated_from_where_it_began(spark: SparkSession, tmp_path: Path) -> None:
-    """It fails; before the restart, the source's oldest rows are deleted."""
-    first, asked = tmp_path / "first", tmp_path / "asked"
-    first.write_text("10")
-
-    def look(context: Any) -> dict[str, tuple[int, int]]:
-        asked.touch()
-        return {"a": (int(first.read_text()), 20)}
-
-    def read(context: Any, split: str, start: int, end: int) -> range:
-        if first.read_text() == "10":
-            raise OSError("the disk is full")
-        return range(start, end)
-
-    source = SourceBuilder.replayable("moving", "n LONG", look, read).build()
-    spark.dataSource.register(source)
-    rows = spark.readStream.format("moving").load()
-    with pytest.raises(StreamingQueryException):
-        start(rows, tmp_path, availableNow=True).awaitTermination(SECONDS)
-    asked.unlink()
-    first.write_text("15")
-    assert start(rows, tmp_path, availableNow=True).awaitTermination(SECONDS)
-    assert asked.exists()  # where it begins, though a batch is planned
-    assert sorted(written(spark, tmp_path)) == list(range(10, 20))
-
-
 # ---- Sinks ---------------------------------------------------------------------------------------
 
 
-def note(directory: Path, what: str) -> None:
-    """Create a file for each event, in any process."""
-    (directory / f"{time.time_ns()}-{os.getpid()}-{what}").touch()
-
-
-def notes(directory: Path) -> Counter[str]:
-    return Counter(file.name.split("-", 2)[2] for file in directory.iterdir())
-
-
-@pytest.fixture
-def events(tmp_path: Path) -> Path:
-    (tmp_path / "events").mkdir()
-    return tmp_path / "events"
-
-
-def sink_of(events: Path, **functions: Callable[..., Any]) -> Any:
-    """Return a sink that records calls; `functions` replace some of its functions."""
-
-    def receive(state: list[Any], row: Row) -> None:
-        state.append(row.value)
-
-    def destroy(state: list[Any]) -> None:
-        note(events, "destroy")
-
-    def create(context: Any) -> list[Any]:
-        note(events, "create")
-        return []
-
-    given = {"receive": receive, "destroy": destroy, **functions}
-    builder = SinkBuilder.stream("noting", given.pop("create", create))
-    for name, function in given.items():
-        getattr(builder, name)(function)
-    return builder.build()
-
-
-def write(spark: SparkSession, sink: Any, directory: Path, batches: int = 1) -> StreamingQuery:
-    """Micro-batches of ten numbers in two partitions each."""
-    spark.dataSource.register(sink)
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10)
-    rows = source.option("numPartitions", 2).load().select("value")
-    writer = rows.writeStream.format(sink.name())
-    writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
-    query = writer.start()
-
-    def enough() -> bool:
-        done = query.lastProgress
-        return not query.isActive or (done is not None and done["batchId"] >= batches - 1)
-
-    wait_until(enough, SECONDS, f"{batches} batches")
-    query.stop()
-    return query
-
-
-def in_database(path: Path) -> list[int]:
-    with sqlite3.connect(path) as database:
-        return [value for (value,) in database.execute("SELECT value FROM rows ORDER BY value")]
-
-
-def two_phases(database: Path) -> dict[str, Callable[..., Any]]:
-    """Tasks pass on their rows; the commit writes them and the batch's number, once."""
-
-    def commit(context: Any, handles: list[list[int]]) -> None:
-        with sqlite3.connect(database) as connection:
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS done (query, batch, UNIQUE(query, batch))"
-            )
-            connection.execute("CREATE TABLE IF NOT EXISTS rows (value)")
-            done = connection.execute(
-                "INSERT OR IGNORE INTO done VALUES (?, ?)", (context.query, context.batch)
-            )
-            if done.rowcount:
-                values = [(value,) for handle in handles for value in handle]
-                connection.executemany("INSERT INTO rows VALUES (?)", values)
-
-    return {"flush": lambda state: state, "commit": commit}
-
-
-def test_commit_that_fails_is_repeated_once(
-    spark: SparkSession, tmp_path: Path, events: Path
-) -> None:
-    database = tmp_path / "rows.db"
-    functions = two_phases(database)
-    commit = functions["commit"]
-
-    def dying(context: Any, handles: list[list[int]]) -> None:
-        before, after = (tmp_path / f"{word} {context.batch}" for word in ("before", "after"))
-        if not before.exists():
-            before.touch()
-            raise OSError("before")
-        commit(context, handles)
-        if not after.exists():
-            after.touch()
-            raise OSError("after")
-
-    def abort(context: Any, handles: list[list[int]]) -> None:
-        note(events, f"abort {context.batch} {len(handles)}")
-
-    sink = sink_of(events, **{**functions, "commit": dying, "abort": abort})
-    for text in ("before", "after"):
-        query = write(spark, sink, tmp_path, batches=10)
-        assert str(last_error(query)).endswith(f" failed: OSError: {text}")
-    write(spark, sink_of(events, **functions), tmp_path, batches=3)
-    found = in_database(database)
-    assert found == list(range(len(found)))
-    assert len(found) >= 30
-    assert notes(events)["abort 0 2"] == 2
-
-
-def test_receive_batch_gets_arrow_and_options(
-    spark: SparkSession, tmp_path: Path, events: Path
-) -> None:
+def test_receive_batch_gets_arrow_and_options(spark: SparkSession, tmp_path: Path) -> None:
     def receive(state: Any, batch: pa.RecordBatch) -> None:
-        note(events, f"{type(batch).__name__} {batch.num_rows} {state.options.step}")
+        name = f"{batch.num_rows} {state.options.step} {state.batch} {state.index}"
+        (tmp_path / name).touch()
 
     sink = (
         SinkBuilder.stream("batches", lambda context: context)
@@ -390,6 +241,11 @@ def test_receive_batch_gets_arrow_and_options(
         .option("step", integer(1), 3, "how far")
         .build()
     )
-    query = write(spark, sink, tmp_path)
-    assert query.exception() is None
-    assert notes(events)["RecordBatch 5 3"] >= 2
+    spark.dataSource.register(sink)
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10)
+    rows = source.option("numPartitions", 2).load()
+    writer = rows.writeStream.format("batches")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    wait_until((tmp_path / "5 3 1 1").exists, SECONDS, "the second batch")
+    query.stop()
+    assert (tmp_path / "5 3 0 0").exists() and (tmp_path / "5 3 0 1").exists()

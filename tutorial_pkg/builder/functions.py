@@ -136,6 +136,10 @@ class Functions:
         with self.blamed(name, who):
             return self.given[name](*arguments)
 
+    def call_if_given(self, name: str, who: str, *arguments: Any) -> None:
+        if name in self.given:
+            self.call(name, who, *arguments)
+
     @contextmanager
     def blamed(self, name: str, who: str) -> Iterator[None]:
         """Turn errors in this block into those of the function `name`."""
@@ -144,21 +148,18 @@ class Functions:
         except (FunctionError, *NOT_THEIRS):  # an inner function has its own name
             raise
         except BaseException as error:
-            raise self.failure(name, who, error) from as_cause(error)
-
-    def failure(self, name: str, who: str, error: BaseException) -> FunctionError:
-        what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-        text = f"format `{self.format}`: `{name}` of {who} failed: {what}"
-        return FunctionError(text.encode(errors="backslashreplace").decode())
+            what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+            text = f"format `{self.format}`: `{name}` of {who} failed: {what}"
+            failure = FunctionError(text.encode(errors="backslashreplace").decode())
+            raise failure from (error if _is_utf_8(error) else None)
 
 
-def as_cause(error: BaseException) -> BaseException | None:
-    """Return the error, if its text is valid UTF-8; a worker that reports another one dies."""
+def _is_utf_8(error: BaseException) -> bool:
+    """Return whether Spark's worker can report the error; otherwise it dies without one."""
     try:
-        "".join(traceback.format_exception(error)).encode()
+        return bool("".join(traceback.format_exception(error)).encode())
     except UnicodeEncodeError:
-        return None
-    return error
+        return False
 
 
 @contextmanager

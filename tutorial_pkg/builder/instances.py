@@ -7,6 +7,7 @@ are logged.
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import threading
@@ -70,15 +71,16 @@ class Snapshots:
         self._file = logs.directory / "snapshots.json"
         if not used:
             self._file.unlink(missing_ok=True)  # it would become outdated
+        self._last = self._read() if used else []
         self._fresh: list[Any] = [None] * count
         self._barrier = threading.Barrier(count, action=self._save)
 
     def last(self) -> list[Any]:
-        """Return the newest snapshot of each instance; none before the first run.
+        """Return a copy of the newest snapshot of each instance; none before the first run."""
+        return self._read() if self.saved else copy.deepcopy(self._last)
 
-        Raises:
-            LogDamagedError: The file is missing, although frames contain snapshots.
-        """
+    def _read(self) -> list[Any]:
+        """Raise `LogDamagedError` if the file is missing, although frames contain snapshots."""
         if not self._file.is_file():
             self._check_never_written()
             return []
@@ -197,7 +199,9 @@ class Instance(threading.Thread):
 
     def _run_once(self) -> None:
         self._state = self._call("create", self._context)
-        with closing_with(self._destroy):
+        with closing_with(
+            lambda: "destroy" in self._plan.functions and self._call("destroy", self._state)
+        ):
             self._restore()
             self._fill_until_stopped()
 
@@ -292,10 +296,6 @@ class Instance(threading.Thread):
             self._tokens.clear()
             self._refused = None
         self.status.unacknowledged = len(self._tokens)
-
-    def _destroy(self) -> None:
-        if "destroy" in self._plan.functions:
-            self._call("destroy", self._state)
 
     def _call(self, name: str, *arguments: Any) -> Any:
         self.inside = name, time.monotonic()

@@ -116,8 +116,8 @@ class SplitCalls:
         """Close what `connect` opened in this process."""
         connection, was_open = self.context.connection, self._is_open
         self.context, self._is_open = replace(self.context, connection=None), False
-        if was_open and "close" in self.functions:
-            self.functions.call("close", SOURCE, connection)
+        if was_open:
+            self.functions.call_if_given("close", SOURCE, connection)
 
 
 def packed(rows: Any, buffer: Buffer) -> Iterator[pa.RecordBatch]:

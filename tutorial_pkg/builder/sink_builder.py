@@ -21,8 +21,7 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
 from tutorial_pkg.builder.declaration import Built, Declaration, State
-from tutorial_pkg.builder.functions import Functions, as_cause, closing_with
-from tutorial_pkg.core.errors import NOT_THEIRS
+from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
 from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
 
@@ -101,31 +100,22 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
         context = SinkContext(
             query, batch, task.partitionId(), target.options, target.streaming, target.overwrite
         )
-        handle = self._write(iterator, context, f"task {context.index}")
+        handle = self._run(iterator, context, f"task {context.index}")
         checkpoints = task.getLocalProperty("spark.sql.streaming.checkpointLocation")
         return Flushed(query, run, checkpoints, handle)
 
-    def _write(self, iterator: Iterator[Any], context: SinkContext, who: str) -> Any:
+    def _run(self, iterator: Iterator[Any], context: SinkContext, who: str) -> Any:
         functions, handle = self._functions, None
+        receive = "receive" if "receive" in functions else "receive_batch"
         state = self._retries.patiently(lambda: functions.call("create", who, context))
-        with closing_with(lambda: "destroy" in functions and functions.call("destroy", who, state)):
-            self._receive_all(iterator, state, who)
+        with closing_with(lambda: functions.call_if_given("destroy", who, state)):
+            for rows in iterator:  # an error of the query's rows is not one of `receive`
+                functions.call(receive, who, state, rows)
             if "flush" in functions:
                 handle = functions.call("flush", who, state)
                 with functions.blamed("flush", who):
                     cloudpickle.dumps(handle)
         return handle
-
-    def _receive_all(self, iterator: Iterator[Any], state: Any, who: str) -> None:
-        name = "receive" if "receive" in self._functions else "receive_batch"
-        receive: Callable[[Any, Any], object] = self._functions.given[name]
-        for rows in iterator:  # an error of the query's rows is not one of `receive`
-            try:
-                receive(state, rows)
-            except NOT_THEIRS:
-                raise
-            except BaseException as error:
-                raise self._functions.failure(name, who, error) from as_cause(error)
 
     def commit(self, messages: Sequence[Flushed | None], batchId: int = 0) -> None:
         self._finish("commit", messages, batchId)

@@ -214,7 +214,7 @@ def _rows(
     own = SourceContext(context.payload, context.options.parallelism, context.options)
     state = functions.call("create", who, own)
     buffer = Buffer(RowPacker(context.schema))
-    with closing_with(lambda: "destroy" in functions and functions.call("destroy", who, state)):
+    with closing_with(lambda: functions.call_if_given("destroy", who, state)):
         while not buffer.closed:
             returned = functions.call("fill", who, state, buffer)
             with functions.blamed("fill", who):

@@ -9,11 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import assume
-from hypothesis import strategies as st
 from pyspark.sql.types import DataType, StructType
 
 from tests.properties import ANYTHING, EXAMPLES, KINDS, holds, same, structs, typed
-from tutorial_pkg.builder.cursor_source import normalized
 from tutorial_pkg.builder.frames import batches_of, encode
 from tutorial_pkg.builder.rows import RowPacker
 
@@ -107,23 +105,3 @@ def means(found: Any, given: Any, kind: DataType) -> bool:
 
 def _encoded(value: bytes | str) -> bytes:
     return value.encode() if isinstance(value, str) else value
-
-
-@EXAMPLES
-def test_a_position_is_after_a_restart_what_it_was(examples: int) -> None:
-    """Whatever JSON can hold, as a snapshot or in an offset; nothing else."""
-    plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-    nested = st.recursive(
-        plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
-    )
-
-    def check(position: Any) -> None:
-        try:
-            kept = normalized(position)
-        except ValueError as error:
-            assert "Out of range float" in str(error)
-        else:
-            assert same(kept, position)
-            assert normalized(kept) == kept
-
-    holds(check, examples, nested)
