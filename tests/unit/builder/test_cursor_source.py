@@ -70,18 +70,6 @@ def batches(reader: Any, start: Any) -> tuple[list[list[int]], Any]:
 # ---- Through the log -----------------------------------------------------------------------------
 
 
-def test_restart_continues_after_the_last_page(tmp_path: Path) -> None:
-    service = Service(all=list(range(25)))
-    source = cursor(service.read).build()
-    with running(source, tmp_path, pollSeconds=0) as run:
-        assert run.rows_until(lambda rows: len(rows) == 25) == list(range(25))
-        offset = run.offset
-    service.numbers["all"] += range(25, 41)
-    with running(source, tmp_path, offset, pollSeconds=0) as run:
-        assert run.rows_until(lambda rows: len(rows) == 16) == list(range(25, 41))
-    assert service.asked == [("all", at) for at in (None, 10, 20, 25, 35)]
-
-
 def test_threads_share_splits_in_any_number(tmp_path: Path) -> None:
     service = Service(**{f"s{place}": list(range(place, 100, 7)) for place in range(7)})
     source, offset = service.builder().distributed(3).build(), None

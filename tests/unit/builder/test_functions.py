@@ -54,11 +54,6 @@ def test_function_must_fit_and_run_when_called(name: str) -> None:
             SETTERS[name](form)
 
 
-def test_rows_and_splits_may_be_yielded() -> None:
-    SourceBuilder.replayable("f", "n LONG", look=nothing, read=generator)
-    SourceBuilder.cursor("f", "n LONG", nothing).splits(generator)  # type: ignore[arg-type]
-
-
 def test_error_with_a_name_that_is_not_utf_8() -> None:
     """Spark's worker writes UTF-8: the error's text, and that of its cause."""
 

@@ -173,16 +173,6 @@ def test_rows_lost_by_a_retry_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
     assert caplog.messages.count(text) == 1
 
 
-@pytest.mark.parametrize(
-    ("error", "options"), [(LookupError, {}), (ConnectionError, {"retrySeconds": "0"})]
-)
-def test_other_or_lasting_errors_end_the_query(
-    tmp_path: Path, error: type[BaseException], options: dict[str, str]
-) -> None:
-    with running(numbers(Refusing(1, error)).build(), tmp_path, **SOON, **options) as run:
-        assert f"`create` of instance 0 failed: {error.__name__}" in run.failure()
-
-
 def test_cursor_continues_at_the_refused_page(tmp_path: Path) -> None:
     refusing = Refusing()
 
