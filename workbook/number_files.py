@@ -62,9 +62,11 @@ def source_of(reader: Any, name: str = "", schema: str = "value LONG") -> type[D
         def schema(self) -> str:
             return schema
 
-        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-            made: DataSourceStreamReader = reader(self.options["path"])
-            return made
+        def reader(self, schema: StructType) -> Any:
+            return reader(self.options["path"])
+
+        def streamReader(self, schema: StructType) -> Any:
+            return reader(self.options["path"])
 
     return Source
 

@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming import StreamingQuery
 
+from spark_connector_tests.query_process import wait_until
 from tests.unit.workbook import capstone
 from tests.unit.workbook.test_checks import answer_of
 from tutorial_pkg import item_stream
@@ -27,33 +36,23 @@ def refuses(check: Any, *answers: tuple[Any, str]) -> None:
 
 
 def test_00_1(spark: SparkSession) -> None:
-    fifty = item_stream(spark, 50)
-    for right in (fifty, fifty.select("item")):
-        assert checks.check_00_1(right).passed
-    refuses(
-        checks.check_00_1,
-        (50, "expected a DataFrame"),
-        (item_stream(spark), "10 items a second"),
-        (fifty.limit(50), "drops items"),
-        (fifty.union(fifty), "50 and 50 items"),
-        (spark.range(50).selectExpr("id AS item"), "a DataFrame that ends"),
-    )
-    query = fifty.writeStream.format("noop").start()
-    refuses(checks.check_00_1, (fifty, "A query runs"))
-    query.stop()
+    def query(items: DataFrame, rows: int) -> StreamingQuery:
+        query = items.writeStream.format("noop").start()
+        wait_until(lambda: sum(b.numInputRows for b in query.recentProgress) >= rows, 60, "rows")
+        return query
 
-
-def test_02_2(spark: SparkSession) -> None:
-    wide = spark.range(0, 8_000, 1, 8).selectExpr("CAST(id AS STRING) AS item")
-    for right in (wide.coalesce(2), wide.coalesce(4).coalesce(2), wide.hint("coalesce", 2)):
-        assert checks.check_02_2(right).passed
-    one: DataFrame = wide.where("item < '4'").coalesce(2)
-    refuses(
-        checks.check_02_2,
-        (wide.repartition(2), "Exchange"),
-        (wide, "8 partitions"),
-        (one, "different rows"),
-    )
+    running = query(item_stream(spark, 50), 200)
+    refuses(checks.check_00_1, (running, "is running"), (running.isActive, "expected a query"))
+    running.stop()
+    assert checks.check_00_1(running).passed
+    for items, rows, symptom in (
+        (item_stream(spark, 400), 400, "400 items per second"),
+        (item_stream(spark, 50), 50, "at least 200"),
+        (spark.readStream.text("data"), 1, "no items per second"),
+    ):
+        stopped = query(items, rows)
+        stopped.stop()
+        refuses(checks.check_00_1, (stopped, symptom))
 
 
 class Draft(WriterCommitMessage):
@@ -84,15 +83,24 @@ class JsonWriter(DataSourceStreamWriter):
 class NewNames(JsonWriter):
     def commit(self, messages: Any, batchId: int) -> None:
         for message in messages:
-            target = self.folder / f"batch-{uuid4()}.json"
-            (self.folder / message.name).replace(target)
+            (self.folder / message.name).rename(self.folder / f"{uuid4()}.json")
 
 
 class Visible(JsonWriter):
     def write(self, iterator: Iterator[Any]) -> Draft:
         draft = super().write(iterator)
-        (self.folder / draft.name).rename(self.folder / f"batch-{draft.name}.json")
-        return Draft(f"batch-{draft.name}.json")
+        (self.folder / draft.name).rename(self.folder / f"{draft.name}.json")
+        return Draft(f"{draft.name}.json")
+
+
+class OneDraft(JsonWriter):
+    def write(self, iterator: Iterator[Any]) -> Draft:
+        draft = super().write(iterator)
+        (self.folder / draft.name).replace(self.folder / "draft")
+        return Draft("draft")
+
+    def commit(self, messages: Any, batchId: int) -> None:
+        (self.folder / "draft").replace(self.folder / f"{batchId}.json")
 
 
 class KeepsDrafts(JsonWriter):
@@ -100,10 +108,15 @@ class KeepsDrafts(JsonWriter):
         pass
 
 
+def test_01_1(spark: SparkSession) -> None:
+    for right in (JsonWriter, NewNames):
+        assert checks.check_01_1(right).passed
+    refuses(checks.check_01_1, (Visible, "before `commit`"), (OneDraft, "name unique"))
+
+
 def test_01_2(spark: SparkSession) -> None:
     assert checks.check_01_2(JsonWriter).passed
-    refuses(checks.check_01_2, (NewNames, "a repeated batch"), (Visible, "before `commit`"))
-    refuses(checks.check_01_2, (KeepsDrafts, "`abort` removes"))
+    refuses(checks.check_01_2, (NewNames, "a repeated batch"), (KeepsDrafts, "`abort` removes"))
 
 
 class Counted(DataSourceWriter):
@@ -136,6 +149,43 @@ def test_02_1(spark: SparkSession) -> None:
     refuses(checks.check_02_1, (InSelf, "total.txt says '0'"), (Messages, "total.txt says '3'"))
 
 
+class ParquetFiles(DataSourceStreamArrowWriter):
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Draft:
+        name = f"{uuid4()}.draft"
+        if batches := list(iterator):
+            pq.write_table(pa.Table.from_batches(batches), self.folder / name)
+        return Draft(name)
+
+    def commit(self, messages: Any, batchId: int) -> None:
+        for number, message in enumerate(messages):
+            if (self.folder / message.name).exists():
+                target = self.folder / f"{batchId}-{number}.parquet"
+                (self.folder / message.name).replace(target)
+
+
+class NewParquetNames(ParquetFiles):
+    def commit(self, messages: Any, batchId: int) -> None:
+        super().commit(messages, hash(uuid4()))
+
+
+class NeedsBatch(ParquetFiles):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Draft:
+        return super().write(iter([next(iterator), *iterator]))
+
+
+def test_02_2(spark: SparkSession) -> None:
+    assert checks.check_02_2(ParquetFiles).passed
+    refuses(
+        checks.check_02_2,
+        (NewParquetNames, "a repeated batch"),
+        (NeedsBatch, "StopIteration"),
+        (JsonWriter, "DataSourceStreamArrowWriter"),
+    )
+
+
 class Tail(NumberReader):
     """Emits what is there, also half a line."""
 
@@ -164,10 +214,10 @@ class FromTheStart(WholeLines):
         return [Slice(0, end["next"])]
 
 
-def test_03_2(spark: SparkSession) -> None:
-    assert checks.check_03_2(WholeLines).passed
+def test_03_1(spark: SparkSession) -> None:
+    assert checks.check_03_1(WholeLines).passed
     why = "half a line must wait"
-    refuses(checks.check_03_2, (Tail, why), (FromTheStart, why))
+    refuses(checks.check_03_1, (Tail, why), (FromTheStart, why))
 
 
 def test_04_2(spark: SparkSession) -> None:

@@ -7,113 +7,124 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
     SimpleDataSourceStreamReader,
 )
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.places import project_dir
-from workbook.checks.trial import SECONDS, run_and_restart, scratch, session
+from workbook.checks.trial import SECONDS, run_and_restart, run_to_end, scratch, session
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.number_files import sink_of, source_of
 from workbook.senders import HOST, free_ports, wait_for_listener
-
-
-def _check_frame(answer: Any) -> None:
-    got = f"You returned {type(answer).__name__} {show(answer)}"
-    text = f"{got}; expected a DataFrame, because only a plan is asked for. Try it without .start()"
-    expect(isinstance(answer, DataFrame), f"{text} or .count().")
-    columns = f"You returned the columns {answer.columns}; expected ['item']."
-    expect(answer.columns == ["item"], f"{columns} Try it without select().")
-
 
 # ---- 00 ------------------------------------------------------------------------------------------
 
 
 @exercise()
-def check_00_1(answer: DataFrame) -> str:
-    """Is `answer` an endless stream of 50 items a second, not started?"""
-    _check_frame(answer)
-    ends = "You returned a DataFrame that ends or drops items; expected an endless one."
-    expect(answer.isStreaming, f"{ends} Try item_stream.")
-    plan = answer._jdf.queryExecution().logical().toString()
-    text = f"{ends} Try it without limit(), where() and the like."
-    expect(not re.search("Limit|Filter|Deduplicate|Sample", plan), text)
-    rates = re.findall(r"rowsPerSecond=(\d+)", plan)
-    text = f"You returned {' and '.join(rates)} items a second; expected 50."
+def check_00_1(answer: StreamingQuery) -> str:
+    """Has `answer` read at least 200 of 50 items per second, and is it stopped?"""
+    got = f"You set answer to {type(answer).__name__} {show(answer)}"
+    text = f"{got}; expected a query, which is what start() returns."
+    expect(isinstance(answer, StreamingQuery), f"{text} Try answer = query.")
+    text = f"Your query failed: {last_error(answer)}. Try the items as they are."
+    expect(not answer.exception(), text)
+    text = "Your query is running; expected a stopped one. Try query.stop()."
+    expect(not answer.isActive, text)
+    batches = answer.recentProgress
+    sources = " ".join(source.description for batch in batches for source in batch.sources)
+    rates = sorted(set(re.findall(r"rowsPerSecond=(\d+)", sources)))
+    text = f"You read {' and '.join(rates) or 'no'} items per second; expected 50."
     expect(rates == ["50"], f"{text} Try items_per_second=50.")
-    text = "A query runs; expected a plan only. Try: for query in spark.streams.active: "
-    expect(not answer.sparkSession.streams.active, f"{text}query.stop()")
-    return "An endless stream, 50 items a second. Nothing has run yet: it is only a plan."
+    rows = sum(batch.numInputRows for batch in batches)
+    text = f"Your query read {rows} rows; expected at least 200, because it stopped too early."
+    expect(rows >= 200, f"{text} Try watch(query, rows=200) before query.stop().")
+    return "At least 200 rows, 50 per second, and then you stopped the query."
 
 
 # ---- 01 ------------------------------------------------------------------------------------------
 
-_EXACTLY = r"the reader of the package expects \n, \r and \\ exactly. Try str.replace."
-_ESCAPES = [
-    Case(("plain, \t'Grüße\u2028\"",), "plain, \t'Grüße\u2028\"", "nothing else is escaped."),
-    Case(("a\nb\n",), r"a\nb\n", f"an item must stay on one line, and {_EXACTLY}"),
-    Case(("\ra\r\n",), r"\ra\r\n", f"a carriage return may end a line, too, and {_EXACTLY}"),
-    Case(("a\\nb",), r"a\\nb", "a newline must differ from a backslash and an n. Escape \\ first."),
-    Case(("\\\\pc\\",), r"\\\\pc\\", "each backslash becomes two, even at the end."),
-    Case(("",), "", "an empty item stays empty."),
-]
-
-
-@exercise("def escape(item)")
-def check_01_1(answer: Callable[[str], str]) -> str:
-    """Does `answer` keep an item on one line, so that no two items look alike?"""
-    compare(answer, _ESCAPES)
-    return "One item, one line, and nothing lost."
-
 
 @exercise("class JsonWriter(DataSourceStreamWriter)", base=DataSourceStreamWriter)
+def check_01_1(answer: Any) -> str:
+    """Do readers see each batch of this writer as a whole, and only after its commit?"""
+    with scratch() as folder:
+        query = _text_into(_fails_in_third_batch(answer, folder), folder)
+        for text, rows in (("a\nb\n", ["a", "b"]), ("c\n", ["a", "b", "c"])):
+            _post(folder / "in", text)
+            run_to_end(query(), folder)
+            why = "`commit` renames the draft of each task. Is each draft's name unique?"
+            must_be(_json_rows(folder / "out"), rows, "After a batch, readers see", why)
+    return "Readers see whole batches."
+
+
+@exercise("class RestartableWriter(DataSourceStreamWriter)", base=DataSourceStreamWriter)
 def check_01_2(answer: Any) -> str:
     """Does this writer's sink publish each batch once, also when it fails or is repeated?"""
-    spark = session()
     with scratch() as folder:
-        (folder / "in").mkdir()
-        (folder / "out").mkdir()
-
-        class Watched(answer):  # type: ignore[misc]
-            def commit(self, messages: Any, batchId: int) -> None:
-                early = [file.name for file in (folder / "out").glob("batch-*.json")]
-                if early and batchId == 0:
-                    raise ValueError(f"readers see {early} before `commit`")
-                if batchId == 2:
-                    raise ValueError("all drafts are there, and then the batch fails")
-                super().commit(messages, batchId)
-
-        def query() -> DataStreamWriter:
-            rows = spark.readStream.text(str(folder / "in")).repartition(2)
-            return rows.writeStream.format("checked").option("path", str(folder / "out"))
-
-        spark.dataSource.register(sink_of(Watched, "checked"))
-        steps = [partial(_post, folder / "in", item) for item in ("a\nb\n", "c\n")]
-        run_and_restart(query, folder, steps)
-        names = [f"batch-{batch}-{task}.json" for batch in (0, 1) for task in (0, 1)]
-        try:
-            run_and_restart(query, folder, [partial(_post, folder / "in", "d\ne\n")])
-        except Wrong:
-            found = sorted(file.name for file in (folder / "out").iterdir())
-        why = "a repeated batch replaces its files, and `abort` removes the drafts."
-        must_be(found, names, "After a repeated and a failed batch there are", why)
-        lines = "".join((folder / "out" / name).read_text() for name in names).splitlines()
-        rows = sorted(json.loads(line)["value"] for line in lines)
-        must_be(rows, ["a", "b", "c"], "Readers see", "each row is there once, as JSON.")
+        query = _text_into(_fails_in_third_batch(answer, folder), folder)
+        run_and_restart(
+            query, folder, [partial(_post, folder / "in", t) for t in ("a\nb\n", "c\n")]
+        )
+        found = _json_rows(folder / "out")
+        must_be(found, ["a", "b", "c"], "After a repeated batch, readers see", _REPLACES)
+        before = sorted(file.name for file in (folder / "out").iterdir())
+        _post(folder / "in", "d\ne\n")
+        with suppress(Wrong):  # the batch fails on purpose
+            run_to_end(query(), folder)
+        found = sorted(file.name for file in (folder / "out").iterdir())
+        must_be(found, before, "After a failed batch there are", "`abort` removes its drafts.")
     return "Each batch is there once, whole, and a repeated one replaces itself."
+
+
+_REPLACES = "a repeated batch replaces its files. Try names made from batchId."
+
+
+def _fails_in_third_batch(writer: Any, folder: Path) -> type:
+    """Return the writer with a `commit` that fails in batch 2, and if readers see batch 0 early."""
+
+    class Watched(writer):  # type: ignore[misc]
+        def commit(self, messages: Any, batchId: int) -> None:
+            if batchId == 0 and (early := _json_rows(folder / "out")):
+                raise ValueError(f"readers see {early} before `commit`")
+            if batchId == 2:
+                raise ValueError("all drafts are there, and then the batch fails")
+            super().commit(messages, batchId)
+
+    return Watched
+
+
+def _text_into(writer: type, folder: Path) -> Callable[[], DataStreamWriter]:
+    """Return a query of two tasks that writes the lines of `in` to `out`."""
+
+    def query() -> DataStreamWriter:
+        rows = session().readStream.text(str(folder / "in")).repartition(2)
+        return rows.writeStream.format("checked").option("path", str(folder / "out"))
+
+    (folder / "in").mkdir()
+    (folder / "out").mkdir()
+    session().dataSource.register(sink_of(writer, "checked"))
+    return query
+
+
+def _json_rows(folder: Path) -> list[str]:
+    lines = [line for file in folder.glob("*.json") for line in file.read_text().splitlines()]
+    return sorted(json.loads(line)["value"] for line in lines)
 
 
 def _post(folder: Path, text: str) -> None:
@@ -144,44 +155,25 @@ def check_02_1(answer: type[DataSourceWriter]) -> str:
     return f"{len(files)} tasks reported, and the total is what the files hold: {rows}."
 
 
-@exercise()
-def check_02_2(answer: DataFrame) -> str:
-    """Are these the 8,000 rows, in two partitions, without a shuffle?"""
-    _check_frame(answer)
-    plan = answer._jdf.queryExecution().executedPlan().toString()
-    shuffled = "Exchange" in plan or b"ShuffledRDD" in (answer.rdd.toDebugString() or b"")
-    text = "The plan has an Exchange; expected none, because it moves rows to other partitions."
-    expect(not shuffled, f"{text} Try coalesce().")
-    count = answer.rdd.getNumPartitions()
-    text = f"You returned {count} partitions; expected 2, because each becomes a file."
-    expect(count == 2, f"{text} Try wide.coalesce(2).")
-    rows = answer.distinct().count() if answer.count() == 8000 else answer.count()
-    expect(rows == 8000, f"You returned {rows} different rows; expected the 8000 of `wide`.")
-    return "Eight partitions became two, and no row was moved."
+@exercise("class ParquetFiles(DataSourceStreamArrowWriter)", base=DataSourceStreamArrowWriter)
+def check_02_2(answer: Any) -> str:
+    """Does this Arrow writer store each row once in Parquet files, also if a batch is repeated?"""
+    with scratch() as folder:
+        query = _text_into(answer, folder)
+        run_and_restart(
+            query, folder, [partial(_post, folder / "in", t) for t in ("a\nb\n", "c\n")]
+        )
+        files = sorted((folder / "out").glob("*.parquet"))
+        found = sorted(row for file in files for row in pq.read_table(file)["value"].to_pylist())
+        must_be(found, ["a", "b", "c"], "After a repeated batch, the files contain", _REPLACES)
+    return "Whole batches in Parquet files, and a repeated one replaces itself."
 
 
 # ---- 03 ------------------------------------------------------------------------------------------
 
-_ENDS = [
-    Case((b"one\ntw",), 4, "the offset comes after the last newline, which is byte 3."),
-    Case((b"on",), 0, "without a newline no line is complete. rfind returns -1 then."),
-    Case((b"a\n\nb\nc",), 5, "only the bytes after the *last* newline wait."),
-    Case((b"a\n\n",), 3, "an empty line is a line, too."),
-    Case((b"\ntw",), 1, "an empty line ends at byte 0."),
-    Case((b"a\rb\nc",), 4, "only b'\\n' ends a line. splitlines() cuts at b'\\r', too."),
-    Case(("ü\n\xc3".encode(),), 3, "an offset counts bytes. Try not to decode."),
-]
-
-
-@exercise("def next_unread(data)")
-def check_03_1(answer: Callable[[bytes], int]) -> str:
-    """Does `answer` say up to which byte whole lines can be emitted?"""
-    compare(answer, _ENDS)
-    return "Never half a line, and none twice: the offset comes right after a newline."
-
 
 @exercise("class WholeLines(DataSourceStreamReader)", base=DataSourceStreamReader)
-def check_03_2(answer: Callable[[str], DataSourceStreamReader]) -> str:
+def check_03_1(answer: Callable[[str], DataSourceStreamReader]) -> str:
     """Does this reader emit each whole line of a growing file once, also after a restart?"""
     spark, batches = session(), dict[int, list[str]]()
     spark.dataSource.register(source_of(answer, "checked_source", "value STRING"))

@@ -78,15 +78,16 @@ def run_and_restart(
     """
     for step in steps:
         step()
-        _run(query(), folder)
+        run_to_end(query(), folder)
     commits = folder / "checkpoint" / "commits"
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
     for name in (f"{last}", f".{last}.crc"):
         (commits / name).unlink(missing_ok=True)
-    _run(query(), folder)
+    run_to_end(query(), folder)
 
 
-def _run(writer: DataStreamWriter, folder: Path) -> None:
+def run_to_end(writer: DataStreamWriter, folder: Path) -> None:
+    """Run a query over what there is now; raise `Wrong` with its error if it fails."""
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     ended: bool | None = True

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from workbook import __main__, checks, solved
-from workbook.checks import check_03_1, the_solution
+from workbook.checks import the_solution
+from workbook.checks.verdict import Case, compare, exercise
 
 ROOT = Path(__file__).parents[3]
 
 
-def next_unread(data: bytes) -> int:
-    return data.rfind(b"\n") + 1
+@exercise("def twice(number)", name="check_03_1")
+def check(answer: Callable[[int], int]) -> str:
+    compare(answer, [Case((2,), 4, "2 and 2 make 4.")])
+    return "Right."
+
+
+def twice(number: int) -> int:
+    return 2 * number
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_progress_shows_solved_and_next(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     solved.record_solved("check_00_1")
     (project / ".work" / "progress" / "check_99_9").write_bytes(b"\xff\0")
-    assert check_03_1(next_unread).passed
+    assert check(twice).passed
     assert __main__.main(["progress"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "00 Start  ✓",
@@ -53,17 +61,17 @@ def test_progress_shows_solved_and_next(project: Path, capsys: pytest.CaptureFix
 def test_only_right_answers_in_a_notebook_count(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not check_03_1(len).passed
-    assert the_solution(check_03_1)(next_unread).passed
+    assert not check(abs).passed
+    assert the_solution(check)(twice).passed
     assert solved.solved() == set()
     monkeypatch.setattr(solved, "_in_a_notebook", lambda: False)
-    assert check_03_1(next_unread).passed
+    assert check(twice).passed
     assert solved.solved() == set()
 
 
 def test_verdict_stands_without_a_record(project: Path) -> None:
     (project / ".work").write_text("a file where the folder belongs")
-    verdict = check_03_1(next_unread)
+    verdict = check(twice)
     assert verdict.passed
     assert "progress cannot be recorded" in verdict.message
 
