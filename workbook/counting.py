@@ -1,5 +1,4 @@
-"""Queries made to be killed: numbers from a source of a few functions go into the CPU log, or
-into a database, exactly once.
+"""A query made to be killed: numbers go from a source into a database, exactly once.
 
 As a script it is a driver. Arguments: folder, and the database's URI.
 """
@@ -47,17 +46,6 @@ def count_source() -> type[DataSource]:
     builder = builder.fill(Count.fill).snapshot(Count.snapshot).restore(Count.restore)
     return builder.distributed(2).build()
 
-
-def count_to_log(spark: SparkSession, folder: str) -> StreamingQuery:
-    """Start the query; the source's log, the checkpoint and the output are all in `folder`."""
-    spark.dataSource.register(count_source())
-    numbers = spark.readStream.format("count").load(f"{folder}/numbers")
-    items = numbers.selectExpr("concat(instance, ' ', number) AS item")
-    writer = items.writeStream.format("cpu_log")
-    return writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/out")
-
-
-# ---- … and into a database -----------------------------------------------------------------------
 
 MOST_ROWS = 1_000  # in a batch: many small ones, so that kills hit every stage
 TABLES = """
@@ -120,5 +108,4 @@ def count_to_table(spark: SparkSession, folder: str, uri: str) -> StreamingQuery
 if __name__ == "__main__":
     end_with_parent()
     without_ui: dict[str, Any] = {"spark.ui.enabled": "false"}
-    start = count_to_table if len(sys.argv) > 2 else count_to_log
-    start(start_spark("drill", **without_ui), *sys.argv[1:]).awaitTermination()
+    count_to_table(start_spark("drill", **without_ui), *sys.argv[1:]).awaitTermination()

@@ -10,8 +10,6 @@ from spark_connector_tests.query_process import QueryProcess as QueryProcess
 from spark_connector_tests.query_process import wait_until as wait_until
 from tutorial_pkg.builder.frames import batches_of, head_of
 from tutorial_pkg.connectors.cpu_log import CRASH_AT as CRASH_AT
-from tutorial_pkg.connectors.cpu_log import cpu_monitor as cpu_monitor
-from tutorial_pkg.connectors.cpu_log import format_lines as format_lines
 from tutorial_pkg.connectors.network_lines import client_tls as client_tls
 from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.core.worker import task_property as task_property

@@ -192,7 +192,7 @@ def check_03_1(answer: Callable[[str], DataSourceStreamReader]) -> str:
     why = "half a line must wait, and a restart repeats the last batch with the same offsets. Try "
     why += "offsets in bytes from the start of the file, after a b'\\n', and none in `self`."
     must_be(rows, ["ünö", "two", "", " thr\u2028ee"], "Restarted, a query read", why)
-    return "Every whole line once, and a new reader goes on where the old one stopped."
+    return "Every whole line once, and a new reader resumes where the old one stopped."
 
 
 def _append(file: Path, data: bytes) -> None:

@@ -72,7 +72,7 @@ def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> 
             acknowledge(state, [f"{number}.txt"])
         text = f"After 50 letters a snapshot has {sizes[50]} characters, after 100 {sizes[-1]}; "
         expect(sizes[-1] <= 1.5 * sizes[50], f"{text}expected no growth. Try `self.handed` alone.")
-    return "No letter comes twice, and none stays in the folder."
+    return "No letter arrives twice, and none stays in the folder."
 
 
 def _mailbox(box: Any, folder: Path, snapshot: Any = None) -> Any:
@@ -104,7 +104,7 @@ def check_09_2(answer: Callable[..., None], feeds: type) -> str:
         what = f"With {before} instances before a restart and {after} after it they resume at"
         why = "each instance keeps its own sensors and looks for them in *all* snapshots."
         must_be(found, sorted(expected.items()), what, why)
-    return "Each sensor goes on where it was, whoever had it before."
+    return "Each sensor resumes where it was, on whichever instance."
 
 
 # ---- 10 ------------------------------------------------------------------------------------------
