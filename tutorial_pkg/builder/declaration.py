@@ -18,6 +18,7 @@ from tutorial_pkg.builder.functions import (
     check_travel,
     checked,
 )
+from tutorial_pkg.builder.rows import Buffer
 from tutorial_pkg.core.options import Option, Options, OptionValues, choice, integer
 
 Parse = Callable[[str], Any]
@@ -208,6 +209,15 @@ class InstancesDeclaration(Declaration, Generic[State]):
         super().__init__(name, schema)
         self._count = 1
         self._set("create", create, "context")
+
+    def fill(self, function: Callable[[State, Buffer], object]) -> Self:
+        """Set `fill(state, buffer)`, which adds the rows that are available now, and returns.
+
+        It is called again at once if it added rows, otherwise after some milliseconds. In a stream,
+        the rows of one call and the snapshot after them become one frame, which is either in the
+        log or not. So add some thousand rows at most, and wait for new ones for a second at most.
+        """
+        return self._set("fill", function, "state", "buffer")
 
     def destroy(self, function: Callable[[State], object]) -> Self:
         """Set `destroy(state)`, which closes what `create` opened: once, also after an error."""

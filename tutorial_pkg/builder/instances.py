@@ -191,7 +191,7 @@ class Instance(threading.Thread):
         rows = self._buffer.rows
         if rows and not {"snapshot", "acknowledge"} & self._plan.functions.given.keys():
             text = "%s: %d rows that `fill` had added before it failed are not in the log"
-            _log.warning(text, self._who, rows)
+            _log.warning(text, self.name, rows)
         self._buffer = Buffer(self._plan.packer)
         self._tokens.clear()
         self._refused, self._acknowledge_at = None, 0.0
@@ -300,16 +300,12 @@ class Instance(threading.Thread):
     def _call(self, name: str, *arguments: Any) -> Any:
         self.inside = name, time.monotonic()
         try:
-            return self._plan.functions.call(name, self._who, *arguments)
+            return self._plan.functions.call(name, self.name, *arguments)
         finally:
             self.inside = None
 
     def _blamed(self, name: str) -> AbstractContextManager[None]:
-        return self._plan.functions.blamed(name, self._who)
-
-    @property
-    def _who(self) -> str:
-        return f"instance {self._context.index}"
+        return self._plan.functions.blamed(name, self.name)
 
 
 class Instances:

@@ -101,15 +101,6 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         self._time_column: str | None = None
         self._heartbeat_seconds: float | None = None
 
-    def fill(self, function: Callable[[State, Buffer], object]) -> Self:
-        """Set `fill(state, buffer)`, which adds the rows that are available now, and returns.
-
-        It is called again at once if it added rows, otherwise after 1 to 50 ms. The rows of one
-        call and the snapshot after them become one frame, which is either in the log or not. So add
-        some thousand rows at most, and wait for new ones for a second at most.
-        """
-        return self._set("fill", function, "state", "buffer")
-
     def snapshot(self, function: Callable[[State], Any]) -> Self:
         """Set `snapshot(state)`, which returns the position to resume from, as any JSON value.
 
@@ -229,10 +220,6 @@ class BatchSourceBuilder(InstancesDeclaration[State]):
     """Follows `SourceBuilder.batch(...)`: set functions, then `build()` the `DataSource`."""
 
     _MOST_INSTANCES = 10_000
-
-    def fill(self, function: Callable[[State, Buffer], object]) -> Self:
-        """Set `fill(state, buffer)`, which adds some rows until it calls `buffer.close()`."""
-        return self._set("fill", function, "state", "buffer")
 
     def build(self) -> type[DataSource]:
         """Return the class for `spark.dataSource.register`.
