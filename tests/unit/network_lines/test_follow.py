@@ -18,7 +18,7 @@ import pytest
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS, Running
-from tests.unit.network_lines.test_forward import exchange, free, write
+from tests.unit.network_lines.test_forward import exchange, write
 from tutorial_pkg.connectors.file_lines import FileLinesDataSource
 from tutorial_pkg.connectors.network_lines import follow as follow_module
 from tutorial_pkg.connectors.network_lines.follow import follow
@@ -57,10 +57,6 @@ def followed() -> Iterator[Callable[..., Following]]:
 def wait_for(running: Running, expected: list[bytes]) -> None:
     wait_until(lambda: len(running.lines()) >= len(expected), SECONDS, "all lines")
     assert sorted(running.lines()) == sorted(expected)
-
-
-def receiver(folder: Path, port: int) -> Running:
-    return Running(folder, port)
 
 
 def test_a_folder_is_followed_through_rotation(start, tmp_path, followed) -> None:
@@ -133,11 +129,11 @@ def test_a_position_of_version_1_is_rewritten(start, tmp_path, followed, fold) -
     with exchange(running) as sender:
         sender.send(b"", old)
         sender.finish()
-    free(running)
+    running.wait_until_free()
     following = followed(folder, running.port)
     wait_for(running, write(folder / "1.log", range(2, 5)))
     following.stop()
-    free(running)
+    running.wait_until_free()
     with exchange(running) as sender:
         position = sender.welcome["position"]
     assert len(position) == count + 1
@@ -153,7 +149,7 @@ def test_a_receiver_that_is_away_is_reported_once(tmp_path, free_ports, followed
     followed(file, port)
     for turn in range(1, 3):
         wait_until(lambda n=turn: caplog.text.count("is away") == n, SECONDS, "the warning")
-        running = receiver(tmp_path / "log", port)
+        running = Running(tmp_path / "log", port)
         wait_for(running, expected)
         running.close()
         expected += write(file, range(turn * 100, turn * 100 + 100))
@@ -172,7 +168,7 @@ def test_rotations_while_it_is_away_lose_nothing(
     )
     port, file = free_ports(1), tmp_path / "app.log"
     expected = write(file, range(100))
-    running = receiver(tmp_path / "log", port)
+    running = Running(tmp_path / "log", port)
     followed(file, port)
     wait_for(running, expected)
     running.close()
@@ -183,7 +179,7 @@ def test_rotations_while_it_is_away_lose_nothing(
         wait_until(lambda n=seen: len(looks) >= n, SECONDS, "a look")
     if deleted:
         (tmp_path / "app.log.1").unlink()
-    running = receiver(tmp_path / "log", port)
+    running = Running(tmp_path / "log", port)
     wait_for(running, expected)
     running.close()
 
@@ -239,7 +235,7 @@ def test_a_name_is_for_one_kind_of_sending(start, tmp_path) -> None:
     running, file = start(), tmp_path / "file"
     write(file, range(3))
     send_named(file, HOST, running.port, "host-7", instance="me")
-    free(running)
+    running.wait_until_free()
     with pytest.raises(ValueError, match="this name was used for another kind of sending"):
         follow(file, HOST, running.port, "host-7", instance="me")
 

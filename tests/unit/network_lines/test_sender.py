@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from spark_connector_tests.query_process import wait_until
-from tests.unit.network_lines.running import HOST, SECONDS
+from tests.unit.network_lines.running import HOST, RESET_ON_CLOSE, SECONDS
 from tutorial_pkg.connectors.network_lines import sender
 from tutorial_pkg.connectors.network_lines.forward import send_named
 from tutorial_pkg.connectors.network_lines.sender import (
@@ -23,42 +23,33 @@ from tutorial_pkg.connectors.network_lines.sender import (
 
 
 class Receiver:
-    """Reads everything that `connections` senders send, and replies to each."""
+    """Reads what its clients send until they end, replies when `close_now` is set, and closes."""
 
-    def __init__(self, connections: int, reply: bytes) -> None:
-        self._server = socket.create_server((HOST, 0))
-        self.port = self._server.getsockname()[1]
+    def __init__(self, server: socket.socket, reply: bytes) -> None:
+        self._server, self._reply = server, reply
+        self.port = server.getsockname()[1]
         self.received: list[bytes] = []
-        self.close_now = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(connections, reply))
-        self._thread.start()
+        self.all_received, self.close_now = threading.Event(), threading.Event()
 
-    def _run(self, connections: int, reply: bytes) -> None:
+    def run(self, connections: int) -> None:
         clients = [self._server.accept()[0] for _ in range(connections)]
         for client in clients:
             self.received.append(b"".join(iter(lambda c=client: c.recv(65536), b"")))
+        self.all_received.set()
         self.close_now.wait(SECONDS)
         for client in clients:
-            client.sendall(reply)
+            client.sendall(self._reply)
             client.close()
-
-    def close(self) -> None:
-        self.close_now.set()
-        self._thread.join()
-        self._server.close()
 
 
 @contextmanager
-def receiver(
-    connections: int = 1, close_at_once: bool = True, reply: bytes = b""
-) -> Iterator[Receiver]:
-    opened = Receiver(connections, reply)
-    if close_at_once:
-        opened.close_now.set()
-    try:
-        yield opened
-    finally:
-        opened.close()
+def receiver(connections: int = 1, reply: bytes = b"") -> Iterator[Receiver]:
+    with ThreadPoolExecutor(1) as thread, socket.create_server((HOST, 0)) as server:
+        receiver = Receiver(server, reply)
+        running = thread.submit(receiver.run, connections)
+        receiver.close_now.set()
+        yield receiver
+        running.result(SECONDS)
 
 
 def test_each_line_ends_with_one_newline() -> None:
@@ -79,14 +70,13 @@ def test_all_lines_arrive_over_all_connections(connections: int) -> None:
 
 
 def test_it_returns_once_the_receiver_has_closed() -> None:
-    with receiver(close_at_once=False) as server:
-        sending = threading.Thread(target=send_lines, args=(HOST, server.port, ["a"]))
-        sending.start()
-        wait_until(lambda: server.received, SECONDS, "the line")
-        assert sending.is_alive()
+    with receiver() as server, ThreadPoolExecutor(1) as thread:
+        server.close_now.clear()
+        sending = thread.submit(send_lines, HOST, server.port, ["a"])
+        assert server.all_received.wait(SECONDS)
+        assert not sending.done()
         server.close_now.set()
-        sending.join(SECONDS)
-        assert not sending.is_alive()
+        assert sending.result(SECONDS) == 1
 
 
 def test_rate_spreads_the_lines_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +102,10 @@ def test_a_file_is_sent_as_it_is(tmp_path, content: bytes) -> None:
     ("lines", "options", "error"),
     [
         ([], {"rate": 0}, ValueError),
-        ([], {"rate": -1.5}, ValueError),
         ([], {"connections": 0}, ValueError),
         (["fine", "a\nb"], {}, ValueError),
         (["fine", 1], {}, TypeError),
-        (["fine", None], {}, TypeError),
         ("abc", {}, TypeError),
-        (b"abc", {}, TypeError),
     ],
 )
 def test_wrong_arguments_are_errors(lines: Any, options: dict[str, Any], error: type) -> None:
@@ -143,7 +130,7 @@ def test_a_close_before_the_end_confirms_nothing(resets: bool) -> None:
             yield from map(str, range(sender.LINES_AT_ONCE))
             client, _ = server.accept()
             if resets:
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             client.close()
             while True:
                 yield "x" * 100

@@ -7,9 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from tutorial_pkg.connectors.file_lines import (
     LEAST_LINE_BYTES,
@@ -46,6 +44,8 @@ MOST_OPEN = 64  # files that are kept open, because they may be deleted before t
 
 log = logging.getLogger(__name__)
 
+Part = tuple[int, TrackedFile | None, bytes]  # a file's number, where it is now, lines until there
+
 
 def follow(
     path: str | Path,
@@ -71,26 +71,26 @@ def follow(
         SenderRefusedError: the receiver refuses this sender.
         ValueError: the path or a file cannot be read, or the name was used for something else.
     """
-    stopping = stopping or threading.Event()
+    stopping, identity = stopping or threading.Event(), instance or own_instance(path)
+    pause, was_there, warned = AWAY_SECONDS[0], False, set[bool]()
     with closing(GrowingFiles(path)) as source:
-        connect = partial(open_exchange, (host, port), name, on_wait=source.watch)
-        identity = instance or own_instance(path)
-        pause, was_there, warned = AWAY_SECONDS[0], False, set[bool]()
         while not stopping.is_set():
             if not source.is_there():
                 stopping.wait(WAIT_SECONDS)
                 continue
             try:
-                with connect(tls=_tls_now(tls, was_there), instance=identity) as exchange:
+                context = _tls_now(tls, was_there)
+                address = host, port
+                with open_exchange(address, name, context, identity, source.watch) as exchange:
                     log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
                     pause, was_there, warned = AWAY_SECONDS[0], True, set()
                     source.send(exchange, stopping)
                     exchange.finish()
             except (ConnectionError, TimeoutError) as error:
-                is_refusal = isinstance(error, SenderRefusedError)
                 is_in_use = isinstance(error, NameInUseError)
                 is_certificate = isinstance(error, SenderRefusedError) and error.certificate
-                if is_refusal and not (was_there and (is_certificate or is_in_use)):
+                may_pass = was_there and (is_in_use or is_certificate)
+                if isinstance(error, SenderRefusedError) and not may_pass:
                     raise
                 if is_certificate not in warned and not is_in_use:
                     text = "%s:%d is away (%s); it is tried again and again"
@@ -124,16 +124,15 @@ class GrowingFiles:
         self._tail: Tail | None = None
         self._open: dict[str, LineFile] = {}  # by id: unread files that may be deleted meanwhile
         self._kept: dict[str, str] = {}  # a path for each of them that outlives its name
-        self._warned = False
+        self._has_warned = False
 
     def is_there(self) -> bool:
         """Return whether there is a directory to look into; warn once if not."""
-        if directories_of(Path(self._path).expanduser().absolute()):
-            return True
-        if not self._warned:
-            self._warned = True
+        is_there = bool(directories_of(Path(self._path).expanduser().absolute()))
+        if not is_there and not self._has_warned:
             log.warning("%s: its directory does not exist yet; waiting for it", self._path)
-        return False
+            self._has_warned = True
+        return is_there
 
     def watch(self) -> None:
         """Look at the files while nothing can be sent, and keep unread ones open."""
@@ -172,10 +171,8 @@ class GrowingFiles:
                 exchange.rest(LOOK_SECONDS)
                 continue
             end = tail.take(available, Limits(limits["block_rows"], limits["block_bytes"]))
-            numbers = start.files.keys() | end.files.keys()
-            changed = [n for n in sorted(numbers) if start.files.get(n) != end.files.get(n)]
             try:
-                parts = [self._part(n, start.files.get(n), end.files.get(n)) for n in changed]
+                parts = list(self._parts(start, end))
             except FileNotFoundError:  # rotated a moment ago: look again from the same position
                 tail = self._start_tail(start)
                 stopping.wait(LOOK_SECONDS)
@@ -197,7 +194,7 @@ class GrowingFiles:
         except (AttributeError, KeyError, TypeError):
             raise ValueError(OTHER_USE) from None
         if "files" in position:
-            parts = [Part(number, file, b"") for number, file in files.items()]
+            parts = [(number, file, b"") for number, file in files.items()]
             for lines, keys in _blocks(parts, old.seen):
                 exchange.send(lines, keys)
             exchange.send(b"", {"files": None, "folded": None, "seen": old.seen})
@@ -215,24 +212,29 @@ class GrowingFiles:
         self._tail = Tail(self._options(), Notes(None), begin, also=also, kept=self._kept)
         return self._tail
 
-    def _part(self, number: int, before: TrackedFile | None, file: TrackedFile | None) -> Part:
-        begin = before.next if before else 0
-        if file is None or file.next <= begin:
-            return Part(number, file, b"")
-        chunks = chunks_of([FileRange(file, begin, file.next)], self._options())
-        return Part(number, file, b"".join(self._sent(file, *chunk) for chunk in chunks))
+    def _parts(self, start: FileOffset, end: FileOffset) -> Iterator[Part]:
+        """Yield what changed in each file between two offsets."""
+        for number in sorted(start.files.keys() | end.files.keys()):
+            before, file = start.files.get(number), end.files.get(number)
+            if before == file:
+                continue
+            begin, lines = before.next if before else 0, b""
+            if file and file.next > begin:
+                chunks = chunks_of([FileRange(file, begin, file.next)], self._options())
+                lines = b"".join(self._fitting(file, *chunk) for chunk in chunks)
+            yield number, file, lines
 
-    def _sent(self, file: TrackedFile, position: int, chunk: bytes) -> bytes:
+    def _fitting(self, file: TrackedFile, position: int, chunk: bytes) -> bytes:
         """Return a chunk without the lines that are too long for the receiver."""
         text = text_of(chunk, position)
         if self._line_bytes >= min(len(text), LEAST_LINE_BYTES):
             return text
-        lines = [line + b"\n" for line in text.split(b"\n")[:-1]]
-        fitting = [line for line in lines if len(line) <= self._line_bytes + 1]
+        lines = text.split(b"\n")[:-1]
+        fitting = [line + b"\n" for line in lines if len(line) <= self._line_bytes]
         if len(fitting) < len(lines):
             log.warning(
-                "%s: skipped %d lines between byte %d and %d, which are longer than the %d bytes "
-                "that the receiver takes",
+                "%s: skipped %d lines between byte %d and %d, longer than the %d bytes that the "
+                "receiver takes",
                 file.path,
                 len(lines) - len(fitting),
                 position,
@@ -242,24 +244,15 @@ class GrowingFiles:
         return b"".join(fitting)
 
 
-class Part(NamedTuple):
-    """What changed in one file: where it is now (None: forgotten), and the lines until there."""
-
-    number: int
-    file: TrackedFile | None
-    lines: bytes
-
-
 def _blocks(parts: list[Part], seen: int) -> Iterator[tuple[bytes, Position]]:
     """Pack parts into blocks with small headers."""
     lines, position, size = b"", Position(seen=seen), 0
-    for part in parts:
-        entry = {str(part.number): part.file}
-        entry_size = len(json_line(**entry))
+    for number, file, more in parts:
+        entry_size = len(json_line(**{str(number): file}))
         if size + entry_size > MOST_POSITION_BYTES:
             yield lines, position
             lines, position, size = b"", Position(seen=seen), 0
-        lines += part.lines
-        position |= entry
+        lines += more
+        position[str(number)] = file
         size += entry_size
     yield lines, position

@@ -12,7 +12,7 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -298,19 +298,22 @@ class FileBlocks:
 
     def __init__(self, path: Path, file: int) -> None:
         self._path, self._file = path, file
+        self._size = os.fstat(file).st_size
         self._next = 0
 
     def send(self, exchange: Exchange, rate: float | None) -> int:
         """Send what the receiver lacks, and return the number of lines."""
-        self._next = self._start(exchange.welcome["position"])
-        size = os.fstat(self._file).st_size
+        limits = exchange.welcome
+        self._go_to(limits["position"])
+        rows = limits["block_rows"] if rate is None else max(1, int(rate / SENDS_PER_SECOND))
+        shown = {"total": self._size, "initial": self._next, "unit": "B", "unit_scale": True}
         started, sent = time.monotonic(), 0
-        shown = {"total": size, "initial": self._next, "unit": "B", "unit_scale": True}
         with progress_bar(**shown) as bar:
-            for lines, position in self._blocks(exchange.welcome, size, rate):
+            while lines := self._read(limits, min(rows, limits["block_rows"])):
                 if rate is not None:
                     time.sleep(max(0.0, started + sent / rate - time.monotonic()))
-                exchange.send(lines, position)
+                self._next += len(lines)
+                exchange.send(lines, self._position(self._next))
                 sent += lines.count(b"\n")
                 bar.update(len(lines))
         return sent
@@ -325,46 +328,32 @@ class FileBlocks:
                 "and send again"
             )
 
-    def _start(self, position: Position) -> int:
-        if not position:
-            return 0
-        start = position.get("next")
-        if type(start) is not int or start < 0:
+    def _go_to(self, position: Position) -> None:
+        self._next = position.get("next", 0) if position else 0
+        if type(self._next) is not int or self._next < 0 or (position and not self._next):
             raise ValueError(OTHER_USE)
-        if self._position(start) != position:
+        if position and self._position(self._next) != position:
             raise ValueError(
-                f"{self._path} does not begin with the {start} bytes that the receiver has from "
-                "this name: it was replaced or truncated. Nothing was sent; send this file under "
-                "another name"
+                f"{self._path} does not begin with the {self._next} bytes that the receiver has "
+                "from this name: it was replaced or truncated. Nothing was sent; send this file "
+                "under another name"
             )
-        return start
 
-    def _blocks(
-        self, limits: dict[str, Any], size: int, rate: float | None
-    ) -> Iterator[tuple[bytes, Position]]:
-        rows = limits["block_rows"] if rate is None else max(1, int(rate / SENDS_PER_SECOND))
-        rows = min(rows, limits["block_rows"])
-        while lines := self._read(limits, size, rows):
-            self._next += len(lines)
-            yield lines, self._position(self._next)
-
-    def _read(self, limits: dict[str, Any], size: int, rows: int) -> bytes:
+    def _read(self, limits: dict[str, Any], rows: int) -> bytes:
         """Return the whole lines that fit into a block, at least one; nothing at the end."""
-        most = limits["block_bytes"]
-        data = os.pread(self._file, min(most, size - self._next), self._next)
-        if data and b"\n" not in data:
-            most = limits["line_bytes"] + 1
-            data = os.pread(self._file, min(most, size - self._next), self._next)
-            data = data[: data.find(b"\n") + 1] if b"\n" in data else data
-        if b"\n" not in data and len(data) == most:
+        data = b""
+        for most, count in ((limits["block_bytes"], rows), (limits["line_bytes"] + 1, 1)):
+            data = os.pread(self._file, min(most, self._size - self._next), self._next)
+            lines = data[: data.rfind(b"\n") + 1]
+            if lines:
+                more = b"".join(lines.split(b"\n", count)[count:])
+                return lines[: len(lines) - len(more)]
+        if len(data) > limits["line_bytes"]:
             raise ValueError(
-                f"{self._path}: the line at byte {self._next} has more than {most - 1} bytes, and "
-                "the receiver takes no longer ones (option `maxLineBytes`)"
+                f"{self._path}: the line at byte {self._next} has more than {limits['line_bytes']} "
+                "bytes, and the receiver takes no longer ones (option `maxLineBytes`)"
             )
-        whole = data[: data.rfind(b"\n") + 1]
-        if whole.count(b"\n") > rows:
-            whole = b"\n".join(whole.split(b"\n", rows)[:rows]) + b"\n"
-        return whole
+        return b""
 
     def _position(self, place: int) -> Position:
         length = min(place, _CHECKED_BYTES)
