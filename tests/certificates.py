@@ -12,7 +12,7 @@ from tutorial_pkg.connectors.network_lines.tls import client_tls
 
 
 class Certificates:
-    """An authority; its certificates are files in `folder`."""
+    """An authority whose certificates are files in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -22,7 +22,7 @@ class Certificates:
         self.server = self.issue("server", "127.0.0.1", "localhost")
 
     def issue(self, file: str, *names: str, until: datetime | None = None) -> Path:
-        """A file with key and certificates for `names`."""
+        """Write a file with key and certificates for `names`."""
         issued = self._authority.issue_cert(*names, not_after=until)
         path = self.folder / f"{file}.pem"
         draft = path.with_suffix(".new")
@@ -31,7 +31,7 @@ class Certificates:
         return path
 
     def files(self, *clients: str, ask: bool = True) -> dict[str, str]:
-        """Options for a listener: with `ask` it wants certificates, of `clients` if any."""
+        """Return options for a listener; with `ask` it wants certificates, of `clients` if given."""
         options = {"tlsCertificate": str(self.server)}
         if ask:
             options |= {"tlsClientCa": str(self.ca)}

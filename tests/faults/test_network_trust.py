@@ -32,7 +32,7 @@ LINES = 10_000  # between two kills
 
 
 class Sender:
-    """`python -m tutorial_pkg send --follow`, made to be killed."""
+    """A process of `send --follow` to kill."""
 
     def __init__(self, file: Path, port: int) -> None:
         words = ["send", "--follow", file, "--port", port, "--name", "host-7"]
@@ -59,7 +59,7 @@ class Sender:
 
 
 class Line:
-    """All of it: what is sent, and what is in the CPU log."""
+    """The whole pipeline: the file that is sent, and the CPU log at its end."""
 
     def __init__(self, folder: Path, port: int, cleanup: ExitStack) -> None:
         self.file, self._written = folder / "sent.log", 0
@@ -78,13 +78,13 @@ class Line:
         self._written += count
 
     def keep_up(self) -> None:
-        """As whoever watches over services does."""
+        """Restart what has ended, as a service manager does."""
         self.receiver.keep_up()
         self.sender.keep_up()
         self.service.keep_up()
 
     def is_up(self, kind: str) -> bool:
-        """Whether it has come up since it was killed last."""
+        """Return whether it has come up since it was last killed."""
         self.keep_up()
         if kind in ("sender", "connection"):
             return self.proxy.connections > self._lost
@@ -116,7 +116,7 @@ class Line:
     def check(self) -> None:
         found = items_in(self._log)
         assert found.keys() == {f"line-{number}" for number in range(self._written)}
-        assert set(found.values()) == {1}, "there twice"
+        assert set(found.values()) == {1}, "duplicates"
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def line(tmp_path: Path, free_ports: Callable[[int], int]) -> Iterator[Line]:
 
 
 @pytest.mark.soak
-def test_whatever_is_killed_every_line_is_there_once(line: Line) -> None:
+def test_random_kills_lose_and_repeat_nothing(line: Line) -> None:
     """Notebook 16 kills each of these once, and the tests of named senders cut connections."""
     for kinds in ROUNDS:
         line.write(LINES)

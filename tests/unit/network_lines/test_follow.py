@@ -27,7 +27,7 @@ from tutorial_pkg.connectors.network_lines.tls import client_tls
 
 
 class Following:
-    """`follow` on a thread, until `stop`, which raises what ended it."""
+    """`follow` on a thread. `stop` ends it, and raises its error if it had one."""
 
     def __init__(self, path: Path, port: int, tls: Callable[[], Any] = lambda: None) -> None:
         self._stopping = threading.Event()
@@ -59,7 +59,7 @@ def wait_for(running: Running, expected: list[bytes]) -> None:
     assert sorted(running.lines()) == sorted(expected)
 
 
-def test_a_folder_is_followed_through_rotation(start, tmp_path, followed) -> None:
+def test_folder_is_followed_through_rotation(start, tmp_path, followed) -> None:
     running, folder = start(), tmp_path / "logs"
     folder.mkdir()
     expected = write(folder / "app.log", range(1_000))
@@ -72,7 +72,7 @@ def test_a_folder_is_followed_through_rotation(start, tmp_path, followed) -> Non
         wait_for(running, expected)
 
 
-def test_following_resumes_where_it_stopped(start, tmp_path, followed) -> None:
+def test_follow_resumes_where_it_stopped(start, tmp_path, followed) -> None:
     running, file = start(), tmp_path / "app.log"
     expected = write(file, range(1_000))
     for turn in range(1, 4):
@@ -86,7 +86,7 @@ def test_following_resumes_where_it_stopped(start, tmp_path, followed) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing/app.log", "nothing/*.log"])
-def test_a_missing_folder_is_waited_for(start, tmp_path, followed, caplog, name) -> None:
+def test_missing_folder_is_waited_for(start, tmp_path, followed, caplog, name) -> None:
     running = start()
     followed(tmp_path / name, running.port)
     wait_until(lambda: "does not exist yet" in caplog.text, SECONDS, "the warning")
@@ -94,7 +94,7 @@ def test_a_missing_folder_is_waited_for(start, tmp_path, followed, caplog, name)
     wait_for(running, write(tmp_path / "nothing" / "app.log", range(3)))
 
 
-def test_a_line_over_the_limit_is_skipped(start, tmp_path, followed, caplog) -> None:
+def test_line_over_the_limit_is_skipped(start, tmp_path, followed, caplog) -> None:
     running, file = start(maxLineBytes=1_000), tmp_path / "app.log"
     file.write_bytes(b"a" * 1_000 + b"\n" + b"b" * 1_001 + b"\n" + b"c" * (2 << 20) + b"\nd\n")
     followed(file, running.port)
@@ -103,7 +103,7 @@ def test_a_line_over_the_limit_is_skipped(start, tmp_path, followed, caplog) -> 
     assert f"{file}: skipped a line of {(2 << 20) + 1} bytes at byte 2003" in caplog.text
 
 
-def test_a_block_carries_only_what_changed(start, tmp_path, followed) -> None:
+def test_block_carries_only_changes(start, tmp_path, followed) -> None:
     running, folder = start(), tmp_path / "logs"
     folder.mkdir()
     expected = [line for n in range(1_000) for line in write(folder / f"{n}.log", range(n, n + 1))]
@@ -117,7 +117,7 @@ def test_a_block_carries_only_what_changed(start, tmp_path, followed) -> None:
 
 
 @pytest.mark.parametrize("fold", [False, True])
-def test_a_position_of_version_1_is_rewritten(start, tmp_path, followed, fold) -> None:
+def test_position_of_version_1_is_rewritten(start, tmp_path, followed, fold) -> None:
     running, folder = start(), tmp_path / "logs"
     folder.mkdir()
     count = 150 if fold else 3
@@ -143,7 +143,7 @@ def test_a_position_of_version_1_is_rewritten(start, tmp_path, followed, fold) -
 # ---- A receiver that is away ---------------------------------------------------------------------
 
 
-def test_a_receiver_that_is_away_is_reported_once(tmp_path, free_ports, followed, caplog) -> None:
+def test_absent_receiver_is_reported_once(tmp_path, free_ports, followed, caplog) -> None:
     port, file = free_ports(1), tmp_path / "app.log"
     expected = write(file, range(100))
     followed(file, port)
@@ -157,7 +157,7 @@ def test_a_receiver_that_is_away_is_reported_once(tmp_path, free_ports, followed
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_rotations_while_it_is_away_lose_nothing(
+def test_rotation_without_receiver_loses_nothing(
     tmp_path, free_ports, followed, monkeypatch, deleted
 ) -> None:
     """One file comes and goes under the name, and may even be deleted."""
@@ -184,9 +184,7 @@ def test_rotations_while_it_is_away_lose_nothing(
     running.close()
 
 
-def test_a_network_that_is_away_is_waited_for(
-    start, tmp_path, followed, caplog, monkeypatch
-) -> None:
+def test_network_outage_is_waited_out(start, tmp_path, followed, caplog, monkeypatch) -> None:
     running, file = start(), tmp_path / "app.log"
     expected = write(file, range(100))
     connect = socket.create_connection
@@ -212,7 +210,7 @@ def test_a_network_that_is_away_is_waited_for(
     ],
     ids=["the receiver's has expired", "the sender's has expired", "the sender's is half written"],
 )
-def test_following_waits_for_a_renewed_certificate(
+def test_follow_waits_for_renewed_certificate(
     start, tmp_path, followed, caplog, whose, names, broken, reason
 ) -> None:
     mine, file = Certificates(tmp_path), tmp_path / "app.log"
@@ -231,7 +229,7 @@ def test_following_waits_for_a_renewed_certificate(
     assert caplog.text.count(reason) == 1
 
 
-def test_a_name_is_for_one_kind_of_sending(start, tmp_path) -> None:
+def test_name_is_for_one_kind_of_sending(start, tmp_path) -> None:
     running, file = start(), tmp_path / "file"
     write(file, range(3))
     send_named(file, HOST, running.port, "host-7", instance="me")
@@ -240,7 +238,7 @@ def test_a_name_is_for_one_kind_of_sending(start, tmp_path) -> None:
         follow(file, HOST, running.port, "host-7", instance="me")
 
 
-def test_following_a_large_file_needs_little_memory(start, tmp_path) -> None:
+def test_large_file_needs_little_memory(start, tmp_path) -> None:
     running, file, line = start(), tmp_path / "app.log", b"x" * 999 + b"\n"
     file.write_bytes(line)
     arguments = ["send", "--follow", file, "--name", "host-7", "--port", running.port]

@@ -48,7 +48,7 @@ def replying(*replies: bytes, option: bytes = b"\0" * 8) -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_a_file_is_stored_once_however_often_sent(start, tmp_path) -> None:
+def test_file_sent_twice_is_stored_once(start, tmp_path) -> None:
     running, file = start(), tmp_path / "file"
     expected = write(file, range(50_000))
     assert send_named(file, HOST, running.port, "host-7") == 50_000
@@ -77,7 +77,7 @@ def test_cut_connections_lose_and_repeat_nothing(start, tmp_path, monkeypatch) -
     assert running.status.dropped == {"too_long": 0, "unterminated": 0}
 
 
-def test_a_torn_last_line_is_not_sent(start, tmp_path) -> None:
+def test_torn_last_line_is_not_sent(start, tmp_path) -> None:
     running, file = start(), tmp_path / "file"
     file.write_bytes(b"whole\ntorn")
     with pytest.raises(ValueError, match="its last 4 bytes have no newline"):
@@ -89,7 +89,7 @@ def test_a_torn_last_line_is_not_sent(start, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"a\n", b"x\nb\n", b"a\nx\nc\n"])
-def test_a_replaced_file_is_refused(start, tmp_path, content: bytes) -> None:
+def test_replaced_file_is_refused(start, tmp_path, content: bytes) -> None:
     running, file = start(), tmp_path / "file"
     file.write_bytes(b"a\nb\n")
     send_named(file, HOST, running.port, "host-7")
@@ -100,7 +100,7 @@ def test_a_replaced_file_is_refused(start, tmp_path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [1_001, 300_000])
-def test_a_line_longer_than_the_limit_is_an_error(start, tmp_path, size: int) -> None:
+def test_line_over_the_limit_is_an_error(start, tmp_path, size: int) -> None:
     running, file = start(maxLineBytes=1_000), tmp_path / "file"
     file.write_bytes(b"a" * 1_000 + b"\n" + b"c" * size + b"\nd\n")
     with pytest.raises((ValueError, SenderRefusedError), match=r"1001 bytes|more than 1000 bytes"):
@@ -115,7 +115,7 @@ def test_lines_longer_than_a_block(start, tmp_path) -> None:
     assert running.lines() == lines
 
 
-def test_the_rate_is_kept(start, tmp_path, monkeypatch) -> None:
+def test_rate_of_a_named_sender(start, tmp_path, monkeypatch) -> None:
     running, file = start(), tmp_path / "file"
     write(file, range(1_000))
     slept: list[float] = []
@@ -128,7 +128,7 @@ def test_the_rate_is_kept(start, tmp_path, monkeypatch) -> None:
 # ---- What the receiver replies -------------------------------------------------------------------
 
 
-def test_a_second_sender_with_the_name_is_refused(start, tmp_path, monkeypatch) -> None:
+def test_name_in_use_is_refused(start, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(forward, "IN_USE_SECONDS", 0.0)
     running, file = start(), tmp_path / "file"
     write(file, range(3))
@@ -142,7 +142,7 @@ def test_a_second_sender_with_the_name_is_refused(start, tmp_path, monkeypatch) 
         assert third.welcome["position"] == {"next": 13}
 
 
-def test_an_instance_is_of_a_machine_and_a_path(tmp_path, monkeypatch) -> None:
+def test_instance_depends_on_machine_and_path(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(forward, "_MACHINE_ID", tmp_path / "machine-id")
     assert forward.own_instance() is None
     (tmp_path / "machine-id").write_text("4f2a\n")
@@ -179,7 +179,7 @@ def test_strange_replies_are_refusals(tmp_path, replies) -> None:
         send_named(tmp_path / "file", HOST, port, "host-7")
 
 
-def test_a_reset_instead_of_a_welcome_is_explained(tmp_path) -> None:
+def test_reset_instead_of_welcome_is_explained(tmp_path) -> None:
     write(tmp_path / "file", range(3))
     with (
         replying(b"", option=RESET_ON_CLOSE) as port,
@@ -188,7 +188,7 @@ def test_a_reset_instead_of_a_welcome_is_explained(tmp_path) -> None:
         send_named(tmp_path / "file", HOST, port, "host-7")
 
 
-def test_a_receiver_that_stops_replying_is_away(start) -> None:
+def test_silent_receiver_counts_as_gone(start) -> None:
     """A device in between may keep up a connection whose other end is gone."""
     running = start(idle=0.3)
     with exchange(running) as sender:
@@ -198,7 +198,7 @@ def test_a_receiver_that_stops_replying_is_away(start) -> None:
                 sender.rest(0.05)
 
 
-def test_an_early_close_confirms_nothing() -> None:
+def test_early_close_confirms_nothing() -> None:
     with (
         replying(WELCOME) as port,
         Exchange((HOST, port), "host-7") as sender,

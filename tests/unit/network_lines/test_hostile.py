@@ -157,7 +157,7 @@ def noise(chance: random.Random, relp: bool) -> bytes:
 
 
 def fuzz(running: Running, relp: bool, seconds: float) -> None:
-    """Send noise for some seconds, with an honest sender beside it: nothing of its is lost."""
+    """Send noise for some seconds, while the lines of an honest sender all arrive."""
     chance, until, sent = random.Random(49), time.monotonic() + seconds, []
     process, memory = psutil.Process(os.getpid()), 0
     while time.monotonic() < until:

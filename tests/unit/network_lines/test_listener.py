@@ -261,9 +261,3 @@ def test_status_of_version_0_1_0(tmp_path) -> None:
     text = f'{{"process": 1, "ports": {{"11000": {port}}}, "warnings": []}}'
     (tmp_path / "status.json").write_text(text)
     assert str(network_status(tmp_path)) == "Port 11000: not listening; 3 lines, 9 bytes received"
-
-
-def test_status_before_any_query(tmp_path) -> None:
-    status = network_status(tmp_path / "log")
-    assert (status.listening, status.process, status.ports) == (False, None, {})
-    assert str(status) == f"No query has listened for the log {tmp_path}/log yet."

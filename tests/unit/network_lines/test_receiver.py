@@ -37,7 +37,7 @@ PROJECT = Path(__file__).parents[3]
 
 @contextmanager
 def receiving(folder: Path, port: int, **options: object) -> Iterator[None]:
-    """A receiver on a thread; what ended it is raised at the end."""
+    """A receiver on a thread, whose error is raised at the end."""
     stopping = threading.Event()
     words = {"port": str(port), **{name: str(value) for name, value in options.items()}}
     with ThreadPoolExecutor(1) as thread:
@@ -56,7 +56,7 @@ def _listens(folder: Path, port: int) -> bool:
 
 
 class Query:
-    """The reader of one, asked as Spark would ask it; `offset` is its checkpoint."""
+    """A reader, called as Spark calls it; `offset` is its checkpoint."""
 
     def __init__(self, path: Path, offset: dict[str, Any] | None = None, **options: str) -> None:
         source = NetworkLinesDataSource({"path": str(path), **options})
@@ -213,20 +213,6 @@ def test_shortened_log_is_an_error(tmp_path, free_ports, query) -> None:
         """It does not even begin to listen."""
 
 
-def test_available_now_reads_the_log(tmp_path, free_ports, query) -> None:
-    port = free_ports(1)
-    with receiving(tmp_path, port):
-        send_lines(HOST, port, ["a", "b"])
-        reading = query(tmp_path)
-        wait_until(
-            lambda: reading.reader.reportLatestOffset() != reading.offset, SECONDS, "two lines"
-        )
-        reading.reader.prepareForTriggerAvailableNow()
-        assert reading.read() == ["a", "b"]
-        send_lines(HOST, port, ["c"])
-        assert reading.read() == []
-
-
 # ---- The command ---------------------------------------------------------------------------------
 
 
@@ -241,7 +227,7 @@ def command(*words: object, **env: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def words_of_the_unit(log: Path, port: int) -> list[str]:
-    """Of the example: what follows `receive`, for this log and port."""
+    """Return the arguments in the example of a unit, with this log and port."""
     unit = configparser.ConfigParser()
     unit.read(PROJECT / "examples" / "network-receiver.service")
     assert unit["Service"]["Type"] == "notify"
@@ -261,13 +247,13 @@ def test_systemd_gets_ready_and_stopping(tmp_path, free_ports) -> None:
             send_lines(HOST, port + 1, ["a", "b"])
             url = f"http://{HOST}:{metrics}/metrics"
 
-            def told() -> str:
+            def metrics_text() -> str:
                 text = urllib.request.urlopen(url).read().decode()
                 return (
                     text if f'network_lines_lines_total{{port="{port + 1}"}} 2.0\n' in text else ""
                 )
 
-            text = wait_until(told, SECONDS, "two lines among the metrics")
+            text = wait_until(metrics_text, SECONDS, "two lines among the metrics")
             assert f'network_lines_listening{{port="{port}"}} 1.0\n' in text
             assert f'network_lines_dropped_total{{port="{port}",reason="too_long"}} 0.0\n' in text
             process.send_signal(signal.SIGTERM)
@@ -298,9 +284,3 @@ def test_errors_are_one_line(tmp_path, free_ports, capsys) -> None:
     ):
         assert main(["receive", str(tmp_path / "log"), *words]) == 1
         assert expected in capsys.readouterr().err
-
-
-def test_other_commands_take_no_unknown_words(capsys) -> None:
-    with pytest.raises(SystemExit):
-        main(["doctor", "--port", "1"])
-    assert "unrecognized arguments: --port 1" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def test_all_lines_arrive_over_all_connections(connections: int) -> None:
     assert sorted(numbers) == list(range(count))
 
 
-def test_it_returns_once_the_receiver_has_closed() -> None:
+def test_send_returns_when_receiver_closes() -> None:
     with receiver() as server, ThreadPoolExecutor(1) as thread:
         server.close_now.clear()
         sending = thread.submit(send_lines, HOST, server.port, ["a"])
@@ -91,7 +91,7 @@ def test_rate_spreads_the_lines_over_time(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("content", [b"a\nb\r\n\n", b"a\nb\r\n\nlast"])
-def test_a_file_is_sent_as_it_is(tmp_path, content: bytes) -> None:
+def test_file_is_sent_unchanged(tmp_path, content: bytes) -> None:
     (tmp_path / "lines").write_bytes(content)
     with receiver() as server:
         send_file(tmp_path / "lines", HOST, server.port)
@@ -123,7 +123,7 @@ def test_nothing_listens(free_ports) -> None:
 
 
 @pytest.mark.parametrize("resets", [True, False])
-def test_a_close_before_the_end_confirms_nothing(resets: bool) -> None:
+def test_early_close_confirms_nothing(resets: bool) -> None:
     with socket.create_server((HOST, 0)) as server:
 
         def endless() -> Iterator[str]:
@@ -157,13 +157,13 @@ def test_dropped_lines_are_counted() -> None:
         (b"network_lines refused: this port expects RELP\n", "this port expects RELP"),
     ],
 )
-def test_a_strange_reply_confirms_nothing(reply: bytes, expected: str) -> None:
+def test_strange_reply_confirms_nothing(reply: bytes, expected: str) -> None:
     with receiver(reply=reply) as server, pytest.raises(SenderRefusedError, match=expected):
         send_lines(HOST, server.port, ["a"])
 
 
 @pytest.mark.parametrize("count", [1, 1_000_000])
-def test_a_mute_receiver_ends_in_a_timeout(count: int) -> None:
+def test_silent_receiver_is_a_timeout(count: int) -> None:
     with (
         socket.create_server((HOST, 0)) as server,
         pytest.raises(TimeoutError, match=r"for 0\.1 s"),
@@ -177,7 +177,7 @@ def test_a_mute_receiver_ends_in_a_timeout(count: int) -> None:
 @pytest.mark.parametrize("name", [None, "host-7"])
 @pytest.mark.parametrize("lines", [1, 100_000])
 @pytest.mark.parametrize("kind", ["TLS", "RELP"])
-def test_a_plain_sender_learns_what_a_port_expects(
+def test_plain_sender_learns_the_protocol(
     start, tmp_path, certificates, kind: str, lines: int, name: str | None
 ) -> None:
     running = start(**certificates.files()) if kind == "TLS" else start(protocol="relp")
@@ -190,7 +190,7 @@ def test_a_plain_sender_learns_what_a_port_expects(
     assert running.lines() == []
 
 
-def test_a_tls_sender_learns_that_a_port_is_plain(start, certificates) -> None:
+def test_tls_sender_learns_that_port_is_plain(start, certificates) -> None:
     running = start()
     with pytest.raises(SenderRefusedError, match="probably expects no TLS"):
         send_lines(HOST, running.port, ["a"], tls=certificates.client())

@@ -121,7 +121,7 @@ def test_renewed_files_need_no_restart(start, tmp_path) -> None:
     assert running.lines() == [b"before", b"after"]
 
 
-def test_killed_sender_is_told_from_a_finished_one(start, certificates: Certificates) -> None:
+def test_killed_sender_differs_from_finished_one(start, certificates: Certificates) -> None:
     """Without TLS the two look the same. Only a finished sender's last line is kept."""
     running = start(**certificates.files(), unterminated="keep")
     for name, count in (("killed", 1), ("ended", 2)):

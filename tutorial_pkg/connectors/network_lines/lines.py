@@ -26,6 +26,10 @@ from tutorial_pkg.connectors.network_lines.protocol import (
 from tutorial_pkg.core.lines import count_newlines
 
 
+SMALL_BYTES = 4096
+SMALL_SECONDS = 0.005  # between two frames of a sender that writes single lines
+
+
 class LineReader:
     """The lines of one connection."""
 
@@ -40,6 +44,7 @@ class LineReader:
         Returns what has arrived of a sender with a name as soon as its greeting is complete.
         Raises `RefusedError` for a client that speaks another protocol.
         """
+        received_at = 0.0
         try:
             while data := self._connection.receive():
                 could_be_greeting = self._is_fresh
@@ -48,6 +53,9 @@ class LineReader:
                     rest, self._tail = bytes(self._tail), bytearray()
                     return lines + rest
                 self._store(lines)
+                if len(data) < SMALL_BYTES and time.monotonic() - received_at < SMALL_SECONDS:
+                    time.sleep(SMALL_SECONDS)
+                received_at = time.monotonic()
             self._keep_tail()
         finally:
             if self._tail:

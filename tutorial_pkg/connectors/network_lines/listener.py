@@ -39,7 +39,7 @@ from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
 
 REFUSED_SECONDS = 1.0  # that a refused client has to read why; a reset would take it away
-MOST_UNCONFIRMED = 4  # blocks of a client, while more arrive
+MOST_UNCONFIRMED = 8  # blocks of a client, while more arrive
 MOST_REPORTED = 1_000  # different refusals of a port in the log
 WAITING_CONNECTIONS = 1024
 DESCRIPTORS_PER_PORT = 10  # its socket, its log, and some in use for a moment
