@@ -31,7 +31,7 @@ class Certificates:
         return path
 
     def files(self, *clients: str, ask: bool = True) -> dict[str, str]:
-        """Return options for a listener; with `ask` it wants certificates, of `clients` if given."""
+        """Return options for a listener that asks `clients` for certificates, or anybody."""
         options = {"tlsCertificate": str(self.server)}
         if ask:
             options |= {"tlsClientCa": str(self.ca)}

@@ -35,7 +35,7 @@ RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
 REPLY_SECONDS = 30.0  # until a client that does not read its replies is disconnected
 POLL_SECONDS = 0.1
-FULL_SECONDS = 0.02
+FULL_SECONDS = 0.05
 _RECORD_BYTES = 16 * 1024  # the most that one TLS record holds
 
 # SO_LINGER decides whether a close is a reset or in good order.

@@ -86,7 +86,7 @@ OPTIONS = Options(
             "maxConnections",
             integer(1),
             256,
-            "senders connected to one port at once; further ones wait",
+            "senders connected to one port at once, each with a thread; further ones wait",
         ),
         Option(
             "idleTimeout",

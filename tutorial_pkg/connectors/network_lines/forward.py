@@ -224,9 +224,7 @@ class Exchange:
             raise self._not_ours(text) from None
         if "refused" in reply:
             error = NameInUseError if reply.get("in_use") is True else SenderRefusedError
-            why = str(reply["refused"])
-            old = " update the receiver first" if "speaks version" in why else ""
-            raise error(f"{why};{old}" if old else why)
+            raise error(str(reply["refused"]))
         return reply
 
     def _not_ours(self, text: bytes) -> SenderRefusedError:

@@ -25,7 +25,6 @@ from tutorial_pkg.connectors.network_lines.protocol import (
 )
 from tutorial_pkg.core.lines import count_newlines
 
-
 SMALL_BYTES = 4096
 SMALL_SECONDS = 0.005  # between two frames of a sender that writes single lines
 

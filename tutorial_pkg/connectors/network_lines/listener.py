@@ -162,18 +162,28 @@ class PortListener(threading.Thread):
         """Start to serve the next client; return whether there was one."""
         try:
             client, address = self._listening.accept()
+            parts = client, address[0], self.log.options, self._backlog, self._stopping
+            connection = Connection(*parts)
         except TimeoutError:
             return False
-        except OSError:  # perhaps no file descriptor is left: try again later
+        except OSError:  # it is gone already, or no file descriptor is left
             self._stopping.wait(POLL_SECONDS)
             return False
-        parts = client, address[0], self.log.options, self._backlog, self._stopping
-        connection = Connection(*parts)
         thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
         self._clients[connection] = thread
         self.log.count(connections=1)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no thread left
+            self._remove(connection)
+            self._stopping.wait(POLL_SECONDS)
+            return False
         return True
+
+    def _remove(self, connection: Connection) -> None:
+        connection.close()
+        del self._clients[connection]
+        self.log.count(connections=-1)
 
     # ---- In a client's thread --------------------------------------------------------------------
 
@@ -196,9 +206,7 @@ class PortListener(threading.Thread):
             text = f"the receiver cannot read this: {error!r:.80}"
             self._refuse(connection, RefusedError("sender", text))
         finally:
-            connection.close()
-            del self._clients[connection]
-            self.log.count(connections=-1)
+            self._remove(connection)
             self._slots.release()
 
     def _talk(self, connection: Connection) -> None:

@@ -279,9 +279,6 @@ def _insecure(host: str, error: OSError) -> ConnectionError:
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
         return SenderRefusedError(text, certificate=True)
-    if isinstance(error, TimeoutError):
-        text = f"{host} does not reply to a TLS handshake; the receiver probably expects no TLS"
-        return ConnectionResetError(text)
     reason = getattr(error, "reason", None) or ""
     if any(word in reason for word in _NOT_TLS):
         return SenderRefusedError(
@@ -291,7 +288,7 @@ def _insecure(host: str, error: OSError) -> ConnectionError:
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         text = f"{host} does not accept a TLS connection here: {reason}"
         return SenderRefusedError(text, certificate=True)
-    return ConnectionResetError(f"{host} broke off the handshake; perhaps it expects no TLS")
+    return ConnectionResetError(f"{host} did not finish the handshake; perhaps it expects no TLS")
 
 
 def end(connected: socket.socket) -> None:
