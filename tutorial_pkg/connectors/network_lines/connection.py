@@ -7,7 +7,6 @@ their number and the reason: `nc` shows it, and `send_lines` raises it as an err
 
 from __future__ import annotations
 
-import select
 import socket
 import ssl
 import struct
@@ -36,6 +35,7 @@ HANDSHAKE_SECONDS = 10.0
 REPLY_SECONDS = 30.0  # until a client that does not read its replies is disconnected
 POLL_SECONDS = 0.1
 FULL_SECONDS = 0.05
+_NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _RECORD_BYTES = 16 * 1024  # the most that one TLS record holds
 
 # SO_LINGER decides whether a close is a reset or in good order.
@@ -103,11 +103,12 @@ class Connection:
             raise DisconnectedError from None
         self.active_at = time.monotonic()
 
-    def receive(self) -> bytes:
-        """Return what has arrived; nothing once the client has ended its side.
+    def receive(self, waits: bool = True) -> bytes | None:
+        """Return what has arrived, an empty text once the client has ended its side.
 
-        While the backlog is full nothing is read, so TCP slows the senders down; that does not
-        make them idle. Raises `DisconnectedError`.
+        Without `waits`, it returns None if nothing has arrived. While the backlog is full nothing
+        is read, so TCP slows the senders down; that does not make them idle. Raises
+        `DisconnectedError`.
         """
         while self._backlog.full and not self._stopping.wait(FULL_SECONDS):
             self.active_at = time.monotonic()
@@ -117,8 +118,10 @@ class Connection:
             return b""
         remaining = self.active_at + self._idle_seconds - time.monotonic()
         try:
-            self._socket.settimeout(max(remaining, 0.001))
+            self._socket.settimeout(max(remaining, 0.001) if waits else 0)
             data = self._socket.recv(self._most)
+        except _NOTHING_YET:
+            return None
         except TimeoutError:
             raise DisconnectedError(idle=True) from None
         except OSError:
@@ -126,15 +129,6 @@ class Connection:
         if self._stopping.is_set():  # what looks like the client's end is `interrupt`
             raise DisconnectedError
         return self._with_more_records(data) if isinstance(self._socket, ssl.SSLSocket) else data
-
-    @property
-    def has_more(self) -> bool:
-        """Whether `receive` would return at once."""
-        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-            return True
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return self._has_ended or self._is_broken or bool(poll.poll(0))
 
     def say(self, text: bytes) -> None:
         """Send a reply. Raises `DisconnectedError`."""
@@ -179,7 +173,7 @@ class Connection:
                 records.append(data)
                 size += len(data)
             self._has_ended = not data
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except _NOTHING_YET:
             pass
         except OSError:
             self._is_broken = True

@@ -36,6 +36,7 @@ class LineReader:
         self._port, self._connection = port, connection
         self._tail = bytearray()  # the start of an unfinished line
         self._is_fresh, self._is_skipping = True, False
+        self._size, self._received_at = 0, 0.0  # of what came last
 
     def run(self) -> bytes:
         """Store lines until the client ends its side.
@@ -43,23 +44,30 @@ class LineReader:
         Returns what has arrived of a sender with a name as soon as its greeting is complete.
         Raises `RefusedError` for a client that speaks another protocol.
         """
-        received_at = 0.0
         try:
-            while data := self._connection.receive():
+            while data := self._receive():
                 could_be_greeting = self._is_fresh
                 lines = self._take(data)
                 if could_be_greeting and lines.startswith(GREETING):
                     rest, self._tail = bytes(self._tail), bytearray()
                     return lines + rest
                 self._store(lines)
-                if len(data) < SMALL_BYTES and time.monotonic() - received_at < SMALL_SECONDS:
-                    time.sleep(SMALL_SECONDS)
-                received_at = time.monotonic()
             self._keep_tail()
         finally:
             if self._tail:
                 self._port.drop(self._connection, "unterminated")
         return b""
+
+    def _receive(self) -> bytes:
+        """Return what comes next; wait a moment for a sender that writes single lines."""
+        data = self._connection.receive(waits=False)
+        if data is None:
+            is_busy = time.monotonic() - self._received_at < SMALL_SECONDS
+            if is_busy and self._size < SMALL_BYTES:
+                time.sleep(SMALL_SECONDS)
+            data = self._connection.receive() or b""
+        self._size, self._received_at = len(data), time.monotonic()
+        return data
 
     def _take(self, data: bytes) -> bytes:
         """Return the whole lines that `data` completes; it is no longer than a line may be."""

@@ -233,9 +233,7 @@ class PortListener(threading.Thread):
                     waiting.append(block)
                     if len(waiting) >= MOST_UNCONFIRMED:
                         self._confirm(connection, waiting)
-                if not connection.has_more:
-                    self._confirm(connection, waiting)
-                data = connection.receive()
+                data = self._receive(connection, waiting)
                 if not data:
                     break
             dialogue.end()
@@ -245,6 +243,14 @@ class PortListener(threading.Thread):
             raise
         finally:
             self.log.count(unconfirmed=sum(block.rows for block in waiting))
+
+    def _receive(self, connection: Connection, waiting: list[Block]) -> bytes:
+        """Return what comes next; if that takes time, confirm first."""
+        data = connection.receive(waits=False) if waiting else None
+        if data is None:
+            self._confirm(connection, waiting)
+            data = connection.receive()
+        return data or b""
 
     def _confirm(self, connection: Connection, waiting: list[Block]) -> None:
         if waiting:
