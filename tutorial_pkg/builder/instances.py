@@ -105,7 +105,7 @@ class Snapshots:
 
     def _save(self) -> None:
         ends = self._logs.sync().positions
-        positions = [ends[index] for index in range(len(self._fresh))]
+        positions = [ends[str(index)] for index in range(len(self._fresh))]
         content = {"snapshots": self._fresh, "positions": positions}
         replace_file(self._file, json.dumps(content))
         self.saved = True

@@ -70,7 +70,7 @@ class BuiltStreamReader(LogReader):
             plan.heartbeat_row(self._heartbeat[0])  # raises an error now if the schema doesn't fit
         return Instances(plan, logs, backlog, self.options.parallelism)
 
-    def to_batch(self, found: list[Framed], number: int) -> pa.RecordBatch:
+    def to_batch(self, found: list[Framed], number: str) -> pa.RecordBatch:
         expected = RowPacker(self._schema).arrow_schema
         logged = [batch for _, payload in found for batch in batches_of(payload)]
         batches = [batch for batch in logged if batch.num_rows] or logged[:1]

@@ -10,7 +10,7 @@ import re
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,26 +39,23 @@ _LOST = (
     "a new checkpoint"
 )
 
-Number = int | str  # of a log; with several folders, `folder/number`
-
 
 @dataclass(frozen=True)
 class LogOffset:
     """The position of the next unread byte in each log.
 
     Attributes:
-        positions: by the log's number.
+        positions: by the log's number; with several folders, by `folder/number`.
         ids: by folder, the id of its logs; the folder of a single group is "". Offsets of the first
             version have no ids.
     """
 
-    positions: Mapping[Number, int]
+    positions: Mapping[str, int]
     ids: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> LogOffset:
-        numbers = {key: int(key) if key.isdigit() else key for key in json if key != _ID_KEY}
-        positions: dict[Number, Any] = {numbers[key]: json[key] for key in numbers}
+        positions = {key: position for key, position in json.items() if key != _ID_KEY}
         if not all(isinstance(position, int) for position in positions.values()):
             raise ValueError(OTHER_SOURCE)
         ids = json.get(_ID_KEY) or {}
@@ -66,15 +63,15 @@ class LogOffset:
 
     def to_json(self) -> dict[str, Any]:
         ids = self.ids.get("", self.ids)
-        in_order = sorted(self.positions.items(), key=lambda item: (str(type(item[0])), item[0]))
-        return {str(number): at for number, at in in_order} | ({_ID_KEY: ids} if ids else {})
+        in_order = sorted(self.positions, key=lambda key: (int(key) if key.isdigit() else 0, key))
+        return {key: self.positions[key] for key in in_order} | ({_ID_KEY: ids} if ids else {})
 
 
 @dataclass
 class LogSlice(InputPartition):
     """One task's work: whole frames of a log, from position `start` to `end`."""
 
-    number: Number
+    number: str
     directory: Path
     start: int
     end: int
@@ -89,7 +86,7 @@ class Logs(ABC):
     directory: Path
     noun: str
 
-    def of(self, number: Number) -> Path:
+    def of(self, number: int | str) -> Path:
         """Return the folder of one log."""
         return self.directory / str(number)
 
@@ -156,7 +153,7 @@ class Logs(ABC):
         begin, last = self.completed(start).positions, end.positions
         waiting = {number: at - begin[number] for number, at in last.items() if begin[number] < at}
 
-        def take(number: Number, share: Limits) -> Taken:
+        def take(number: str, share: Limits) -> Taken:
             return _within(share, frames(self.of(number), begin[number], last[number]))
 
         return LogOffset({**last, **shared(waiting, limits, take)}, end.ids)
@@ -194,10 +191,10 @@ class LogGroup(Logs):
         return {"": self.id}
 
     def first(self) -> LogOffset:
-        return LogOffset({number: log.first for number, log in self.writers.items()}, self.ids())
+        return self._offset(lambda log: log.first)
 
     def end(self) -> LogOffset:
-        return LogOffset({number: log.end for number, log in self.writers.items()}, self.ids())
+        return self._offset(lambda log: log.end)
 
     def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
         self._appended.clear()
@@ -205,19 +202,19 @@ class LogGroup(Logs):
             self._appended.wait(seconds)
 
     def sync(self) -> LogOffset:
-        return LogOffset({number: log.sync() for number, log in self.writers.items()}, self.ids())
+        return self._offset(lambda log: log.sync())
 
     def delete_below(self, offset: LogOffset) -> None:
         for number, log in self.writers.items():
-            log.delete_below(offset.positions.get(number, 0))
+            log.delete_below(offset.positions.get(str(number), 0))
 
-    def check_end(self, processed: Mapping[int, int]) -> None:
+    def check_end(self, processed: Mapping[str, int]) -> None:
         """Raise `ValueError` if a query has read more of a log than there is.
 
         New lines would otherwise fill the gap unread.
         """
         for number, position in processed.items():
-            end = self.writers[number].end
+            end = self.writers[int(number)].end
             if position > end:
                 raise ValueError(
                     f"the query has read {self.noun} {number} up to position {position}, but the "
@@ -230,6 +227,10 @@ class LogGroup(Logs):
             log.close()
         self._lock.release()
 
+    def _offset(self, position: Callable[[SegmentWriter], int]) -> LogOffset:
+        positions = {str(number): position(log) for number, log in self.writers.items()}
+        return LogOffset(positions, self.ids())
+
 
 class Backlog:
     """The bytes in each log that still wait for the query."""
@@ -239,9 +240,9 @@ class Backlog:
         self._max_bytes = max_bytes
         self._processed = {number: log.first for number, log in logs.items()}
 
-    def processed(self, positions: Mapping[Any, int]) -> None:
+    def processed(self, positions: Mapping[str, int]) -> None:
         """The query has processed the logs up to `positions`."""
-        self._processed |= positions
+        self._processed |= {int(number): position for number, position in positions.items()}
 
     def of(self, number: int) -> int:
         return self.logs[number].end - self._processed[number]

@@ -22,7 +22,7 @@ from typing import Any
 
 from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.core.waiting import wait_for
-from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs, Number
+from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS, WriterLock
 
 RECEIVED, REPORTED = "received.json", "query/reported.json"
@@ -51,7 +51,7 @@ class Handover:
             _replace(self._logs.directory / RECEIVED, state)
             self._published = state
 
-    def read_query(self) -> Mapping[int, int]:
+    def read_query(self) -> Mapping[str, int]:
         """Return up to where the query has processed each log, and delete what it has committed.
 
         Raises `ValueError` if that is further than the logs go.
@@ -61,9 +61,9 @@ class Handover:
             return {}
         if reported["committed"] != self._deleted:
             self._deleted = reported["committed"]
-            self._logs.delete_below(LogOffset({int(key): at for key, at in self._deleted.items()}))
+            self._logs.delete_below(LogOffset(self._deleted))
         known = self._logs.writers
-        processed = {int(key): at for key, at in reported["processed"].items() if int(key) in known}
+        processed = {key: at for key, at in reported["processed"].items() if int(key) in known}
         self._logs.check_end(processed)
         return processed
 
@@ -85,9 +85,9 @@ class _Folder:
     def read(self) -> dict[str, Any]:
         return _read(self.path / RECEIVED) or {"log": "", "first": {}, "end": {}}
 
-    def report(self, kind: str, positions: Mapping[Number, int]) -> None:
+    def report(self, kind: str, positions: Mapping[str, int]) -> None:
         """Write the positions for the receiver, if they have changed."""
-        places = ((*str(number).rpartition("/"), at) for number, at in positions.items())
+        places = ((*number.rpartition("/"), at) for number, at in positions.items())
         mine = {key: at for folder, slash, key, at in places if folder + slash == self.prefix}
         before = {"processed": {}, "committed": {}, **self.reported}
         if before[kind] != mine:
@@ -154,10 +154,11 @@ class ReceivedLogs(Logs):
             folder.lock.release()
 
     def _offset(self, kind: str) -> LogOffset:
-        positions: dict[Number, int] = {}
-        for prefix, folder in self._folders.items():
-            for key, at in folder.read()[kind].items():
-                positions[f"{prefix}{key}" if self._glob else int(key)] = at
+        positions = {
+            f"{prefix}{number}": position
+            for prefix, folder in self._folders.items()
+            for number, position in folder.read()[kind].items()
+        }
         return LogOffset(positions, self.ids())
 
     def _discover(self) -> None:

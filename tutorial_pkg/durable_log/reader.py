@@ -18,7 +18,7 @@ from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import limits_of, read_limit
 from tutorial_pkg.core.spark_versions import ReadLimit, SupportsTriggerAvailableNow
 from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
-from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, Logs, LogSlice, Number
+from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, Logs, LogSlice
 from tutorial_pkg.durable_log.segments import Frame, read_frames
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Start appending to the logs of `numbers`. Pause while `backlog` is full."""
 
     @abstractmethod
-    def to_batch(self, frames: list[Framed], number: Number) -> pa.RecordBatch:
+    def to_batch(self, frames: list[Framed], number: str) -> pa.RecordBatch:
         """Return the rows of neighboring frames, in a task, from nothing but the options."""
 
     def initialOffset(self) -> dict[str, Any]:

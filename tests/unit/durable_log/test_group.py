@@ -38,15 +38,15 @@ def filled(directory: Path, lines: int) -> LogGroup:
 
 def at(logs: LogGroup, one: int, two: int) -> LogOffset:
     """Return an offset, counted in frames."""
-    return LogOffset({1: one * FRAME, 2: two * FRAME}, logs.ids())
+    return LogOffset({"1": one * FRAME, "2": two * FRAME}, logs.ids())
 
 
 @pytest.mark.parametrize(
     ("json", "offset"),
     [
-        ({"11000": 5, "11001": 7, "log": "9f"}, LogOffset({11000: 5, 11001: 7}, {"": "9f"})),
+        ({"11000": 5, "11001": 7, "log": "9f"}, LogOffset({"11000": 5, "11001": 7}, {"": "9f"})),
         ({"a/1": 5, "log": {"a": "9f"}}, LogOffset({"a/1": 5}, {"a": "9f"})),
-        ({"1": 5}, LogOffset({1: 5})),  # by the first version
+        ({"1": 5}, LogOffset({"1": 5})),  # by the first version
     ],
 )
 def test_offset_as_json(json, offset: LogOffset) -> None:
@@ -71,15 +71,15 @@ def test_ports_share_a_limit(logs: LogGroup) -> None:
 
 
 def test_slices_cover_every_frame_once(logs: LogGroup, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [part.number for part in logs.slices(logs.first(), logs.end())] == [1, 2]
+    assert [part.number for part in logs.slices(logs.first(), logs.end())] == ["1", "2"]
     monkeypatch.setattr(group, "MIN_SLICE_BYTES", 3 * FRAME)
     monkeypatch.setattr(group, "MAX_SLICE_BYTES", 3 * FRAME)
     parts = list(logs.slices(at(logs, 1, 0), logs.end()))
     assert [(part.number, part.start // FRAME, part.end // FRAME) for part in parts] == [
-        (1, 1, 4),
-        (1, 4, 7),
-        (1, 7, 10),
-        (2, 0, 2),
+        ("1", 1, 4),
+        ("1", 4, 7),
+        ("1", 7, 10),
+        ("2", 0, 2),
     ]
     for part in parts:
         rows = sum(frame.rows for frame, _ in read_frames(part.directory, part.start, part.end))
@@ -92,8 +92,8 @@ def test_old_ports_stay_and_new_ones_begin_empty(tmp_path) -> None:
     for name in ("²", "07", "copy of 1"):
         (tmp_path / name).mkdir()
     new = LogGroup(tmp_path, [3], "port")
-    assert new.completed(LogOffset({1: 0})).positions == {1: 0, 3: 0}
-    assert new.end() == LogOffset({1: FRAME, 3: 0}, new.ids())
+    assert new.completed(LogOffset({"1": 0})).positions == {"1": 0, "3": 0}
+    assert new.end() == LogOffset({"1": FRAME, "3": 0}, new.ids())
     new.close()
 
 
@@ -102,7 +102,7 @@ def test_position_beyond_the_log(logs: LogGroup, port: int, position: int, range
     logs.check(logs.first())
     logs.check(logs.end())
     with pytest.raises(ValueError, match=f"port {port} up to position {position}.*{range_}"):
-        logs.check(LogOffset({port: position}))
+        logs.check(LogOffset({str(port): position}))
 
 
 def test_replaced_log_is_refused(tmp_path: Path) -> None:

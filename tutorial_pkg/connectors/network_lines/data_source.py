@@ -24,7 +24,7 @@ from tutorial_pkg.core.options import (
     names,
 )
 from tutorial_pkg.core.spark_versions import stream_reader
-from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs, Number
+from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs
 from tutorial_pkg.durable_log.handover import ReceivedLogs, is_received
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
@@ -207,10 +207,10 @@ class NetworkLinesReader(LogReader):
 
         return Listener(logs.directory, self.options, backlog)
 
-    def to_batch(self, frames: list[Framed], number: Number) -> pa.RecordBatch:
+    def to_batch(self, frames: list[Framed], number: str) -> pa.RecordBatch:
         from tutorial_pkg.connectors.network_lines.payload import to_batch  # with Arrow
 
-        port = int(str(number).rpartition("/")[2])
+        port = int(number.rpartition("/")[2])
         return to_batch(frames, port, self.options)
 
 
