@@ -11,7 +11,7 @@ Every lesson:
 Some lessons:
 
 - 05, 08 `explainers`: the watermark and the crash, to play with
-- 07, 08, 16 `network_to_log`, 08 `load_by_window`, 10 `counting`: queries to kill, as scripts
+- 07, 16 `network_to_log`, 10 `counting`: queries to kill, as scripts
 - 10, 14, 17 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 12 `number_files`: the parts of the broken connectors
 - 13 `weather`: a REST service
@@ -42,7 +42,7 @@ _NAMES = {
     "diagrams": "flow",
     "explainers": "crash_explainer watermark_explainer",
     "inside": """
-        CRASH_AT QueryProcess client_tls doctor frames newest_frame
+        QueryProcess client_tls doctor frames newest_frame
         stop_spark task_property this_task wait_until""",
     "ledger": "asked booked entries start_ledger",
     "ledger_drill": "Drill",

@@ -1,4 +1,4 @@
-"""What lessons show of the inner workings: frames of a log, a doctor's look, a chosen crash."""
+"""What lessons show of the inner workings: frames of a log, a doctor's look."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from spark_connector_tests.query_process import QueryProcess as QueryProcess
 from spark_connector_tests.query_process import wait_until as wait_until
 from tutorial_pkg.builder.frames import batches_of, head_of
-from tutorial_pkg.connectors.cpu_log import CRASH_AT as CRASH_AT
 from tutorial_pkg.connectors.network_lines import client_tls as client_tls
 from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.core.worker import task_property as task_property

@@ -16,10 +16,18 @@ from tutorial_pkg import start_spark
 
 
 def network_to_log(spark: SparkSession, folder: str, port: int, ports: int) -> StreamingQuery:
-    """Start the query; what it receives, notes and writes is all in `folder`."""
-    lines = spark.readStream.format("network_lines").options(port=port, parallelism=ports)
-    writer = lines.load(f"{folder}/network").writeStream.format("cpu_log")
-    return writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/out")
+    """Start the query. All of its files are in `folder`."""
+    lines = (
+        spark.readStream.format("network_lines")
+        .option("port", port)
+        .option("parallelism", ports)
+        .load(f"{folder}/network")
+    )
+    return (
+        lines.writeStream.format("cpu_log")
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .start(f"{folder}/out")
+    )
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -428,43 +429,21 @@ def check_06_2(answer: Callable[..., Any]) -> str:
 
 # ---- 07 ------------------------------------------------------------------------------------------
 
-_CHECKPOINTS = (  # first batch with a note, batches begun, batches committed, the reason
-    (0, 3, 3, "the last batch is committed, so nothing is repeated. Names with a dot are hidden."),
-    (0, 3, 2, "offsets/2 has no commits/2. An offset is the last line of a note, as a dict."),
-    (0, 12, 11, "the last batch is 11. As texts, 9 would be higher."),
-    (0, 12, 12, "the last commit is 11. As texts, 9 would be higher."),
-    (5, 8, 7, "Spark deletes old notes. Compare batch numbers, not counts of files."),
-    (0, 1, 0, "batch 0 has no batch before it, so its start is None."),
-)
+_ACCEPTED = [
+    Case(({}, ["a,1,x", "a,2,y"]), (["a,1,x", "a,2,y"], {"a": 2}), "all of them are new."),
+    Case(({"a": 2}, ["a,2,y", "a,3,z"]), (["a,3,z"], {"a": 3}), "number 2 was seen before."),
+    Case(({"a": 9}, ["a,9,x", "a,10,y, z"]), (["a,10,y, z"], {"a": 10}), "as texts, 9 is more."),
+    Case(({"a": 5}, ["b,1,x"]), (["b,1,x"], {"a": 5, "b": 1}), "each sender has its numbers."),
+    Case(({}, ["a,1,x", "a,1,x"]), (["a,1,x"], {"a": 1}), "a batch may hold a line twice."),
+    Case(({"a": 2}, []), ([], {"a": 2}), "there are no lines."),
+]
 
 
-@exercise("def repeated(checkpoint)")
-def check_07_1(answer: Callable[[Path], Any]) -> str:
-    """Does `answer` tell from a checkpoint which batch is going to be repeated?"""
-    for first, batches, commits, why in _CHECKPOINTS:
-        with scratch() as folder:
-            _write_checkpoint(folder, first, batches, commits)
-            last = batches - 1
-            expected = (last, _offset(last - 1) if last else None, _offset(last))
-            case = Case((folder,), expected if commits < batches else None, why)
-            compare(answer, [case], key=lambda r: tuple(r) if isinstance(r, list) else r)
-    return "Begun and not committed: that batch runs again, with the very same offsets."
-
-
-def _offset(batch: int) -> dict[str, int]:
-    return {"next": 10 * (batch + 1), "batch": batch}
-
-
-def _write_checkpoint(folder: Path, first: int, batches: int, commits: int) -> None:
-    """As Spark does, with the hidden checksum beside each note; notes before `first` are gone."""
-    for kind, start, end in (("offsets", first, batches), ("commits", max(0, first - 1), commits)):
-        (folder / kind).mkdir()
-        for batch in range(start, end):
-            last = json.dumps(_offset(batch)) if kind == "offsets" else "{}"
-            (folder / kind / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{last}')
-            (folder / kind / f".{batch}.crc").write_bytes(b"crc\0")
-    if commits < batches:  # the query died while it wrote the note
-        (folder / "commits" / f".{commits}.tmp").touch()
+@exercise("def accept(seen, lines)")
+def check_07_1(answer: Callable[..., Any]) -> str:
+    """Does `answer` drop the lines that have arrived before, and no others?"""
+    compare(answer, _ACCEPTED, key=lambda r: tuple(r) if isinstance(r, list) else r)
+    return "A repeated line is dropped, also after a restart, because `seen` is in the offset."
 
 
 _SAVED = {"11000": 5120, "11001": 880}
@@ -537,30 +516,45 @@ def _broken_off() -> Iterator[str]:
     raise OSError("the power fails")
 
 
-def _difference(sent: str, arrived: str, why: str) -> Case:
-    """Each letter is a line."""
-    lost, more = Counter(sent) - Counter(arrived), Counter(arrived) - Counter(sent)
-    return Case((list(sent), list(arrived)), (dict(lost), dict(more)), why)
-
-
-_DIFFERENCES = [
-    _difference("abc", "cab", "the order does not count."),
-    _difference("abc", "aac", "one line is lost and another is duplicated. First the lost ones."),
-    _difference("aab", "ab", "a line sent twice must arrive twice. Sets cannot count."),
-    _difference("ab", "aaab", "three copies are two too many."),
-    _difference("ab", "abx", "a line that was never sent counts as too often."),
+_TABLES = """CREATE TABLE till (euros INT); INSERT INTO till VALUES (0);
+CREATE TABLE done (query TEXT, batch INT, PRIMARY KEY (query, batch));"""
+_PAYMENTS = [  # query, batch, euros, what is in the till then, the reason
+    ("q", 1, 50, 50, "the batch is new."),
+    ("q", 1, 50, 50, "the batch is repeated. Try to look into `done` first."),
+    ("q", 2, 30, 80, "this batch is new."),
+    ("r", 1, 20, 100, "this is batch 1 of another query. Try both columns of `done`."),
 ]
 
 
-@exercise("def compare(sent, arrived)")
+@exercise("def pay(path, query_id, batch_id, euros)")
 def check_08_2(answer: Callable[..., Any]) -> str:
-    """Does `answer` find what is lost and what came too often, as multisets?"""
-    compare(answer, _DIFFERENCES, key=_two_dicts)
-    return "Every line as often as it was sent: that is exactly once, and this proves it."
+    """Does `answer` add each batch of each query once, and change nothing if it fails?"""
+    with scratch() as folder:
+        path = folder / "till.db"
+        _sql(path, _TABLES)
+        for query, batch, euros, total, why in _PAYMENTS:
+            answer(path, query, batch, euros)
+            must_be(_euros(path), total, f"After batch {batch} of {query} the till has", why)
+        for failing in ("UPDATE ON till", "INSERT ON done"):
+            body = "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+            _sql(path, f"CREATE TRIGGER full BEFORE {failing} {body};")
+            with suppress(sqlite3.Error):
+                answer(path, "q", 3, 10)
+                raise Wrong("An error of the database was not raised. Try no `except`.")
+            _sql(path, "DROP TRIGGER full;")
+            why = f"{failing.split()[0]} failed. Both changes belong in one transaction."
+            must_be(_euros(path), 100, "After an error the till has", why)
+        answer(path, "q", 3, 10)
+        why = "the batch failed before. Both changes belong in one transaction."
+        must_be(_euros(path), 110, "After the repetition the till has", why)
+    return "Each batch of each query counts once, whatever fails."
 
 
-def _two_dicts(result: Any) -> tuple[dict[str, int], ...]:
-    pair = isinstance(result, tuple | list) and len(result) == 2
-    right = pair and all(isinstance(one, Mapping) for one in result)
-    expect(right, f"You returned {show(result)}; expected two dictionaries, lost and too often.")
-    return tuple(dict(one) for one in result)
+def _sql(path: Path, script: str) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(script)
+
+
+def _euros(path: Path) -> Any:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT euros FROM till").fetchone()[0]

@@ -29,16 +29,18 @@ class Explainer(anywidget.AnyWidget):
     _css = HERE / "explainers.css"
     data = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, title: str, data: dict[str, Any], still: Figure) -> None:
+    def __init__(self, title: str, data: dict[str, Any], still: Figure, alt: str) -> None:
         super().__init__(data=data)
         image = BytesIO()
         still.savefig(image, format="png")
         plt.close(still)
+        self._alt = {"image/png": {"alt": alt}}
         self._title, self._still = title, base64.b64encode(image.getvalue()).decode()
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         widget, metadata = super()._repr_mimebundle_(**options) or ({}, {})
-        return {**widget, "image/png": self._still, "text/plain": self._title}, metadata
+        image = {"image/png": self._still, "text/plain": self._title}
+        return {**widget, **image}, {**metadata, **self._alt}
 
 
 def recorded(name: str) -> Any:
@@ -64,7 +66,10 @@ def watermark_explainer() -> WatermarkExplainer:
     data = {"arrivals": ARRIVALS, "window": WINDOW, "runs": runs, **AT_FIRST}
     some = (run for run in runs if run["delay"] == AT_FIRST["delay"])
     with_a_drop = next(run for run in some if any(step["dropped"] for step in run["steps"]))
-    return WatermarkExplainer("The watermark, to play with", data, _watermark_still(with_a_drop))
+    alt = "Seven rows, the watermark 10 seconds behind the newest, and the closed windows:"
+    alt += " one row arrived after its window was closed, and is dropped."
+    still = _watermark_still(with_a_drop)
+    return WatermarkExplainer("The watermark, to play with", data, still, alt)
 
 
 def _watermark_still(run: dict[str, Any]) -> Figure:
@@ -156,23 +161,32 @@ def crash_explainer() -> CrashExplainer:
     runs = recorded("crash")
     texts = [step._asdict() for step in STEPS.values()]
     data = {"steps": [text | run for text, run in zip(texts, runs, strict=True)], "lines": LINES}
-    return CrashExplainer("The crash, to play with", data, _crash_still(runs))
+    alt = (
+        "A table of seven steps of a batch. Wherever the query is killed, readers see each of the "
+    )
+    alt += "five lines once after the restart."
+    return CrashExplainer("The crash, to play with", data, _crash_still(runs), alt)
 
 
 def _crash_still(runs: list[dict[str, Any]]) -> Figure:
-    """Draw for each step the lines in each place after the kill, and after the restart."""
-    figure, axes = chart("killed when the batch was …", "lines", height=3)
+    """Numbers of lines: where they were when the query was killed, and after the restart."""
+    figure, axes = chart("killed when the batch was …", "", height=2.6)
     counts = {
-        "in the log": (GRAY, [_count(run["killed"]["log"], "port") for run in runs]),
+        "in the source's log": (GRAY, [_count(run["killed"]["log"], "port") for run in runs]),
         "staged": (ORANGE, [_count(run["killed"]["sink"], "staged") for run in runs]),
         "seen by readers": (BLUE, [_count(run["killed"]["sink"], "data") for run in runs]),
         "after the restart": (GREEN, [_count(run["restarted"]["sink"], "data") for run in runs]),
     }
-    for place, (name, (color, lines)) in enumerate(counts.items()):
-        at = [step + (place - 1.5) * 0.2 for step in range(len(runs))]
-        axes.bar(at, lines, width=0.18, color=color, label=name)
+    for row, (color, numbers) in enumerate(counts.values()):
+        for step, number in enumerate(numbers):
+            style = {"color": color, "ha": "center", "va": "center", "fontsize": 14}
+            axes.text(step, row, str(number), **style)
+    axes.axvline(2.5, color="black", ls="--")
+    axes.text(2.5, -0.75, "the record is in place", ha="center")
+    axes.set(xlim=(-0.5, len(runs) - 0.5), ylim=(3.6, -0.6))
     axes.set_xticks(range(len(runs)), [step.name for step in STEPS.values()])
-    figure.legend(loc="outside upper right", ncols=4)
+    axes.set_yticks(range(len(counts)), list(counts))
+    axes.grid(visible=False)
     return figure
 
 

@@ -59,15 +59,6 @@ def lag(seen: Any, now: float) -> float | None:
     return max(time for _, time in seen) - watermarks.LAG if seen else None
 
 
-def notes(checkpoint: Path, kind: str = "offsets") -> list[Path]:
-    files = (file for file in (checkpoint / kind).iterdir() if file.name.isdigit())
-    return sorted(files, key=lambda file: int(file.name))
-
-
-def offsets(checkpoint: Path) -> list[Any]:
-    return [json.loads(note.read_text().splitlines()[-1]) for note in notes(checkpoint)]
-
-
 class Average:
     def create(self) -> Any:
         return 0, 0
@@ -150,7 +141,11 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("start.get(port, 0)", "start[port]"), "raised"),
         (lambda start, end, size: [], "each unread byte once"),
     ],
-    "07_1": [(lambda checkpoint: None, "offsets/2"), (("before[-1]", "end"), "expected (2,")],
+    "07_1": [
+        (("dict(seen), []", "seen, []"), "Try a copy"),
+        (("int(number) > seen.get(name, -1)", "number > str(seen.get(name, ''))"), "as texts"),
+        (("seen.get(name, -1)", "max(seen.values(), default=-1)"), "each sender"),
+    ],
     "07_2": [
         (("**saved}", "}"), "wins over 0"),
         (("str(port): 0", "port: 0"), "in JSON is a str"),
@@ -167,8 +162,10 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         ),
     ],
     "08_2": [
-        (("sent - arrived, arrived - sent", "arrived - sent, sent - arrived"), "First"),
-        (("Counter(sent), Counter(arrived)", "Counter({*sent}), Counter({*arrived})"), "expected"),
+        (("INSERT OR IGNORE", "INSERT OR REPLACE"), "is repeated"),
+        (("[query_id, batch_id]", "['q', batch_id]"), "another query"),
+        ((").rowcount:  # 0 for a repeated batch", "):"), "is repeated"),
+        (("as db, db:", "as db:"), "the till has 0"),
     ],
     "13_1": [
         ((lambda c: {"all": (0, page_at(c, 0)["next"])}, lambda *_: []), "(0, 70)"),

@@ -139,5 +139,6 @@ def test_recorded_crashes_end_with_every_line_once() -> None:
 
 def test_still_image_replaces_widget() -> None:
     for explainer in (explainers.watermark_explainer(), explainers.crash_explainer()):
-        bundle, _ = explainer._repr_mimebundle_()
+        bundle, metadata = explainer._repr_mimebundle_()
         assert bundle["image/png"].startswith("iVBOR")
+        assert metadata["image/png"]["alt"]
