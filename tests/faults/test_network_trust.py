@@ -1,6 +1,6 @@
-"""From a file to a CPU log, exactly once, whatever dies on the way.
+"""From a file to a CPU log, exactly once, while processes die.
 
-A sender follows a file, through a proxy that cuts connections, to a receiver of its own; a query
+A sender follows a file, through a proxy that cuts connections, to a receiver; a query
 reads the receiver's log into `cpu_log`. Sender, receiver, driver, a worker and the connection are
 killed at random: 100 times, one or two at a time.
 """

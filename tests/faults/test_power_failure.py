@@ -1,7 +1,7 @@
 """Power failures: copies of a file system's image, taken while it is written, and mounted later.
 
-What a copy holds is what the kernel had sent to the disk: all that somebody has synced, and of the
-rest whatever was under way. Spark syncs nothing of its checkpoint.
+A copy holds what the kernel had written to the disk: everything that was synced, and part of the
+rest. Spark doesn't sync its checkpoint.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Disk:
         ).returncode
 
     def copy(self, to: Path, writers: list[psutil.Process]) -> None:
-        """What a power failure would leave now: nobody writes on, and the kernel has settled."""
+        """Copy what a power failure would leave now, while the writers stand still."""
         with _standing_still(writers):
             before, now = b"", self.image.read_bytes()
             while before != now:
@@ -111,12 +111,12 @@ def test_power_failure_keeps_each_line_once(
             rows = spark.read.format("cpu_log").load(str(directory / "out")).collect()
             items = Counter(row.item for row in rows)
         assert confirmed
-        assert not confirmed - items.keys(), "confirmed, and lost"
-        assert set(items.values()) == {1}, "there twice"
+        assert not confirmed - items.keys(), "confirmed lines are lost"
+        assert set(items.values()) == {1}, "duplicates"
 
 
 def _delete_empty_files(checkpoint: Path) -> None:
-    """As the class docstring says: an empty note, which Spark refuses, was never recorded by us."""
+    """Spark refuses an empty file in its checkpoint; its batch was never recorded by us."""
     for file in checkpoint.rglob("*"):
         if file.is_file() and not file.stat().st_size:
             file.unlink()
@@ -125,7 +125,7 @@ def _delete_empty_files(checkpoint: Path) -> None:
 def _copies_while_it_is_written(
     spark: SparkSession, disk: Disk, folder: Path, port: int, failures: int
 ) -> dict[Path, set[str]]:
-    """Each copy, with the lines that were confirmed before it was taken."""
+    """Return each copy with the lines that were confirmed before it was taken."""
     copies, moment, directory = {}, random.Random(20261121), disk.mount_point
     query = start_query(spark, directory, port, processingTime="100 milliseconds")
     wait_until(lambda: network_status(directory / "log").listening, SECONDS, "listening")

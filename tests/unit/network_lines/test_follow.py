@@ -1,11 +1,9 @@
-"""Files that grow, sent as they come: through rotation, restarts and a receiver that is away."""
+"""Growing files are sent as they grow, through rotation, restarts and an absent receiver."""
 
 from __future__ import annotations
 
 import gzip
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -202,7 +200,7 @@ def test_network_outage_is_waited_out(start, tmp_path, followed, caplog, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("whose", "names", "broken", "reason"),
+    ("file_name", "names", "broken", "reason"),
     [
         ("server", [HOST], False, "shows a certificate that is not to be trusted: certificate has"),
         ("host-7", ["host-7"], False, "does not accept this sender's certificate"),
@@ -211,20 +209,20 @@ def test_network_outage_is_waited_out(start, tmp_path, followed, caplog, monkeyp
     ids=["the receiver's has expired", "the sender's has expired", "the sender's is half written"],
 )
 def test_follow_waits_for_renewed_certificate(
-    start, tmp_path, followed, caplog, whose, names, broken, reason
+    start, tmp_path, followed, caplog, file_name, names, broken, reason
 ) -> None:
     mine, file = Certificates(tmp_path), tmp_path / "app.log"
     client = mine.issue("host-7", "host-7")
     running, expected = start(**mine.files()), write(file, range(100))
     followed(file, running.port, lambda: client_tls(mine.ca, client))
     wait_for(running, expected)
-    renewed = mine.issue(whose, *names, until=datetime.now(UTC) - timedelta(days=1))
+    renewed = mine.issue(file_name, *names, until=datetime.now(UTC) - timedelta(days=1))
     if broken:
         renewed.write_bytes(renewed.read_bytes()[:100])
     running.restart()
     wait_until(lambda: reason in caplog.text, SECONDS, "the reason")
     expected += write(file, range(100, 200))
-    mine.issue(whose, *names)
+    mine.issue(file_name, *names)
     wait_for(running, expected)
     assert caplog.text.count(reason) == 1
 
@@ -236,27 +234,3 @@ def test_name_is_for_one_kind_of_sending(start, tmp_path) -> None:
     running.wait_until_free()
     with pytest.raises(ValueError, match="this name was used for another kind of sending"):
         follow(file, HOST, running.port, "host-7", instance="me")
-
-
-def test_large_file_needs_little_memory(start, tmp_path) -> None:
-    running, file, line = start(), tmp_path / "app.log", b"x" * 999 + b"\n"
-    file.write_bytes(line)
-    arguments = ["send", "--follow", file, "--name", "host-7", "--port", running.port]
-    command = [sys.executable, "-m", "tutorial_pkg", *map(str, arguments)]
-    with subprocess.Popen(command) as sender:
-        try:
-            running.wait_for_lines(1)
-            before = peak_memory(sender.pid)
-            with file.open("ab") as growing:
-                for _ in range(128):
-                    growing.write(line * 1_000)
-            wait_until(lambda: running.status.lines == 128_001, SECONDS, "all lines")
-            assert peak_memory(sender.pid) - before < 32 << 20
-        finally:
-            sender.kill()
-
-
-def peak_memory(process: int) -> int:
-    """Return the bytes that a process has used at most."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) << 10

@@ -1,4 +1,4 @@
-"""A file sent under a name: every line is in the log once, whatever was cut off."""
+"""A file sent under a name: every line is in the log once, also after broken connections."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_reset_instead_of_welcome_is_explained(tmp_path) -> None:
 
 
 def test_silent_receiver_counts_as_gone(start) -> None:
-    """A device in between may keep up a connection whose other end is gone."""
+    """A proxy may keep a connection open after the receiver has gone."""
     running = start(idle=0.3)
     with exchange(running) as sender:
         running.backlog._max_bytes = -1  # it reads nothing from now on

@@ -37,7 +37,7 @@ PROJECT = Path(__file__).parents[3]
 
 @contextmanager
 def receiving(folder: Path, port: int, **options: object) -> Iterator[None]:
-    """A receiver on a thread, whose error is raised at the end."""
+    """Run a receiver on a thread, and raise its error at the end."""
     stopping = threading.Event()
     words = {"port": str(port), **{name: str(value) for name, value in options.items()}}
     with ThreadPoolExecutor(1) as thread:
@@ -70,7 +70,7 @@ class Query:
         self.stopped = True
 
     def read(self) -> list[str]:
-        """What is new; the batch before is committed by it, as Spark does."""
+        """Commit the previous batch as Spark does, and return the new lines."""
         self.reader.commit(self.offset)
         end = self.reader.latestOffset(self.offset, ALL)
         parts = self.reader.partitions(self.offset, end)

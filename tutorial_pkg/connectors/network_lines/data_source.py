@@ -104,29 +104,23 @@ OPTIONS = Options(
             "tlsCertificate",
             pem_file,
             None,
-            "listen with TLS 1.2 or newer, and show clients this certificate (with those it needs "
-            "behind it); a renewed file is used for the next connection",
+            "listen with TLS 1.2 or newer, with this certificate (and those it needs behind it); a "
+            "renewed file is used for the next connection",
         ),
         Option("tlsKey", pem_file, None, "its private key, if that is in another file"),
-        Option(
-            "tlsClientCa",
-            pem_file,
-            None,
-            "admit only clients with a certificate of these authorities",
-        ),
+        Option("tlsClientCa", pem_file, None, "admit only clients certified by these authorities"),
         Option(
             "allowedClients",
             names,
             None,
-            "admit only those of them with one of these names in their certificate; all by default",
+            "admit only those with one of these names in their certificate; all by default",
         ),
         Option(
             "senderNames",
             choice("certificate", "any"),
             "certificate",
-            "with `tlsClientCa`: the names that a sender may use. `certificate`: a name in its "
-            "certificate, or one below it (`host-7`, `host-7/nginx`); `any`: any name that no "
-            "other certificate has used",
+            "with `tlsClientCa`, the names that a sender may use: those in its certificate and "
+            "below (`host-7`, `host-7/nginx`), or any that no other certificate has used",
         ),
         Option(
             "forgetNamesAfter",
