@@ -1,13 +1,13 @@
 """Examine this package's formats, Spark's own and others', and write docs/conformance.md.
 
     python docs/conformance.py          all of them, in two processes (some minutes)
-    python docs/conformance.py socket   only these anew
+    python docs/conformance.py socket   only these again
 
 The page is made of the newest report on each, all with the same versions: reports are kept in
 `.work/conformance`, and an examination that was interrupted loses no other one.
 
 What each of them claims stands here, and what it does not, with the reason. The package
-`pyspark-data-sources` is installed into `.work/conformance`: it is no part of this project's
+`pyspark-data-sources` is installed into `.work/conformance`: it isn't part of this project's
 environment.
 """
 
@@ -66,7 +66,7 @@ def rate(folder: Path) -> StreamSource:
         "rate",
         {"rowsPerSecond": 500},
         other_parallelism={"numPartitions": 3},
-        not_claimed={"available_now": "it makes rows for ever"},
+        not_claimed={"available_now": "it makes rows without end"},
     )
 
 
@@ -225,8 +225,9 @@ HEAD = """\
 Made by `python docs/conformance.py`, which examines this package's formats, Spark's and others'
 with the conformance kit (`spark_connector_tests`): ✓ kept, ✗ broken,
 – not claimed, or not to be tried; an empty cell is a promise that is newer than the examination.
-What is not claimed is no fault. `rate`, `socket`, `memory` and `fake` are made for trials, and a ✗
-of theirs is no fault either: it says what not to build on. A mark says what was seen in one
+A promise that isn't claimed isn't a fault. `rate`, `socket`, `memory` and `fake` are made for
+trials, and a ✗ of theirs isn't a fault either: it shows what not to build on. A mark shows
+what was seen in one
 examination, on one machine; below each table stands why it is not ✓.
 
 {versions}
@@ -266,7 +267,7 @@ def section(
     reports = {name: file.report() for name, file in kept.items() if file.there()}
     claims = [f"- `{name}`: {described[name][1]}." for name in reports]
     return [
-        *(f"## {title}\n", "What they claim:\n", *claims, ""),
+        *(f"## {title}\n", "Their claims:\n", *claims, ""),
         *(table(promises, reports), "### Why not ✓\n", *remarks(reports), ""),
     ]
 

@@ -1,11 +1,11 @@
 """Run the tests on real queries with each version of Spark, and write docs/versions.md.
 
     python docs/versions.py             all (an hour and more)
-    python docs/versions.py 4.0 4.1     these anew
+    python docs/versions.py 4.0 4.1     these again
 
 Its table has the newest results of each version, which are kept in `.work/versions/results`; what
 has not been tried here stays as the page has it.
-What is tested with each version, and what with the oldest alone, is explained on the page.
+The page explains which tests run with each version, and which with the oldest alone.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main(versions: Sequence[str]) -> None:
 
 
 def run(spark: str, python: Path, name: str, what: Sequence[str], dist: str = "loadscope") -> None:
-    """Failures are in the results. What failed has a second try by itself, on a machine at rest."""
+    """Failures are in the results. A failed test has a second try, alone on a quiet machine."""
     cache = f"cache_dir={results(spark)}/{name}"
     (results(spark) / f"{name}.2.xml").unlink(missing_ok=True)
     for number, how in ((1, (*AT_ONCE, dist)), (2, ALONE)):
@@ -103,9 +103,9 @@ def write_pages() -> None:
 def replace_table(
     page: Path, what: str, columns: dict[str, dict[str, str]], after: str = ""
 ) -> None:
-    """The first table behind the text `after` whose first column is called so.
+    """Return the first table after the text `after` with this first column.
 
-    What has not been tried here stays as the page has it.
+    Versions that weren't tried stay as the page has them.
     """
     head, mark, text = page.read_text().partition(after) if after else ("", "", page.read_text())
     table = re.compile(rf"^\| {what} \|.*?\n\n", re.S | re.M)
@@ -130,7 +130,7 @@ def marks_of_others(spark: str) -> dict[str, str]:
 
 
 def rows(spark: str) -> Iterator[tuple[str, Counter[str]]]:
-    """What is tested, and how often it passed, failed, was skipped; a second try counts."""
+    """Return the tests, and how often each passed, failed or was skipped; a second try counts."""
     ended = {
         (case.get("classname"), case.get("name")): case
         for report in sorted(results(spark).glob("*.xml"))
@@ -143,7 +143,7 @@ def rows(spark: str) -> Iterator[tuple[str, Counter[str]]]:
 
 
 def title(case: ElementTree.Element) -> str:
-    """A file of tests; a subject of the kit by itself."""
+    """Return a file of tests, or a subject of the kit, separately."""
     name = case.get("name", "")
     file = (case.get("classname") or name).split(".")  # one that cannot be imported has no class
     if "of_ours_keeps" in name:
