@@ -12,6 +12,7 @@ Some lessons:
 
 - 05, 08 `explainers`: the watermark and the crash, to play with
 - 07, 16 `network_to_log`, 10 `counting`: queries to kill, as scripts
+- 16 `lines_drill`: the last test of named senders
 - 10, 14, 17 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 12 `number_files`: the parts of the broken connectors
 - 13 `weather`: a REST service
@@ -34,25 +35,26 @@ _NAMES = {
         check_00_1 check_01_1 check_01_2 check_02_1 check_02_2 check_03_1 check_04_1
         check_04_2 check_05_1 check_05_2 check_06_1 check_06_2 check_07_1 check_07_2 check_08_1
         check_08_2 check_09_1 check_09_2 check_10_1 check_10_2 check_11_1 check_11_2 check_12_1
-        check_12_2 check_12_3 check_12_4 check_12_5 check_13_1 check_13_2 check_13_3 check_14_1
+        check_12_2 check_12_3 check_13_1 check_13_2 check_13_3 check_14_1
         check_15_1 check_15_2 check_16_1 check_16_2 check_17_1 check_17_2 check_18_1 check_18_2
-        check_18_3 check_19_1 check_20_1 check_20_2 check_21_1 check_21_2 check_21_3
+        check_18_3 check_19_1 check_20_1 check_20_2 check_21_1 check_21_2 check_21_3 check_21_4
         the_solution""",
     "cluster": "Cluster",
     "diagrams": "flow",
     "explainers": "crash_explainer watermark_explainer",
     "inside": """
-        QueryProcess client_tls doctor frames newest_frame
-        stop_spark task_property this_task wait_until""",
-    "ledger": "asked booked entries start_ledger",
+        QueryProcess doctor frames newest_frame
+        stop_spark wait_until""",
+    "ledger": "append_once ask_until_reply entries start_ledger",
     "ledger_drill": "Drill",
     "lesson": "clear_desk leave_desk outcome",
     "plots": """
         BLUE GRAY GREEN INK ORANGE PURPLE RED SKY chart with_commas dashboard
         picture watch""",
-    "number_files": "NumberReader NumberWriter Slice Values numbers_in sink_of source_of",
+    "lines_drill": "NetworkDriver draw_lines",
+    "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports",
     "plans": "last_plan plan_graph plan_of shuffles",
-    "senders": "HOST free_ports play wait_for_listener Command kill_a_worker",
+    "senders": "HOST free_ports play wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",
     "shop": """
         DELIVERIES ORDERS PAYMENTS SECOND START deliveries in_batches joined orders payments""",
@@ -62,7 +64,7 @@ _NAMES = {
         OPENING SCHEMA STEP TICKERS Trade averages counts sessions trade trades window_ends""",
     "watermarks": """
         BEHIND DELAY LAG LULL arrivals behind by_frame draw_policies followed least""",
-    "weather": "Weather",
+    "weather": "Weather draw_requests",
     "windows": "draw_counts draw_windows results spans_of",
     "words": "NO_TEXT WORD lines_of search tf_idf",
 }

@@ -9,10 +9,7 @@ from typing import Any
 from spark_connector_tests.query_process import QueryProcess as QueryProcess
 from spark_connector_tests.query_process import wait_until as wait_until
 from tutorial_pkg.builder.frames import batches_of, head_of
-from tutorial_pkg.connectors.network_lines import client_tls as client_tls
 from tutorial_pkg.connectors.network_lines.payload import split
-from tutorial_pkg.core.worker import task_property as task_property
-from tutorial_pkg.core.worker import this_task as this_task
 from tutorial_pkg.durable_log.segments import newest_frames, read_frames
 from tutorial_pkg.session.doctor import examine
 from tutorial_pkg.session.start import stop_spark as stop_spark

@@ -1,16 +1,17 @@
-"""The ledger, version 1: how to talk to it.
+"""The ledger, version 1: documentation for clients.
 
-A ledger keeps books. A book has entries, numbered 1, 2, 3 …, and each is a line of text. An entry
-stays in its book, under its number. A new book is empty.
+The ledger stores books. A book is a list of entries, and an entry is a line of text with a number:
+1, 2, 3 and so on. Entries are never changed, removed or renumbered. A book is empty until the first
+entry is appended.
 
-Connect by TCP, send a request, read the reply. All lines are UTF-8 and end with a newline. A
-connection may be used for several requests, one after the other. Here `>` is what you send, and `<`
-is what you get.
+Connect by TCP, send a request, and read the reply. All lines are UTF-8 and end with a newline. A
+connection can be used for several requests, one after the other. Below, `>` marks what you send,
+and `<` what you receive.
 
     > LAST orders
     < OK 117
 
-The number of the newest entry of the book `orders`, or 0 if the book is empty.
+Returns the number of the newest entry in the book `orders`, or 0 if the book is empty.
 
     > PAGE orders 0
     < OK 50
@@ -18,34 +19,37 @@ The number of the newest entry of the book `orders`, or 0 if the book is empty.
     < 116 bolts
       …
 
-The newest 50 entries, newest first. `PAGE orders 1` has the 50 entries before these, and so on. The
-first line of the reply says how many lines follow. Each is a number, a space and the text.
+Returns the newest 50 entries, newest first. `PAGE orders 1` returns the 50 entries before these,
+and so on. The number after OK says how many lines follow. Each is an entry's number, a space, and
+its text.
 
-    > BOOK orders till-7 2041 2
+    > APPEND orders till-7 2041 2
     > nuts
     > bolts
     < OK 119
 
-`till-7` books two lines (the 2 says so): both or none, with consecutive numbers. 2041 is the memo
-of `till-7`. It may be any word, and it is stored in the same step as the lines. The reply has the
-number of the last line.
+The writer `till-7` appends two lines (the 2 says so): both or neither, with consecutive numbers.
+2041 is a memo. It may be any word, and is stored for the writer in the same step as the lines. The
+reply has the number of the last line.
 
     > MEMO orders till-7
     < OK 2041
 
-The memo of the last BOOK by `till-7` in this book, or `-` if there was none.
+Returns the memo of the last APPEND by `till-7` to this book, or `-` if there was none.
 
 What to be prepared for:
 
-- `BUSY 0.05`: nothing was done. Ask again after that many seconds.
-- `NO …`: the request is wrong, and the text says why. The connection is closed. Do not repeat it.
-- Pages are counted from the newest entry at that moment. Others book while you turn pages.
+- `BUSY 0.05`: nothing was done. Try again after that many seconds.
+- `NO …`: the request is wrong, and the text says why. The connection is closed. Don't repeat it.
+- Pages are counted from the newest entry at that moment, and others append while you turn pages.
 - A reply may take a second.
-- The ledger is restarted at times. A connection then breaks, perhaps in the middle of a reply, and
-  for some seconds new ones are refused. A request with the reply OK is on disk. A request without
-  a reply may have been carried out, or not.
-- Names and memos are words of at most 100 letters, a line has at most 1,000 bytes, and one BOOK
-  at most 10,000 lines. A connection is closed after a minute of silence.
+- The ledger is restarted at times. Then connections break, perhaps in the middle of a reply, and
+  new ones are refused for some seconds. Lines confirmed with OK are on disk. A request without a
+  reply may have been carried out, or not.
+- An APPEND is carried out only while its connection is open. When you have closed the connection,
+  it has been carried out, or it never will be.
+- Names and memos are words of at most 100 letters. A line has at most 1,000 bytes, and an APPEND at
+  most 10,000 lines. A connection is closed after a minute of silence.
 """
 
 from __future__ import annotations
@@ -67,6 +71,7 @@ from tutorial_pkg.core.pauses import patiently
 from tutorial_pkg.core.ports import LOOPBACK
 from workbook.services import ServerProcess
 
+DOCUMENTATION = __doc__
 PAGE_ENTRIES = 50
 MOST_LINES, MOST_BYTES, MOST_LETTERS = 10_000, 1_000, 100
 SILENCE_SECONDS = PATIENCE_SECONDS = 60
@@ -87,6 +92,10 @@ class Refused(Exception):
     """The request is wrong; the text is for the client."""
 
 
+class Gone(Exception):
+    """The client has closed the connection, so its APPEND must not be carried out."""
+
+
 class Books:
     """The data on disk, for several threads."""
 
@@ -95,8 +104,12 @@ class Books:
         self._database = sqlite3.connect(file, check_same_thread=False)
         self._database.executescript(_TABLES)
 
-    def answer(self, words: list[str], lines: list[str]) -> str:
-        """Carry out a request in one transaction, and return the reply. Raises `Refused`."""
+    def answer(self, words: list[str], lines: list[str], gone: Callable[[], bool]) -> str:
+        """Carry out a request in one transaction, and return the reply. Raises `Refused`.
+
+        Raises `Gone` if the client of an APPEND has. One that closes its connection later finds
+        the memo, because it has to wait for the lock.
+        """
         with self._lock:
             match words:
                 case ["LAST", book]:
@@ -108,9 +121,11 @@ class Books:
                     query = "SELECT memo FROM memos WHERE book = ? AND writer = ?"
                     row = self._database.execute(query, (book, writer)).fetchone()
                     return f"OK {row[0] if row else '-'}\n"
-                case ["BOOK", book, writer, memo, _]:
-                    return f"OK {self.book(book, writer, memo, lines)}\n"
-        raise Refused("expected LAST book, PAGE book page, MEMO book writer or BOOK …")
+                case ["APPEND", book, writer, memo, _]:
+                    if gone():
+                        raise Gone
+                    return f"OK {self.append(book, writer, memo, lines)}\n"
+        raise Refused("expected LAST book, PAGE book page, MEMO book writer or APPEND …")
 
     def close(self) -> None:
         with self._lock:
@@ -126,7 +141,7 @@ class Books:
         newest = self.last(book) - page * PAGE_ENTRIES
         return self._database.execute(f"{query} LIMIT {PAGE_ENTRIES}", (book, newest)).fetchall()
 
-    def book(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
+    def append(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
         insert = "INSERT OR REPLACE INTO memos VALUES (?, ?, ?)"
         with self._lock, self._database:
             last = self.last(book)
@@ -143,7 +158,7 @@ class LedgerHandler(socketserver.StreamRequestHandler):
     server: LedgerServer
 
     def handle(self) -> None:
-        with suppress(OSError):  # the client has gone, or is silent
+        with suppress(OSError, Gone):  # or the client is silent
             while (line := self._line()).endswith("\n") and self._answer(line[:-1]):
                 pass
 
@@ -158,12 +173,12 @@ class LedgerHandler(socketserver.StreamRequestHandler):
             if trouble == BUSY:
                 self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
                 return True
-            reply = self.server.books.answer(words, lines).encode()
+            if trouble == SLOW:
+                time.sleep(SLOW_SECONDS)
+            reply = self.server.books.answer(words, lines, self._gone).encode()
         except Refused as refused:
             self.wfile.write(f"NO {refused}\n".encode())
             return False  # the next request may begin anywhere
-        if trouble == SLOW:
-            time.sleep(SLOW_SECONDS)
         if trouble in (LOST, CUT):
             self.wfile.write(reply[: len(reply) // 2] if trouble == CUT else b"")
             return False
@@ -175,13 +190,23 @@ class LedgerHandler(socketserver.StreamRequestHandler):
         words, lines = request.split(" "), []
         if "" in words or max(map(len, words)) > MOST_LETTERS:
             raise Refused(f"expected words of 1 to {MOST_LETTERS} letters")
-        if words[0] == "BOOK":
+        if words[0] == "APPEND":
             if not words[-1].isdecimal() or not 1 <= int(words[-1]) <= MOST_LINES:
-                raise Refused(f"BOOK takes 1 to {MOST_LINES} lines")
+                raise Refused(f"APPEND takes 1 to {MOST_LINES} lines")
             lines = [self._line() for _ in range(int(words[-1]))]
             if not all(line.endswith("\n") for line in lines):
                 raise Refused(f"expected whole lines of at most {MOST_BYTES} bytes")
         return words, [line[:-1] for line in lines]
+
+    def _gone(self) -> bool:
+        """Whether the client has closed the connection."""
+        self.connection.settimeout(0)
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        finally:
+            self.connection.settimeout(SILENCE_SECONDS)
 
 
 def no_trouble(request: str) -> str:
@@ -234,13 +259,15 @@ def start_ledger(folder: Path, port: int) -> Ledger:
 class Ledger(ServerProcess):
     """A ledger at `address`, `127.0.0.1:PORT`; see `start_ledger`."""
 
+    documentation = DOCUMENTATION
+
     def __init__(self, folder: Path, port: int) -> None:
         self.address = f"{LOOPBACK}:{port}"
         command = [sys.executable, "-m", __name__, Path(folder).resolve(), port]
         super().__init__(folder, command, port, self.address)
 
 
-# ---- Our own client, for the rest of the notebook ------------------------------------------------
+# ---- A client for the notebook and the drill -----------------------------------------------------
 
 
 def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
@@ -269,17 +296,17 @@ def _read_line(stream: BinaryIO) -> str:
     return line[:-1].decode()
 
 
-def asked(address: str, line: str) -> list[str]:
-    """Send a request that changes nothing again and again until there is a reply."""
+def ask_until_reply(address: str, line: str) -> list[str]:
+    """Send a request that changes nothing, again and again, until there is a reply."""
     return patiently(lambda: request(address, line), _may_pass, PATIENCE_SECONDS, BUSY_SECONDS)
 
 
-def booked(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
-    """Book the lines once, even if replies get lost. Each booking needs a new memo."""
+def append_once(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
+    """Append the lines once, even if replies get lost. Each call needs a new memo."""
 
     def work() -> None:
         if request(address, f"MEMO {book} {writer}") != [memo]:
-            request(address, f"BOOK {book} {writer} {memo} {len(lines)}", lines)
+            request(address, f"APPEND {book} {writer} {memo} {len(lines)}", lines)
 
     patiently(work, _may_pass, PATIENCE_SECONDS, BUSY_SECONDS)
 
@@ -292,7 +319,7 @@ def entries(address: str, book: str) -> list[str]:
     """Return the texts of a book, from its first entry on."""
     texts: dict[int, str] = {}
     for page in itertools.count():
-        _, *lines = asked(address, f"PAGE {book} {page}")
+        _, *lines = ask_until_reply(address, f"PAGE {book} {page}")
         texts |= {int(number): text for number, _, text in (line.partition(" ") for line in lines)}
         if not lines or 1 in texts:
             break

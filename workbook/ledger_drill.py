@@ -1,11 +1,12 @@
-"""The last judge of notebook 21: a query copies a book while it is written, and all are killed.
+"""The final test of notebook 21: a query copies a book while a shop appends to it.
 
-The ledger, a Python worker and the driver are killed with `kill -9`, one after the other, while
-orders are booked. Then the two books are compared.
+The ledger, a Python worker and the driver are killed with `kill -9`, one after the other. In the
+end the two books are compared.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 import uuid
@@ -23,15 +24,18 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_connector_tests.driver import Driver, Drivers
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.waiting import wait_for
-from workbook.ledger import Ledger, asked, booked, entries
+from workbook.ledger import Ledger, append_once, ask_until_reply, entries
+from workbook.plots import BLUE, GRAY, ORANGE, RED, chart, picture
 from workbook.senders import kill_a_worker
 
 SECONDS = 120
-BLOCK = 20  # orders at once
-PAUSE = 0.02  # seconds between two blocks
-MOST_AHEAD = 400  # orders that are not copied yet
-MORE = 100  # copies between two kills
-AT_ONCE = 0.002  # seconds: a driver that is killed now has copied, but not yet noted that it has
+BLOCK = 10  # orders at once
+PAUSE = 0.1  # seconds between two blocks
+MOST_AHEAD = 1_000  # orders that are not copied yet
+MORE = 100  # copies after each kill, before the next one
+POLL = 0.02  # seconds
+DOWN = 2.0  # seconds until the ledger is started again
+CALM = 1.0, 2.0  # seconds, at random, until the next kill: it may hit any step of a batch
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,36 @@ class Copying:
 
 @dataclass
 class Account:
-    """The orders and their copies; `history` has (seconds, booked, copied)."""
+    """The orders and their copies; `history` has (seconds, orders, copies)."""
 
     lost: int = 0
     twice: int = 0
     history: list[tuple[float, int, int]] = field(default_factory=list)
     kills: list[tuple[float, str]] = field(default_factory=list)
+
+    def draw(self) -> None:
+        """Plot both books over time.
+
+        Each outage is shaded, from the kill until all orders from before it are copied.
+        """
+        seconds, orders, copies = zip(*self.history, strict=True)
+        figure, axes = chart("seconds", "entries", height=3.2)
+        for number, (at, name) in enumerate(self.kills):
+            before = max(ordered for second, ordered, _ in self.history if second <= at)
+            end = next(second for second, _, copied in self.history if copied >= before)
+            axes.axvspan(at, end, color=ORANGE, alpha=0.25, lw=0)
+            axes.axvline(at, color=RED, lw=1)
+            height = 0.98 - 0.1 * (number % 2)  # so that two names never overlap
+            text = f" {name} is killed"
+            axes.text(at, height, text, color=RED, va="top", transform=axes.get_xaxis_transform())
+        axes.plot(seconds, orders, color=GRAY)
+        axes.step(seconds, copies, color=BLUE, where="post")
+        axes.set_ylim(0, 1.3 * orders[-1])
+        axes.text(seconds[-1], 1.03 * orders[-1], "orders", color=GRAY, ha="right", va="bottom")
+        axes.text(seconds[-1], 0.8 * copies[-1], "copies", color=BLUE, ha="right", va="top")
+        alt = "The number of orders rises steadily. The number of copies follows it in steps. It "
+        alt += "stands still after each of the three kills, and then catches up."
+        picture(figure, alt=alt)
 
     @property
     def passed(self) -> bool:
@@ -73,10 +101,10 @@ class Account:
     def __repr__(self) -> str:
         mark = "✓" if self.passed else "✗"
         killed = ", ".join(name for _, name in self.kills)
-        return f"{mark} killed: {killed} | orders lost: {self.lost}, copied twice: {self.twice}"
+        return f"{mark} killed: {killed} | orders lost: {self.lost}, duplicated: {self.twice}"
 
 
-def _with_retries() -> SparkSession:
+def with_retries() -> SparkSession:
     """Start a session that retries tasks, as a cluster does; `local[2]` gives up."""
     attempts: dict[str, Any] = {"spark.master": "local[2,4]"}
     return start_spark("drill", **attempts)
@@ -88,21 +116,22 @@ class Drill:
     def __init__(self, spark: SparkSession, ledger: Ledger, folder: Path) -> None:
         self._ledger, self._folder = ledger, folder
         self._orders, self._copies = (f"{name}-{uuid.uuid4().hex}" for name in ("orders", "copies"))
-        self._drivers = Drivers(spark, folder, _with_retries)
+        self._drivers = Drivers(spark, folder, with_retries)
         self._drivers.prepare()  # it starts while its reader reads on
         self._account, self._began = Account(), 0.0
         self._enough, self._copied = threading.Event(), 0
 
     def run(self, source: type[DataSource], sink: type[DataSource]) -> Account:
         """Raises `TimeoutError` when nothing is copied, `Broken` when the query ends."""
-        self._began = time.monotonic()
         address, checkpoint = self._ledger.address, self._folder / "checkpoint"
         query = Copying(source, sink, address, self._orders, self._copies, checkpoint)
+        driver = self._started(query)
+        self._began = time.monotonic()
         booking = threading.Thread(target=self._book)
         booking.start()
-        driver = self._started(query)
         try:
             self._kill(driver, "the ledger", self._ledger.kill)
+            time.sleep(DOWN)
             self._ledger.restart()
             self._kill(driver, "a worker", lambda: kill_a_worker(driver))
             self._drivers.prepare()
@@ -126,33 +155,38 @@ class Drill:
         return driver
 
     def _book(self) -> None:
-        """Book block after block until it is enough, but never too far ahead of the copies."""
+        """Append block after block until it is enough, but never too far ahead of the copies."""
         blocks = 0
         while not self._enough.wait(PAUSE):
             if blocks * BLOCK - self._copied < MOST_AHEAD:
                 orders = [f"order {blocks * BLOCK + number:06}" for number in range(BLOCK)]
-                booked(self._ledger.address, self._orders, "shop", str(blocks), orders)
+                append_once(self._ledger.address, self._orders, "shop", str(blocks), orders)
                 blocks += 1
 
     def _kill(self, driver: Driver, name: str, kill: Callable[[], object]) -> None:
-        """Kill as soon as there are more copies."""
+        """Kill some time after there are more copies."""
         self._wait_for_copies(driver, self._last(self._copies) + MORE)
-        kill()
+        end = time.monotonic() + random.uniform(*CALM)
+        while time.monotonic() < end:
+            self._look(driver)
+            time.sleep(POLL)
         self._account.kills.append((time.monotonic() - self._began, name))
+        kill()
 
     def _wait_for_copies(self, driver: Driver, count: int) -> None:
-        def there() -> bool:
-            driver.check()
-            orders, copies = self._last(self._orders), self._last(self._copies)
-            self._copied = copies
-            self._account.history.append((time.monotonic() - self._began, orders, copies))
-            return copies >= count
+        if not wait_for(lambda: self._look(driver) >= count, SECONDS, every=POLL):
+            raise TimeoutError(f"expected {count} copies within {SECONDS} s")
 
-        if not wait_for(there, SECONDS, every=AT_ONCE):
-            raise TimeoutError(f"a book of {count} copies did not happen within {SECONDS} s")
+    def _look(self, driver: Driver) -> int:
+        """Record the length of both books, and return the number of copies."""
+        driver.check()
+        orders, copies = self._last(self._orders), self._last(self._copies)
+        self._copied = copies
+        self._account.history.append((time.monotonic() - self._began, orders, copies))
+        return copies
 
     def _last(self, book: str) -> int:
-        return int(asked(self._ledger.address, f"LAST {book}")[0])
+        return int(ask_until_reply(self._ledger.address, f"LAST {book}")[0])
 
     def _counted(self) -> Account:
         books = self._orders, self._copies

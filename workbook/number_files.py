@@ -6,11 +6,12 @@ such files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matplotlib import pyplot as plt
 from pyspark.sql import Row
 from pyspark.sql.datasource import (
     DataSource,
@@ -20,6 +21,9 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
+
+from spark_connector_tests import Report
+from workbook.plots import GREEN, RED, chart, picture
 
 # ---- Sources -------------------------------------------------------------------------------------
 
@@ -48,7 +52,25 @@ class NumberReader(DataSourceStreamReader):
         return {"next": 0}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        return {"next": len(numbers_in(self.path))}
+        return {"next": len(self.numbers())}
+
+    def numbers(self) -> list[int]:
+        return numbers_in(self.path)
+
+    @classmethod
+    def source(cls) -> type[DataSource]:
+        return source_of(cls)
+
+
+class Suspect(NumberReader):
+    """Has a mistake that learners find from a report alone: don't show them this code."""
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Slice]:
+        return [Slice(start["next"], end["next"])]
+
+    def read(self, part: Any) -> Iterator[tuple[int]]:
+        for number in self.numbers()[part.start :]:
+            yield (number,)
 
 
 def source_of(reader: Any, name: str = "", schema: str = "value LONG") -> type[DataSource]:
@@ -97,6 +119,10 @@ class NumberWriter(DataSourceStreamWriter):
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """There is nothing to clean up."""
 
+    @classmethod
+    def sink(cls) -> type[DataSource]:
+        return sink_of(cls)
+
 
 def sink_of(writer: Any, name: str = "") -> type[DataSource]:
     """A sink with this writer, which gets the option `path`; named after it unless told."""
@@ -113,3 +139,27 @@ def sink_of(writer: Any, name: str = "") -> type[DataSource]:
             return writer(self.options["path"])
 
     return Sink
+
+
+# ---- Reports -------------------------------------------------------------------------------------
+
+
+def draw_reports(reports: Mapping[str, Report]) -> None:
+    """Plot which promise each report found kept or broken; gray cells were not tried."""
+    verdicts = [one for report in reports.values() for one in report.verdicts]
+    promises = list(dict.fromkeys(verdict.name for verdict in verdicts))
+    figure, axes = chart("", "", height=3)
+    for row, report in enumerate(reports.values()):
+        marks = {verdict.name: verdict.mark for verdict in report.verdicts}
+        for column, promise in enumerate(promises):
+            color = {"✓": GREEN, "✗": RED}.get(marks.get(promise, ""), "#eeeeee")
+            axes.add_patch(plt.Rectangle((column - 0.48, row - 0.45), 0.96, 0.9, color=color))
+            axes.text(column, row, marks.get(promise, ""), color="white", ha="center", va="center")
+    axes.set(xlim=(-0.5, len(promises) - 0.5), ylim=(len(reports) - 0.5, -0.5))
+    axes.set_yticks(range(len(reports)), reports)
+    axes.set_xticks(range(len(promises)), promises)
+    axes.xaxis.tick_top()
+    axes.grid(False)
+    axes.tick_params(length=0)
+    broken = [f"{name}: {', '.join(report.broken)}" for name, report in reports.items()]
+    picture(figure, alt=f"A table of connectors and promises. Broken are: {'; '.join(broken)}.")

@@ -1,7 +1,7 @@
 """A weather service over HTTP, on loopback: pages, ETags, busy responses, and alarms.
 
-    GET  /STATION/readings?from=N   {"readings": [{"id": N, "degrees": 8.5}, ...], "next": M}
-    POST /STATION/alarms            a text; with an Idempotency-Key, the same one counts once
+    GET /STATION/readings?from=N  {"readings": [{"id": "STATION-N", "degrees": 8.5}, …], "next": M}
+    POST /STATION/alarms          a text; with an Idempotency-Key, the same one counts once
 
 A page has at most 100 readings; the next page begins at M. Past the end the page is empty and M is
 N. Every page has an ETag: with If-None-Match, the response to an unchanged page is 304, without a
@@ -15,13 +15,14 @@ import math
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tutorial_pkg.core.ports import LOOPBACK
+from workbook.plots import BLUE, ORANGE, RED, chart, picture
 
 PAGE = 100  # readings
 LONGEST_ALARM = 10_000  # bytes
@@ -61,11 +62,6 @@ class Weather:
         with self._lock:
             self._readings[station].extend(degrees)
 
-    def count(self, station: str) -> int:
-        """Return the number of readings."""
-        with self._lock:
-            return len(self._readings[station])
-
     def busy(self, times: int, status: int = 503, retry_after: float | None = None) -> None:
         """Refuse the next `times` requests with `status`."""
         with self._lock:
@@ -88,7 +84,10 @@ class Weather:
     def page(self, station: str, first: int) -> dict[str, Any]:
         with self._lock:
             degrees = self._readings[station][first : first + self._page]
-        readings = [{"id": first + n, "degrees": one} for n, one in enumerate(degrees)]
+        readings = [
+            {"id": f"{station}-{number}", "degrees": one}
+            for number, one in enumerate(degrees, start=first)
+        ]
         return {"readings": readings, "next": first + len(readings)}
 
     def alarm(self, station: str, text: str, key: str | None) -> bool:
@@ -99,6 +98,19 @@ class Weather:
             self._keys[station] |= {key} if key is not None else set()
             self._alarms[station].append(text)
             return True
+
+
+def draw_requests(requests: Sequence[Answered]) -> None:
+    """Plot one tick for each request: the status of its response over time."""
+    figure, axes = chart("seconds since the first request", "", height=2)
+    labels = {200: "200: a page", 429: "429: wait a second", 503: "503: busy"}
+    for status, color in zip(labels, (BLUE, ORANGE, RED), strict=True):
+        times = [one.at - requests[0].at for one in requests if one.status == status]
+        axes.plot(times, [labels[status]] * len(times), "|", color=color, ms=24, mew=2)
+    axes.margins(y=0.3)
+    picture(
+        figure, alt="Ticks for requests: a 503, a second later a 429, a second later all pages."
+    )
 
 
 class _Handler(BaseHTTPRequestHandler):

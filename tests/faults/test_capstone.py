@@ -13,7 +13,7 @@ from spark_connector_tests import Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from tests.conftest import first_of_free_ports
 from tests.unit.workbook.capstone import ask, commit, look, patiently, read, sink_of, source_of
-from workbook.ledger import MOST_LINES, Ledger, booked, entries, start_ledger
+from workbook.ledger import MOST_LINES, Ledger, append_once, entries, start_ledger
 from workbook.ledger_drill import Drill
 
 pytestmark = pytest.mark.soak
@@ -49,7 +49,7 @@ class TestSource(OnLedger, StreamSourceTests):
         def feed(numbers: list[int]) -> None:
             for at in range(0, len(numbers), MOST_LINES):
                 texts = list(map(str, numbers[at : at + MOST_LINES]))
-                booked(self.ledger.address, options["book"], "kit", texts[0], texts)
+                append_once(self.ledger.address, options["book"], "kit", texts[0], texts)
 
         return StreamSource(
             source_of(look, read),
@@ -87,9 +87,9 @@ def test_the_drill_finds_a_sink_that_books_twice(
     spark: SparkSession, ledger: Ledger, tmp_path: Path
 ) -> None:
     def blind(context: Any, handles: Any) -> None:
-        """Book without a look at the memo."""
+        """Append without a look at the memo."""
         lines = [line for handle in handles for line in handle]
-        request = f"BOOK {context.options.book} {context.query} {context.batch} {len(lines)}"
+        request = f"APPEND {context.options.book} {context.query} {context.batch} {len(lines)}"
         if lines:
             patiently(lambda: ask(context.options.address, request, lines))
 

@@ -25,7 +25,7 @@ from spark_connector_tests.query_process import wait_until
 from tests.unit.workbook import capstone
 from tests.unit.workbook.test_checks import answer_of
 from tutorial_pkg import item_stream
-from workbook import NumberReader, NumberWriter, Slice, Values, checks, numbers_in, task_property
+from workbook import NumberReader, Slice, checks
 
 
 def refuses(check: Any, *answers: tuple[Any, str]) -> None:
@@ -227,78 +227,62 @@ def test_04_2(spark: SparkSession) -> None:
     refuses(checks.check_04_2, (forgets, "[start:end]"), (again, "from `start` on"))
 
 
-class Numbers(NumberReader):
-    def partitions(self, start: Any, end: Any) -> list[Any]:
-        return [Slice(start["next"], end["next"])]
+class Inbox:
+    """The source of notebook 12, with names in a set, which need not be ordered."""
 
-    def read(self, part: Any) -> Iterator[tuple[int]]:
-        yield from ((number,) for number in numbers_in(self.path)[part.start : part.end])
+    def __init__(self, context: Any) -> None:
+        self.folder, self.names = Path(context.options.letters), dict[str, int]()
 
+    def fill(self, buffer: Any) -> None:
+        for letter in self.folder.glob("*.txt"):
+            if letter.name not in self.names:
+                buffer.add(letter.read_text())
+                self.names[letter.name] = 1
 
-class Twice(Numbers):
-    def read(self, part: Any) -> Iterator[tuple[int]]:
-        yield from super().read(part)
-        yield from super().read(part)
+    def snapshot(self) -> Any:
+        return self.names
 
-
-class Noted(Numbers):
-    def commit(self, end: Any) -> None:
-        (Path(self.path) / "note").write_text(str(end["next"]))
-
-
-class NotedInRead(Noted):
-    def read(self, part: Any) -> Iterator[tuple[int]]:
-        (Path(self.path) / "note").write_text(str(part.end))
-        return super().read(part)
+    def restore(self, snapshots: Any) -> None:
+        [self.names] = snapshots
 
 
-class OneFile(NumberWriter):
-    def write(self, iterator: Any) -> Any:
-        return Values(task_property("sql.streaming.queryId"), [row.value for row in iterator])
-
-    def commit(self, messages: Any, batchId: int) -> None:
-        draft = self.path / f".draft-{messages[0].query}"
-        draft.write_text("".join(f"{v}\n" for message in messages for v in message.values))
-        draft.replace(self.path / f"{messages[0].query}-{batchId}.txt")
+class Forgets(Inbox):
+    def restore(self, snapshots: Any) -> None:
+        pass
 
 
-class FirstTaskOnly(OneFile):
-    def commit(self, messages: Any, batchId: int) -> None:
-        super().commit(messages[:1], batchId)
+class ByName(Inbox):
+    def fill(self, buffer: Any) -> None:
+        for letter in sorted(self.folder.glob("*.txt")):
+            if letter.name > max(self.names, default=""):
+                buffer.add(letter.read_text())
+                self.names[letter.name] = 1
 
 
-def test_12(spark: SparkSession) -> None:
-    from spark_connector_tests import StreamSink, StreamSource, examine_sink, examine_source
-    from workbook import sink_of, source_of
+def test_12_3(spark: SparkSession) -> None:
+    from spark_connector_tests import StreamSource, examine_source
+    from tutorial_pkg import SourceBuilder
+    from tutorial_pkg.builder import REQUIRED, not_empty
 
-    def examine(reader: type) -> Any:
+    def examine(state: Any) -> Any:
+        builder = SourceBuilder.stream("inbox", "text STRING", create=state).fill(state.fill)
+        builder = builder.snapshot(state.snapshot).restore(state.restore)
+        source = builder.option("letters", not_empty, REQUIRED, "the folder").build()
+
         def describe(folder: Path) -> StreamSource:
             def feed(numbers: Any) -> None:
-                (folder / ".draft").write_text("".join(f"{number}\n" for number in numbers))
-                (folder / ".draft").rename(folder / f"{numbers[0]:09}.txt")
+                for number in numbers:
+                    (folder / ".draft").write_text(str(number))
+                    (folder / ".draft").rename(folder / f"{number:09}.txt")
 
-            return StreamSource(source_of(reader), {"path": folder}, feed=feed)
+            options = {"path": folder / "log", "letters": folder}
+            return StreamSource(source, options, number="INT(text)", feed=feed)
 
-        return examine_source(describe, spark, only=["every_row_once"])
+        return examine_source(describe, spark, only=["late_rows", "restart"])
 
-    def examine_writer(writer: type) -> Any:
-        def describe(folder: Path) -> StreamSink:
-            def read() -> list[str]:
-                return "".join(file.read_text() for file in folder.glob("*.txt")).split()
-
-            return StreamSink(sink_of(writer), read, {"path": folder})
-
-        return examine_sink(describe, spark, only=["every_row_once"])
-
-    assert checks.check_12_1(Numbers, NumberReader, examine).passed
-    assert "every_row_once" in checks.check_12_2(Twice, NumberReader, examine).message
-    assert checks.check_12_3(Noted, NumberReader, examine, note="note").passed
-    assert "only `commit`" in checks.check_12_3(NotedInRead, NumberReader, examine, "note").message
-    assert checks.check_12_4(OneFile, NumberWriter, examine_writer).passed
-    assert (
-        "every_row_once" in checks.check_12_5(FirstTaskOnly, NumberWriter, examine_writer).message
-    )
-    assert "expected a class" in checks.check_12_5(NumberWriter, NumberWriter, examine).message
+    assert checks.check_12_3(Inbox, examine).passed
+    assert "restart: " in checks.check_12_3(Forgets, examine).message
+    assert "late_rows: " in checks.check_12_3(ByName, examine).message
 
 
 def test_21(spark: SparkSession) -> None:
@@ -311,13 +295,13 @@ def test_21(spark: SparkSession) -> None:
 
     def blind(context: Any, handles: Any) -> None:
         lines = [line for handle in handles for line in handle]
-        request = f"BOOK {context.options.book} {context.query} 1 {len(lines)}"
+        request = f"APPEND {context.options.book} {context.query} 1 {len(lines)}"
         capstone.patiently(lambda: lines and capstone.ask(context.options.address, request, lines))
 
     assert checks.check_21_1(capstone.ask).passed
     refuses(
         checks.check_21_1,
-        (lambda address, request, lines=(): ["0"], "BOOK"),
+        (lambda address, request, lines=(): ["0"], "APPEND"),
         (lambda *request: capstone.patiently(lambda: capstone.ask(*request)), "trouble 'busy'"),
     )
     assert checks.check_21_2(capstone.source_of(look, read)).passed
@@ -327,12 +311,51 @@ def test_21(spark: SparkSession) -> None:
 
     refuses(
         checks.check_21_2,
-        (capstone.source_of(look, page_0), "go by the numbers"),
+        (capstone.source_of(look, page_0), "use the numbers"),
         (capstone.source_of(short, read), "LAST + 1"),
         (capstone.sink_of(commit), "Its name is"),
     )
     assert checks.check_21_3(capstone.sink_of(commit)).passed
     refuses(checks.check_21_3, (capstone.sink_of(blind), "too many"))
+
+
+def test_21_4(spark: SparkSession, tmp_path: Path) -> None:
+    from spark_connector_tests import StreamSink, StreamSource
+    from workbook import append_once, entries
+    from workbook.ledger import LedgerServer
+
+    source = capstone.source_of(capstone.look, capstone.read)
+    with LedgerServer(tmp_path / "ledger.db") as server:
+
+        def options(folder: Path) -> dict[str, str]:
+            return {"address": server.address, "book": f"{folder.parent.name}-{folder.name}"}
+
+        def my_source(folder: Path) -> StreamSource:
+            def feed(numbers: Any) -> None:
+                book, texts = options(folder)["book"], [f"{number}" for number in numbers]
+                append_once(server.address, book, "kit", texts[0], texts)
+
+            return StreamSource(source, options(folder), number="INT(text)", feed=feed)
+
+        def without_feed(folder: Path) -> StreamSource:
+            return StreamSource(source, options(folder), number="INT(text)")
+
+        def my_sink(folder: Path) -> StreamSink:
+            def read() -> list[str]:
+                return entries(server.address, options(folder)["book"])
+
+            return StreamSink(capstone.sink_of(capstone.commit), read, options(folder))
+
+        def one_book(folder: Path) -> StreamSink:
+            return StreamSink(capstone.sink_of(capstone.commit), list, options(tmp_path))
+
+        assert checks.check_21_4((my_source, my_sink)).passed
+        refuses(
+            checks.check_21_4,
+            (my_source, "two functions"),
+            ((without_feed, my_sink), "every_row_once"),
+            ((my_source, one_book), "expected two books"),
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -14,21 +14,31 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter
 
-from workbook.checks.trial import run_and_restart, scratch, session, within_seconds
+from spark_connector_tests import examine_sink, examine_source
+from workbook.checks.trial import must_keep_all, run_and_restart, scratch, session, within_seconds
 from workbook.checks.verdict import Wrong, error_line, exercise, expect, must_be, show
-from workbook.ledger import BUSY, CUT, LOST, LedgerServer, Trouble, entries, no_trouble
+from workbook.ledger import (
+    BUSY,
+    BUSY_SECONDS,
+    CUT,
+    LOST,
+    LedgerServer,
+    Trouble,
+    entries,
+    no_trouble,
+)
 
 _CUT_OFF = "the reply is incomplete: each line ends with a newline."
 _REQUESTS: Any = (  # request, its lines, trouble, what `ask` returns or raises, the reason
     ("LAST shop", (), "", ["0"], "that follows OK."),
-    ("BOOK shop me BUSY 2", ("nuts", "für\u2028 € "), "", ["2"], "its lines follow the request."),
+    ("APPEND shop me BUSY 2", ("nuts", "für\u2028 € "), "", ["2"], "its lines follow the request."),
     ("MEMO shop me", (), "", ["BUSY"], "only the first word of a reply says what it is."),
     ("PAGE shop 0", (), "", ["2", "2 für\u2028 € ", "1 nuts"], "only a newline ends a line."),
     ("PAGE shop 9", (), "", ["0"], "a page without entries has no lines."),
     ("LAST shop", (), BUSY, OSError, "nothing was done, so the caller may try again."),
     ("LAST shop", (), LOST, OSError, _CUT_OFF),
     ("PAGE shop 0", (), CUT, OSError, _CUT_OFF),
-    ("LAST", (), "", ValueError, "the ledger said NO, and a repetition is of no use."),
+    ("LAST", (), "", ValueError, "the ledger said NO, so repeating the request is useless."),
 )
 
 
@@ -50,6 +60,12 @@ def check_21_1(answer: Callable[..., list[str]]) -> str:
             except Exception as error:
                 text = f"{what}raised {error_line(error)}; expected {show(expected)}"
                 expect(isinstance(expected, type) and isinstance(error, expected), text)
+                if trouble == BUSY:
+                    seconds, why = (
+                        getattr(error, "seconds", None),
+                        "the ledger asks for that pause.",
+                    )
+                    must_be(seconds, BUSY_SECONDS, f"{what}raised an error with the seconds", why)
             else:
                 must_be(result, expected, f"{what}returned", why)
             expect(len(requests) < 2, f"{what}asked {len(requests)} times; expected one try.")
@@ -96,17 +112,17 @@ def check_21_2(answer: Any) -> str:
         def feed(count: int, trouble: Trouble) -> None:
             last = server.books.last("shop")
             texts = [f" order {number // 2} " for number in range(last + 1, last + count + 1)]
-            server.books.book("shop", "check", str(last), texts)
+            server.books.append("shop", "check", str(last), texts)
             server.trouble = trouble
 
-        def others_book(request: str) -> str:
+        def others_append(request: str) -> str:
             if request.startswith("PAGE"):
-                feed(40, others_book)
+                feed(40, others_append)
             return ""
 
         counted = partial(_note, requests, "")
         steps: Any = [
-            (120, others_book),
+            (120, others_append),
             (120, _in_turn("", BUSY, "", CUT, LOST)),
             (3_000, no_trouble),
         ]
@@ -114,9 +130,9 @@ def check_21_2(answer: Any) -> str:
         last = server.books.last("shop")
     entries = [entry for _, batch in sorted(batches.items()) for entry in batch]
     numbers = [number for number, _ in entries]
-    why = "the next unread number is LAST + 1. Pages shift while others book: go by the numbers, "
-    why += "from the newest page to the oldest, and ask again for a page that did not come."
-    must_be(numbers, [*range(1, last + 1)], f"Of {last} entries these came:", why)
+    why = "the next unread number is LAST + 1. Pages shift while others append: use the numbers, "
+    why += "from the newest page to the oldest, and request a page again if it did not arrive."
+    must_be(numbers, [*range(1, last + 1)], f"Of {last} entries these arrived:", why)
     row = (last, f" order {last // 2} ")
     must_be(entries[-1], row, "A row is", "the text is all that follows the first space.")
     text = f"120 new entries of {last}, read twice, took {len(requests)} requests; expected 24 at "
@@ -131,7 +147,7 @@ def _in_turn(*troubles: str) -> Trouble:
 
 @exercise()
 def check_21_3(answer: Any) -> str:
-    """Does the sink `answer` book each batch once and whole, even when the ledger makes trouble?"""
+    """Does the sink `answer` append each batch once and whole, in spite of all trouble?"""
     _check_built(answer, "SinkBuilder.stream(...)", "copies")
     spark, expected = session(), Counter[str]()
     spark.dataSource.register(answer)
@@ -154,12 +170,30 @@ def check_21_3(answer: Any) -> str:
         found = Counter(entries(server.address, "archive"))
         text = "After requests that were refused, lost or cut, and a repeated batch, the book lacks"
         text += f" {(expected - found).total()} lines and has {(found - expected).total()} too many"
-        expect(found == expected, f"{text}. Try one BOOK, once the MEMO says that it is new.")
+        expect(found == expected, f"{text}. Try one APPEND, after MEMO says that it is new.")
         try:
             run_and_restart(query, folder, [partial(feed, ["x" * 1_001], "")])
         except Wrong:
-            return "Each batch once and whole, whatever becomes of the replies."
-    raise Wrong("The ledger said NO, and `commit` hid it; expected that the error comes out.")
+            return "Each batch is appended once and whole, even if replies get lost."
+    raise Wrong("The ledger said NO, and `commit` hid it; expected that the query fails.")
+
+
+@exercise()
+def check_21_4(answer: Any) -> str:
+    """Can the kit try the source and the sink that the two functions of `answer` describe?"""
+    pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
+    expect(pair, f"You returned {show(answer)}; expected two functions. Try (my_source, my_sink).")
+    examinations: Any = zip(answer, (examine_source, examine_sink), strict=True)
+    for describe, examine in examinations:
+        with scratch() as folder:
+            books = {describe(folder / name).options.get("book") for name in ("one", "two")}
+        text = f"For two folders your description names the books {show(books)}; expected two "
+        expect(len(books) == 2, f"{text}books, because each trial needs an empty one.")
+        report = examine(describe, session(), only=["every_row_once"])
+        must_keep_all(report)
+        [verdict] = report.verdicts
+        expect(verdict.mark == "✓", f"The kit could not try {verdict.name}: {verdict.seen}.")
+    return "The kit can feed your source and read your sink."
 
 
 def _once(trouble: str) -> Trouble:

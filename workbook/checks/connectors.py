@@ -18,8 +18,9 @@ from unittest import mock
 
 import psycopg
 from pyspark.sql import Row
+from pyspark.sql.datasource import DataSource
 
-from spark_connector_tests import Report
+from spark_connector_tests import Report, StreamSink
 from workbook.checks.trial import (
     Rows,
     as_json,
@@ -297,43 +298,49 @@ def check_11_2(answer: Any) -> str:
 
 # ---- 12 ------------------------------------------------------------------------------------------
 
+_CHANGES = {
+    "a": "all earlier rows would arrive again with each batch, and break `every_row_once`",
+    "c": "the last row would be missing until more arrive, and break `every_row_once`",
+    "d": "a batch could not be read twice, and `same_rows_again` would break",
+}
 
-def _keeps_promises(
-    answer: Any, base: type, examine: Callable[[type], Report], note: str = ""
-) -> str:
-    """Does the class `answer`, which extends `base`, keep every promise that `examine` tries?
 
-    A reader that keeps a `note`, a file of this name, must write it in `commit`.
-    """
-    right = isinstance(answer, type) and issubclass(answer, base) and answer is not base
-    text = f"You returned {show(answer)}; expected a class. Try class Mended({base.__name__}): ..."
-    expect(right, f"{text} (If you ran the cell of {base.__name__} again, run yours again, too.)")
-    if note:
-        _check_note(answer, note)
+@exercise()
+def check_12_1(answer: Any) -> str:
+    """Does the letter `answer` name the change that explains the report?"""
+    letter = str(answer).strip("()* ").lower()
+    text = f"You set answer to {show(answer)}; expected one of the letters a to d."
+    expect(letter == "b" or letter in _CHANGES, text)
+    text = f"With ({letter}), {_CHANGES.get(letter, '')}. Which change needs a failure to show?"
+    expect(letter == "b", text)
+    return "`read` goes beyond the end of its partition, so a repeated batch has more rows."
+
+
+@exercise("def describe(sink, folder)")
+def check_12_2(answer: Callable[..., Any]) -> str:
+    """Does `answer(sink, folder)` describe a sink so that the kit can count its rows?"""
+    with scratch() as folder:
+        described = answer(DataSource, folder)
+        text = f"You returned {show(described)}; expected StreamSink(sink, read, options)."
+        expect(isinstance(described, StreamSink), text)
+        right = described.format is DataSource and str(described.options.get("path")) == str(folder)
+        expect(right, f"{text} Try StreamSink(sink, read, {{'path': folder}}).")
+        why = "there are no files yet. Try a loop over folder.glob('*.txt')."
+        must_be(list(described.read()), [], "Before the first batch `read` returned", why)
+        for name, text in (("q-0.txt", "2\n1\n"), ("q-1.txt", "2\n"), ("q-2.draft", "3\n")):
+            (folder / name).write_text(text)
+        values = sorted(map(str, described.read()))
+        why = "each line of each .txt file is a row, duplicates included, and drafts are none."
+        must_be(values, ["1", "2", "2"], "Of two files and a draft `read` returned", why)
+    return "The kit sees each row as often as a reader does."
+
+
+@exercise("class Mended")
+def check_12_3(answer: Any, examine: Callable[[type], Report]) -> str:
+    """Does the class `answer` keep every promise that `examine` tries?"""
     report = examine(answer)
     must_keep_all(report)
     return f"{len(report.verdicts)} promises were tried, and all are kept."
-
-
-check_12_1, check_12_2, check_12_3, check_12_4, check_12_5 = (
-    exercise(name=f"check_12_{number}")(_keeps_promises) for number in range(1, 6)
-)
-
-
-def _check_note(answer: Any, note: str) -> None:
-    with scratch() as folder:
-        (folder / "0.txt").write_text("10\n11\n12\n13\n")
-        reader, file, reads = answer(str(folder)), folder / note, []
-        for done in (2, 3):
-            before = file.read_text() if file.exists() else None
-            [part] = reader.partitions({"next": 0}, {"next": 3})
-            reads.append(list(reader.read(part)))
-            after = file.read_text() if file.exists() else None
-            must_be(after, before, f"After `read` {note} says", "only `commit` may write it.")
-            reader.commit({"next": done})
-            after = file.read_text().strip() if file.exists() else None
-            must_be(after, str(done), f"After `commit` {note} says", "`end` tells what is done.")
-        must_be(reads[1], reads[0], "After `commit` it read", f"`read` must not look at {note}.")
 
 
 # ---- 13 ------------------------------------------------------------------------------------------
@@ -348,11 +355,13 @@ def check_13_1(answer: Any) -> str:
     expect(pair, f"You returned {show(answer)}; expected two functions. Try (look, read).")
     look, read = answer
     service = Weather(page=70)  # a page may have fewer readings than 100, even if more follow
+    measured = 0
     try:
         context = context_of(url=f"{service.url}/hill")
         for count, start in ((0, 0), (250, 0), (250, 130), (250, 250), (280, 250)):
-            service.measure("hill", _DEGREES[service.count("hill") : count])
-            hint = "`look` does not end. Try to stop when the page's `next` is its `from`."
+            service.measure("hill", _DEGREES[measured:count])
+            measured = count
+            hint = "`look` never returns. Try to stop when a page's `next` is its `from`."
             context.offset = {"all": start} if start else None
             splits = within_seconds(look, context, hint=hint)
             why = (
@@ -362,11 +371,11 @@ def check_13_1(answer: Any) -> str:
         for start, end in ((0, 250), (30, 130), (230, 250)):
             rows = within_seconds(_rows, read, context, start, end, hint="`read` does not end.")
             why = "it yields (id, degrees) up to, not including, `end`, from several pages."
-            expected = [(number, _DEGREES[number]) for number in range(start, end)]
+            expected = [(f"hill-{n}", _DEGREES[n]) for n in range(start, end)]
             must_be(rows, expected, f"From {start} to {end} `read` returned", why)
     finally:
         service.close()
-    return "To the last page, and no further than `end`."
+    return "It reads to the last page, and no further than `end`."
 
 
 def _rows(read: Callable[..., Any], context: Any, start: int, end: int) -> list[Any]:
@@ -404,7 +413,7 @@ def check_13_2(answer: Callable[..., Any]) -> str:
         must_be(ask.call_count, requests, f"{what} asked so often:", why)
         last = responses[requests - 1]
         must_be(result, last, f"{what} returned", "the last response counts, all three parts.")
-    return "It waits as long as it is told, and not for ever."
+    return "It waits as long as the service asks, and not forever."
 
 
 def _response(status: int, seconds: str | None) -> tuple[int, Message, Any]:
@@ -414,21 +423,23 @@ def _response(status: int, seconds: str | None) -> tuple[int, Message, Any]:
     return status, headers, {"readings": []} if status == 200 else None
 
 
-@exercise("def key(context, row, number)")
+@exercise("def key(context, row)")
 def check_13_3(answer: Callable[..., Any]) -> str:
     """Is the key of a row the same when its batch is repeated, and different for any other row?"""
     places = [SimpleNamespace(query="q", batch=1, index=index) for index in range(3)]
-    keys: dict[Any, int] = {}
-    for reading in (*range(300), 1001, 10_001):
-        row = Row(id=reading, text=f"cold: {reading}")
-        found = {answer(place, row, place.index) for place in places}
+    keys: dict[Any, str] = {}
+    for name in [f"{station}-{n}" for station in ("hill", "valley") for n in range(150)]:
+        row = Row(id=name, degrees=-1.0)
+        found = {answer(place, row) for place in places}
         with mock.patch("builtins.hash", lambda _: 7):  # in another process texts hash differently
-            found.add(answer(places[0], row, 99))
-        text = f"Reading {reading} has the keys {show(found)}; expected one, because a restart may "
-        expect(len(found) == 1, f"{text}put the row into another task. Try row.id.")
+            found.add(answer(places[0], row))
+        text = (
+            f"For reading {name} you returned {show(found)}; expected one key, because a restart "
+        )
+        expect(len(found) == 1, f"{text}may put the row into another task. Try row.id.")
         [key] = found
         header = isinstance(key, str) and key.isascii() and key.isprintable() and key
         expect(header, f"You returned {key!r}; expected a str for a header. Try an f-string.")
-        expect(key not in keys, f"Readings {keys.get(key)} and {reading} have one key, {key!r}.")
-        keys[key] = reading
-    return "The same row has the same key, whoever sends it, and no other row has it."
+        expect(key not in keys, f"Readings {keys.get(key)} and {name} have the same key, {key!r}.")
+        keys[key] = name
+    return "The same row always has the same key, and no other row has it."

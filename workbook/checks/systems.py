@@ -20,6 +20,7 @@ from pyspark.sql import Row
 
 from tutorial_pkg.observe import BatchMetrics
 from tutorial_pkg.state import broken_law
+from workbook.checks.crashes import crash_everywhere
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.shop import SECOND, START, Order, Payment
 from workbook.watermarks import BEHIND, DELAY, LAG, LULL
@@ -116,61 +117,34 @@ def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
 
 # ---- 16 ------------------------------------------------------------------------------------------
 
-_BYTES = "the position counts bytes, and they are sent as they are."
-_BLOCKS = [
-    Case((b"a\nb\n", 0), (b"a\nb\n", 4), "both lines are complete."),
-    Case((b"a\nb\n", 2), (b"b\n", 4), "the receiver has the first two bytes."),
-    Case((b"a\nbcd", 0), (b"a\n", 2), "the rest may be half a line."),
-    Case((b"a\nbcd", 4), (b"", 4), "no line is complete after byte 4. Try an empty block."),
-    Case((b"abc", 0), (b"", 0), "no line is complete. Try an empty block."),
-    Case((b"a\r\n\nb\rc", 0), (b"a\r\n\n", 4), f"only b'\\n' ends a line, and {_BYTES}"),
-    Case((b"\xc3\xa4\n\xe4\n\xc3", 0), (b"\xc3\xa4\n\xe4\n", 5), _BYTES),
-]
+_RESTORES = "both calls of append() must show in lines() and position() of a new object"
 
 
-@exercise("def next_block(data, position)")
-def check_16_1(answer: Callable[[bytes, int], Any]) -> str:
-    """Does `answer` return the whole lines from a position on, and the position after them?"""
-    compare(answer, _BLOCKS, key=lambda r: tuple(r) if isinstance(r, list) else r)
-    return "Whole lines, and the position after them: a crash between two blocks costs nothing."
+@exercise("class TwoFiles")
+def check_16_1(answer: Any) -> str:
+    """Does the store `answer` work, and does a crash cost it lines?"""
+    outcome = crash_everywhere(answer)
+    expect(
+        not outcome.error, f"Your class {outcome.error}; {_RESTORES}, as long as it isn't killed."
+    )
+    text = f"{outcome}. That solves exercise 2; here write the position to a second file."
+    expect(outcome.lost or outcome.duplicated, text)
+    return f"{outcome}."
 
 
-_LAST_FRAME = "the last frame of a name counts, even if its position is lower."
-_POSITIONS = [
-    Case(([],), {}, "an empty log has no names."),
-    Case(([("a", 5), ("b", 7), ("a", 9)],), {"a": 9, "b": 7}, _LAST_FRAME),
-    Case(([("a", 9), ("a", 0)],), {"a": 0}, _LAST_FRAME),
-    Case(([("a", 5), (None, None)],), {"a": 5}, "a frame of plain lines has no name."),
-]
-
-
-@exercise("def positions(frames)")
-def check_16_2(answer: Callable[..., Any]) -> str:
-    """Does `answer` find in a log's frames where each sender has to resume?"""
-    compare(answer, _POSITIONS)
-    return "The log alone says where each sender goes on, because lines and position are one frame."
+@exercise("class OneFrame")
+def check_16_2(answer: Any) -> str:
+    """Does the store `answer` survive a crash in each line, and in each byte of a write?"""
+    outcome = crash_everywhere(answer)
+    text = f"Your class {outcome.error}; {_RESTORES}, even if a crash has cut the last write short."
+    expect(not outcome.error, text)
+    text = f"{outcome}; expected none, because lines and position are one frame. "
+    text += "Try one write per append, and cut off a frame without its end."
+    expect(not outcome.lost and not outcome.duplicated, text)
+    return f"{outcome}: lines and position are one frame."
 
 
 # ---- 17 ------------------------------------------------------------------------------------------
-
-_LOG = [
-    [],
-    [("add", "a")],
-    [("add", "b")],
-    [("remove", "a"), ("remove", "b"), ("add", "c")],
-    [("remove", "c"), ("add", "a"), ("add", "b")],
-    [("remove", "b"), ("add", "d")],
-]
-_COMMITS = "commits 0 to the version count, in their order."
-_VERSIONS: list[set[str]] = [set(), {"a"}, {"a", "b"}, {"c"}, {"a", "b"}, {"a", "d"}]
-_FILES = [Case((_LOG, version), files, _COMMITS) for version, files in enumerate(_VERSIONS)]
-
-
-@exercise("def files_at(log, version)")
-def check_17_1(answer: Callable[..., Any]) -> str:
-    """Does `answer` find in a table's log the files of a version?"""
-    compare(answer, _FILES, key=lambda r: set(r) if isinstance(r, list | frozenset) else r)
-    return "The files of every version, from the log alone: that is time travel."
 
 
 class _Store:
@@ -206,7 +180,7 @@ _STORES = (  # what is there, what a rival writes meanwhile, what publish return
 
 
 @exercise("def publish(store, name, content)")
-def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
+def check_17_1(answer: Callable[[Any, str, bytes], Any]) -> str:
     """Does `answer` write a manifest so that one of two drivers wins, and knows it?"""
     for there, rival, wins, why in _STORES:
         store = _Store(there, rival)
@@ -221,7 +195,27 @@ def check_17_2(answer: Callable[[Any, str, bytes], Any]) -> str:
             continue
         text = f"The store could not be reached, and you returned {result!r}; expected the error."
         raise Wrong(f"{text} Try to catch AlreadyExistsError alone.")
-    return "One driver wins, and each knows whether it was the one, also after a crash."
+    return "One driver wins, and each one knows whether it has, even after a crash."
+
+
+_LOG = [
+    [],
+    [("add", "a")],
+    [("add", "b")],
+    [("remove", "a"), ("remove", "b"), ("add", "c")],
+    [("remove", "c"), ("add", "a"), ("add", "b")],
+    [("remove", "b"), ("add", "d")],
+]
+_COMMITS = "commits 0 to the version count, in their order."
+_VERSIONS: list[set[str]] = [set(), {"a"}, {"a", "b"}, {"c"}, {"a", "b"}, {"a", "d"}]
+_FILES = [Case((_LOG, version), files, _COMMITS) for version, files in enumerate(_VERSIONS)]
+
+
+@exercise("def files_at(log, version)")
+def check_17_2(answer: Callable[..., Any]) -> str:
+    """Does `answer` find the files of a version in a table's log?"""
+    compare(answer, _FILES, key=lambda r: set(r) if isinstance(r, list | frozenset) else r)
+    return "The files of every version, from the log alone: that is time travel."
 
 
 # ---- 18 ------------------------------------------------------------------------------------------

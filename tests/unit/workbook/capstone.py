@@ -23,6 +23,12 @@ def line_of(stream: Any) -> str:
     return str(line[:-1], "utf-8")
 
 
+class Busy(ConnectionError):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"busy for {seconds} s")
+        self.seconds = seconds
+
+
 def ask(address: str, request: str, lines: Any = ()) -> list[str]:
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=5) as connection:
@@ -32,7 +38,7 @@ def ask(address: str, request: str, lines: Any = ()) -> list[str]:
         if word == "NO":
             raise ValueError(rest)
         if word == "BUSY":
-            raise ConnectionError("busy")
+            raise Busy(float(rest))
         count = int(rest) if request.startswith("PAGE") else 0
         return [rest] + [line_of(stream) for _ in range(count)]
 
@@ -43,7 +49,7 @@ def patiently(work: Callable[[], Any]) -> Any:
             return work()
         except OSError as error:
             last = error
-            time.sleep(0.05)
+            time.sleep(error.seconds if isinstance(error, Busy) else 0.05)
     raise last
 
 
@@ -88,12 +94,12 @@ def commit(context: Any, handles: list[list[str]]) -> None:
     lines = [line for handle in handles for line in handle]
     book, memo = f"{context.options.book} {context.query}", str(context.batch)
 
-    def book_once() -> None:
+    def append_once() -> None:
         if ask(context.options.address, f"MEMO {book}") != [memo]:
-            ask(context.options.address, f"BOOK {book} {memo} {len(lines)}", lines)
+            ask(context.options.address, f"APPEND {book} {memo} {len(lines)}", lines)
 
     if lines:
-        patiently(book_once)
+        patiently(append_once)
 
 
 def sink_of(commit: Callable[..., Any], name: str = "copies") -> type[DataSource]:

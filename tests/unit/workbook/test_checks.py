@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 from obstore.exceptions import AlreadyExistsError
 
+from spark_connector_tests import StreamSink
 from workbook import HOST, checks, watermarks
 from workbook.checks import verdict
 
@@ -50,8 +51,8 @@ def test_cell_that_raised_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- Answers: the stored solution, and edits of its source ---------------------------------------
 
 
-def page_at(context: Any, position: int) -> Any:
-    with urlopen(f"{context.options.url}/readings?from={position}") as response:
+def page_at(url: str, position: int) -> Any:
+    with urlopen(f"{url}/readings?from={position}") as response:
         return json.load(response)
 
 
@@ -96,7 +97,16 @@ class Feeds:
 
 # What the solution extends: an earlier cell has it.
 EARLIER = dict.fromkeys(("04_1", "04_2"), "class SmallReader(")
-USED = (AlreadyExistsError, math, socket, Counter, psycopg, pa, HOST)  # by the solutions
+USED = (
+    AlreadyExistsError,
+    StreamSink,
+    math,
+    socket,
+    Counter,
+    psycopg,
+    pa,
+    HOST,
+)  # by the solutions
 LATER_NAMES = vars(watermarks) | globals()  # what the notebooks' earlier cells define
 
 
@@ -167,8 +177,14 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         ((").rowcount:  # 0 for a repeated batch", "):"), "is repeated"),
         (("as db, db:", "as db:"), "the till has 0"),
     ],
+    "12_1": [("a", "with each batch"), ("(C)", "last row"), (3, "letters")],
+    "12_2": [
+        (('"*.txt"', '"*"'), "drafts are none"),
+        (('glob("*.txt")', 'glob("q-1.*")'), "each line"),
+        (('"path"', '"folder"'), "{'path': folder}"),
+    ],
     "13_1": [
-        ((lambda c: {"all": (0, page_at(c, 0)["next"])}, lambda *_: []), "(0, 70)"),
+        ((lambda c: {"all": (0, page_at(c.options.url, 0)["next"])}, lambda *_: []), "(0, 70)"),
         (("while start < end:", "if True:"), "From 0 to 250 `read` returned"),
     ],
     "13_2": [
@@ -177,9 +193,9 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("pause, left = 2 * pause, left - seconds", "left -= seconds"), "doubles"),
     ],
     "13_3": [
-        (("{row.id}", "{context.index}-{number}"), "Try row.id"),
-        (("{row.id}", "{hash(row.text)}"), "Try row.id"),
-        (("-{row.id}", ""), "have one key"),
+        (("row.id", "f'{context.batch}-{context.index}'"), "Try row.id"),
+        (("row.id", "str(hash(row))"), "Try row.id"),
+        (("row.id", "str(row.degrees)"), "have the same key"),
     ],
     "14_1": [
         (("table.pop(change.before.host, None)", "pass"), "the row is gone"),
@@ -188,15 +204,22 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "15_1": [((" > 1", " > 9"), "expected ['behind']"), (("batch.late_rows", "0"), "['late']")],
     "15_2": [(("{name}", "{shop.name}"), "captures the name only")],
     "16_1": [
-        (lambda data, position: (data[position:], len(data)), "half a line"),
-        (("data[position :", "data[:"), "the receiver"),
+        (("self.record.write_text(str(position))", "pass"), "and the position 0"),
+        (("return int(", "return 1 + int("), "and the position 21"),
+        (
+            (
+                "self.file.read_text().splitlines()",
+                "sorted({*self.file.read_text().splitlines()}, key=lambda x: int(x[5:]))",
+            ),
+            "exercise 2",
+        ),
     ],
     "16_2": [
-        ((" if name is not None", ""), "has no name"),
-        (lambda frames: {n: max(a for m, a in frames if m == n) for n, _ in frames}, "even if"),
+        (("file.truncate(size)", "pass"), "even if a crash"),
+        (('[: data.rfind(b"\\n") + 1]', ""), "even if a crash"),
     ],
-    "17_1": [(("version + 1", "version"), "their order"), (('"add"', '"remove"'), "their order")],
-    "17_2": [
+    "17_2": [(("version + 1", "version"), "their order"), (('"add"', '"remove"'), "their order")],
+    "17_1": [
         ((', mode="create"', ""), "its manifest stays"),
         (("bytes(store.get(name).bytes()) == content", "False"), "your own manifest"),
     ],
@@ -250,12 +273,12 @@ def solutions_18(old: str = "def ", new: str = "def ") -> Any:
 def test_galloping_end_is_accepted() -> None:
     def look(context: Any) -> dict[str, tuple[int, int]]:
         step, low = 1, (context.offset or {}).get("all", 0)
-        while page_at(context, low + step)["readings"]:
+        while page_at(context.options.url, low + step)["readings"]:
             low, step = low + step, 2 * step
         high = low + step
         while low < high:
             middle = (low + high) // 2
-            more = page_at(context, middle)["readings"]
+            more = page_at(context.options.url, middle)["readings"]
             low, high = (middle + 1, high) if more else (low, middle)
         return {"all": (0, low)}
 

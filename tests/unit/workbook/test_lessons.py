@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.conftest import first_of_free_ports
 from workbook import ledger as ledgers
 from workbook import senders
 from workbook.batches import post
-from workbook.ledger import BUSY, CUT, LOST, booked, entries, request, start_ledger
+from workbook.ledger import BUSY, CUT, LOST, SLOW, append_once, entries, request, start_ledger
 from workbook.lesson import outcome
 from workbook.rerun import hide_answers, name_pictures
 from workbook.senders import free_ports, play, wait_for_listener
@@ -112,18 +113,18 @@ def test_listener_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("trouble", [BUSY, LOST, CUT])
-def test_ledger_books_once_in_trouble(tmp_path: Path, trouble: str) -> None:
+def test_ledger_appends_once_in_trouble(tmp_path: Path, trouble: str) -> None:
     with ledgers.LedgerServer(tmp_path / "ledger.db") as server:
         troubles = iter([trouble, "", trouble])
         server.trouble = lambda request: next(troubles, "")
         for _ in range(2):
-            booked(server.address, "orders", "me", "1", ["nuts"])
+            append_once(server.address, "orders", "me", "1", ["nuts"])
         assert entries(server.address, "orders") == ["nuts"]
 
 
 @pytest.mark.parametrize(
     ("line", "lines"),
-    [("LAST orders now", []), ("PAGE orders -1", []), ("BOOK orders me 1 1", ["x" * 1_001])],
+    [("LAST orders now", []), ("PAGE orders -1", []), ("APPEND orders me 1 1", ["x" * 1_001])],
 )
 def test_ledger_refuses_wrong_requests(tmp_path: Path, line: str, lines: Any) -> None:
     with ledgers.LedgerServer(tmp_path / "ledger.db") as server:
@@ -132,11 +133,21 @@ def test_ledger_refuses_wrong_requests(tmp_path: Path, line: str, lines: Any) ->
         assert request(server.address, "LAST orders") == ["0"]
 
 
+def test_ledger_drops_abandoned_append(tmp_path: Path) -> None:
+    with ledgers.LedgerServer(tmp_path / "ledger.db") as server:
+        server.trouble = lambda request: SLOW
+        host, port = server.address.split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"APPEND orders me 1 1\nnuts\n")
+        time.sleep(2 * ledgers.SLOW_SECONDS)
+        assert request(server.address, "MEMO orders me") == ["-"]
+
+
 def test_ledger_survives_a_kill(tmp_path: Path) -> None:
     with start_ledger(tmp_path, first_of_free_ports()) as ledger:
         texts = [f"order {number}" for number in range(60)]  # more than a page, in usual trouble
         for number, text in enumerate(texts):
-            booked(ledger.address, "orders", "me", str(number), [text])
+            append_once(ledger.address, "orders", "me", str(number), [text])
         ledger.kill()
         ledger.restart()
         assert entries(ledger.address, "orders") == texts
