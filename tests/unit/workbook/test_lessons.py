@@ -91,6 +91,8 @@ def test_free_ports_belong_to_one_process(monkeypatch: pytest.MonkeyPatch) -> No
     other = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True)
     assert int(other.stdout) != port
     monkeypatch.setattr(senders, "is_free", lambda port: False)
+    # Ports that were tried stay reserved: all 21,000 would stop the notebooks that run now.
+    monkeypatch.setattr(senders, "LAST_PORT", senders.FIRST_PORT + 10)
     with pytest.raises(OSError, match="no 2 consecutive free ports"):
         free_ports(2)
 
