@@ -14,7 +14,7 @@ Some lessons:
 - 07, 16 `network_to_log`, 10 `counting`: queries to kill, as scripts
 - 16 `lines_drill`: the last test of named senders
 - 10, 14, 17 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
-- 12 `number_files`: the parts of the broken connectors
+- 02, 03, 12 `number_files`: data sources from classes, the parts of the broken connectors
 - 13 `weather`: a REST service
 - 15 `broken_queries`; `cluster` with its `spark_daemon`, and `cluster_demo`
 - 18, 19, 20 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
@@ -52,7 +52,7 @@ _NAMES = {
         BLUE GRAY GREEN INK ORANGE PURPLE RED SKY chart with_commas dashboard
         picture watch""",
     "lines_drill": "NetworkDriver draw_lines",
-    "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports",
+    "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",
     "plans": "last_plan plan_graph plan_of shuffles",
     "senders": "HOST free_ports play wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",

@@ -48,7 +48,7 @@ def test_00_1(spark: SparkSession) -> None:
     for items, rows, symptom in (
         (item_stream(spark, 400), 400, "400 items per second"),
         (item_stream(spark, 50), 50, "at least 200"),
-        (spark.readStream.text("data"), 1, "no items per second"),
+        (spark.readStream.text(str(Path("data").resolve())), 1, "no items per second"),
     ):
         stopped = query(items, rows)
         stopped.stop()
