@@ -180,6 +180,5 @@ def test_name_that_the_client_cannot_parse_is_skipped(
     assert run.rows() == ["a", "b/c"]
     (tmp_path / "d").write_text("d\n")
     assert run.rows() == ["d"]
-    assert (
-        r"1 objects are not read, as the client cannot parse their names: 'tab\tx'" in caplog.text
-    )
+    warnings = [record.getMessage() for record in caplog.records]
+    assert any("1 objects are not read" in text and r"'tab\tx'" in text for text in warnings)
