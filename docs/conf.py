@@ -1,4 +1,7 @@
-"""The notebooks as a book: `make book`. Nothing is run again, and no network is needed."""
+"""The notebooks as a book: `make book`. Nothing is run again, and making it needs no network.
+
+A reader's browser draws the diagrams with Mermaid, which it loads from the internet.
+"""
 
 import re
 
