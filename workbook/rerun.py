@@ -9,6 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 
 CELL_SECONDS = 120
+ROOT = Path(__file__).parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUESTION, ANSWER = "**Predict:**", "What just happened?"
 
@@ -26,6 +27,8 @@ def rerun(notebook: Path) -> None:
             if output.get("name") == "stderr":
                 raise RuntimeError(f"{notebook.name} wrote to stderr: {output.text[:300]}")
             output.get("data", {}).pop(WIDGET, None)  # without its kernel it shows nothing
+            if "text" in output:
+                output["text"] = output["text"].replace(f"{ROOT}/", "")  # of no use to a reader
     hide_answers(content)
     name_pictures(content)
     # The version of the last Python that ran it does not belong to the notebook.
