@@ -11,16 +11,16 @@ Every lesson:
 Some lessons:
 
 - 05, 08 `explainers`: the watermark and the crash, to play with
-- 07, 16 `network_to_log`, 10 `counting`: queries to kill, as scripts
-- 16 `lines_drill`: the last test of named senders
-- 10, 14, 17 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
-- 02, 03, 12 `number_files`: data sources from classes, the parts of the broken connectors
-- 13 `weather`: a REST service
-- 15 `broken_queries`; `cluster` with its `spark_daemon`, and `cluster_demo`
-- 18, 19, 20 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
-- 18, 19 `trading`, `windows`, `watermarks`, `trade_totals`: trades, and how event time passes
-- 20 `shop`, `words`: orders with their payments; the workbook's own text
-- 21 `ledger`, `ledger_drill`: the capstone's service, and its last test
+- 07, 17 `network_to_log`, 10 `counting`: queries to kill, as scripts
+- 17 `lines_drill`: the last test of named senders
+- 10, 14, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
+- 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
+- 12 `weather`: a REST service
+- 18 `broken_queries`; `cluster` with its `spark_daemon`, and `cluster_demo`
+- 20, 21, 22 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
+- 20, 21 `trading`, `windows`, `watermarks`, `trade_totals`: trades, and how event time passes
+- 22 `shop`, `words`: orders with their payments; the workbook's own text
+- 13 `ledger`, `ledger_drill`: the capstone's service, and its last test
 
 For the terminal: `__main__` (`python -m workbook`), `demo`, `rerun` (run notebooks and store the
 outputs).
@@ -33,11 +33,12 @@ _NAMES = {
     "broken_queries": "scene",
     "checks": """
         check_00_1 check_01_1 check_01_2 check_02_1 check_02_2 check_03_1 check_04_1
-        check_04_2 check_05_1 check_05_2 check_06_1 check_06_2 check_07_1 check_07_2 check_08_1
-        check_08_2 check_09_1 check_09_2 check_10_1 check_10_2 check_11_1 check_11_2 check_12_1
-        check_12_2 check_12_3 check_13_1 check_13_2 check_13_3 check_14_1
-        check_15_1 check_15_2 check_16_1 check_16_2 check_17_1 check_17_2 check_18_1 check_18_2
-        check_18_3 check_19_1 check_20_1 check_20_2 check_21_1 check_21_2 check_21_3 check_21_4
+        check_04_2 check_05_1 check_05_2 check_06_1 check_06_2 check_07_1 check_07_2
+        check_08_1 check_08_2 check_09_1 check_09_2 check_10_1 check_10_2 check_11_1
+        check_11_2 check_11_3 check_12_1 check_12_2 check_12_3 check_13_1 check_13_2
+        check_13_3 check_13_4 check_14_1 check_16_1 check_16_2 check_17_1 check_17_2
+        check_18_1 check_18_2 check_20_1 check_20_2 check_20_3 check_21_1 check_22_1
+        check_22_2
         the_solution""",
     "cluster": "Cluster",
     "diagrams": "flow",

@@ -1,4 +1,4 @@
-"""Three broken queries for notebook 15: find the faults from their metrics.
+"""Three broken queries for notebook 18: find the faults from their metrics.
 
 Each function's docstring gives its fault away.
 """

@@ -1,4 +1,4 @@
-"""The final test of notebook 21: a query copies a book while a shop appends to it.
+"""The final test of notebook 13: a query copies a book while a shop appends to it.
 
 The ledger, a Python worker and the driver are killed with `kill -9`, one after the other. In the
 end the two books are compared.

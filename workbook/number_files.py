@@ -1,4 +1,4 @@
-"""What the five broken connectors of notebook 12 begin with; their mistakes are in the notebook.
+"""What the five broken connectors of notebook 11 begin with; their mistakes are in the notebook.
 
 The sources read numbers from files that appear in a folder, a number in a line; the sinks write
 such files.

@@ -25,7 +25,7 @@ BEGIN = int(START.timestamp())
 KILLS = 8
 
 
-@pytest.mark.soak  # in every run notebook 19 kills a query with state
+@pytest.mark.soak  # in every run notebook 21 kills a query with state
 def test_windows_and_a_join_are_exact_after_kills(spark: SparkSession, tmp_path: Path) -> None:
     """The last driver is the session of the tests: it comes to the end."""
     count = 500 + 500 * KILLS

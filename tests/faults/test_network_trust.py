@@ -127,7 +127,7 @@ def line(tmp_path: Path, free_ports: Callable[[int], int]) -> Iterator[Line]:
 
 @pytest.mark.soak
 def test_random_kills_lose_and_repeat_nothing(line: Line) -> None:
-    """Notebook 16 kills each of these once, and the tests of named senders cut connections."""
+    """Notebook 17 kills each of these once, and the tests of named senders cut connections."""
     for kinds in ROUNDS:
         line.write(LINES)
         for kind in kinds:

@@ -228,7 +228,7 @@ def test_04_2(spark: SparkSession) -> None:
 
 
 class Inbox:
-    """The source of notebook 12, with names in a set, which need not be ordered."""
+    """The source of notebook 11, with names in a set, which need not be ordered."""
 
     def __init__(self, context: Any) -> None:
         self.folder, self.names = Path(context.options.letters), dict[str, int]()
@@ -280,9 +280,9 @@ def test_12_3(spark: SparkSession) -> None:
 
         return examine_source(describe, spark, only=["late_rows", "restart"])
 
-    assert checks.check_12_3(Inbox, examine).passed
-    assert "restart: " in checks.check_12_3(Forgets, examine).message
-    assert "late_rows: " in checks.check_12_3(ByName, examine).message
+    assert checks.check_11_3(Inbox, examine).passed
+    assert "restart: " in checks.check_11_3(Forgets, examine).message
+    assert "late_rows: " in checks.check_11_3(ByName, examine).message
 
 
 def test_21(spark: SparkSession) -> None:
@@ -298,25 +298,25 @@ def test_21(spark: SparkSession) -> None:
         request = f"APPEND {context.options.book} {context.query} 1 {len(lines)}"
         capstone.patiently(lambda: lines and capstone.ask(context.options.address, request, lines))
 
-    assert checks.check_21_1(capstone.ask).passed
+    assert checks.check_13_1(capstone.ask).passed
     refuses(
-        checks.check_21_1,
+        checks.check_13_1,
         (lambda address, request, lines=(): ["0"], "APPEND"),
         (lambda *request: capstone.patiently(lambda: capstone.ask(*request)), "trouble 'busy'"),
     )
-    assert checks.check_21_2(capstone.source_of(look, read)).passed
+    assert checks.check_13_2(capstone.source_of(look, read)).passed
 
     def short(context: Any) -> dict[str, tuple[int, int]]:
         return {book: (first, end - 1) for book, (first, end) in look(context).items()}
 
     refuses(
-        checks.check_21_2,
+        checks.check_13_2,
         (capstone.source_of(look, page_0), "use the numbers"),
         (capstone.source_of(short, read), "LAST + 1"),
         (capstone.sink_of(commit), "Its name is"),
     )
-    assert checks.check_21_3(capstone.sink_of(commit)).passed
-    refuses(checks.check_21_3, (capstone.sink_of(blind), "too many"))
+    assert checks.check_13_3(capstone.sink_of(commit)).passed
+    refuses(checks.check_13_3, (capstone.sink_of(blind), "too many"))
 
 
 def test_21_4(spark: SparkSession, tmp_path: Path) -> None:
@@ -346,9 +346,9 @@ def test_21_4(spark: SparkSession, tmp_path: Path) -> None:
         def one_book(folder: Path) -> StreamSink:
             return StreamSink(capstone.sink_of(capstone.commit), list, options(tmp_path))
 
-        assert checks.check_21_4((my_source, my_sink)).passed
+        assert checks.check_13_4((my_source, my_sink)).passed
         refuses(
-            checks.check_21_4,
+            checks.check_13_4,
             (my_source, "two functions"),
             ((my_source, one_book), "expected two books"),
         )

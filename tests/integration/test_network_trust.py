@@ -1,6 +1,6 @@
 """network_lines on real Spark: TLS, and one query behind several receivers.
 
-Notebook 16 has the rest: senders with a name, and queries that restart behind a receiver.
+Notebook 17 has the rest: senders with a name, and queries that restart behind a receiver.
 """
 
 from __future__ import annotations

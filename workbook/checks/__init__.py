@@ -6,7 +6,7 @@ line, and never raises because of a wrong answer.
 - `verdict`: what all checks share, and how a message is built
 - `trial`: a learner's functions alone, in a real query that is restarted, or with the kit
 - `crashes`: a learner's store, killed in every line
-- `basics` (00–08), `connectors` (09–13), `systems` (14–20), `capstone` (21): the checks
+- `basics` (00–08), `connectors` (09–12), `systems` (14–22), `capstone` (13): the checks
 """
 
 from workbook.checks import basics, capstone, connectors, systems

@@ -1,4 +1,4 @@
-"""Checks of notebook 21, the capstone: with a ledger in this process that makes trouble."""
+"""Checks of notebook 13, the capstone: with a ledger in this process that makes trouble."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _REQUESTS: Any = (  # request, its lines, trouble, what `ask` returns or raises,
 
 
 @exercise("def ask(address, request, lines=())")
-def check_21_1(answer: Callable[..., list[str]]) -> str:
+def check_13_1(answer: Callable[..., list[str]]) -> str:
     """Does `answer` return the whole reply to a request, or raise what says why there is none?"""
     with _ledger("shop") as (server, _, _):
         for request, lines, trouble, expected, why in _REQUESTS:
@@ -94,7 +94,7 @@ def _check_built(answer: Any, how: str, name: str) -> None:
 
 
 @exercise()
-def check_21_2(answer: Any) -> str:
+def check_13_2(answer: Any) -> str:
     """Does the source `answer` read each entry once, even when the ledger makes trouble?"""
     _check_built(answer, "SourceBuilder.replayable(...)", "orders")
     spark, batches = session(), dict[int, list[tuple[int, str]]]()
@@ -146,7 +146,7 @@ def _in_turn(*troubles: str) -> Trouble:
 
 
 @exercise()
-def check_21_3(answer: Any) -> str:
+def check_13_3(answer: Any) -> str:
     """Does the sink `answer` append each batch once and whole, in spite of all trouble?"""
     _check_built(answer, "SinkBuilder.stream(...)", "copies")
     spark, expected = session(), Counter[str]()
@@ -179,7 +179,7 @@ def check_21_3(answer: Any) -> str:
 
 
 @exercise()
-def check_21_4(answer: Any) -> str:
+def check_13_4(answer: Any) -> str:
     """Can the kit try the source and the sink that the two functions of `answer` describe?"""
     pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
     expect(pair, f"You returned {show(answer)}; expected two functions. Try (my_source, my_sink).")

@@ -1,16 +1,11 @@
-"""Checks of notebooks 09 to 13: the builder's functions, sockets, the kit, a REST service."""
+"""Checks of notebooks 09 to 12: the builder's functions, the kit, a REST service."""
 
 from __future__ import annotations
 
 import json
-import socket
-import socketserver
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.message import Message
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -196,108 +191,6 @@ def _own_database(uri: str) -> Iterator[str]:
 
 # ---- 11 ------------------------------------------------------------------------------------------
 
-_PIECES = (b" one \n\ntwo\nthr", b"ee\rx\n\xc3", b"\xa9\xe2\x80\xa8y\ntail")
-_LINES = [" one ", "", "two", "three\rx", "é\u2028y"]
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    daemon_threads, request_queue_size = True, 100
-
-
-@contextmanager
-def _server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
-    """Yield the port of a server that runs a thread for each client."""
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            talk(self.request)
-
-    with _Server(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
-        yield int(server.server_address[1])
-        server.shutdown()
-
-
-@exercise("class Client")
-def check_11_1(answer: Any) -> str:
-    """Does the class `answer` read a server's lines, also those that come in pieces?"""
-    resume, closed = threading.Semaphore(0), threading.Event()
-
-    def talk(connection: socket.socket) -> None:
-        for piece in _PIECES:
-            connection.sendall(piece)
-            resume.acquire(timeout=60)
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(65536):
-            pass
-        closed.set()
-
-    with _server(talk) as port:
-        state, buffer = answer(context_of(port=port)), Rows()
-        for rows in (3, 4, 5):
-            _fill_until(state, buffer, partial(_has_rows, buffer, rows))
-            why = "only a newline ends a line. Try to keep the rest, as bytes, in `self`."
-            must_be(buffer.rows, _LINES[:rows], "Lines came in pieces, and `fill` added", why)
-            seconds = min(_fill(state, buffer), _fill(state, buffer))
-            text = f"`fill` waited {seconds:.1f} s; expected half a second. Try settimeout(0.5)."
-            expect(seconds < 0.8, text)
-            text = "The server is still there, and it called `buffer.close()`. Try it when `recv`"
-            expect(not buffer.closed, f"{text} returns b''.")
-            resume.release()
-        _fill_until(state, buffer, lambda: buffer.closed)
-        what, why = (
-            "The server has closed; rows and `buffer.closed` are",
-            "half a line is dropped.",
-        )
-        must_be((buffer.rows, buffer.closed), (_LINES, True), what, why)
-        state.close()
-        expect(closed.wait(10), "The server still has a connection. Try to close the socket.")
-    return "Whole lines only, no long wait, and it notices the end."
-
-
-def _has_rows(buffer: Rows, count: int) -> bool:
-    return len(buffer.rows) >= count
-
-
-def _fill_until(state: Any, buffer: Rows, condition: Callable[[], bool]) -> None:
-    for _ in range(20):
-        if not condition():
-            _fill(state, buffer)
-
-
-def _fill(state: Any, buffer: Rows) -> float:
-    """Return the seconds that it took."""
-    start = time.monotonic()
-    within_seconds(state.fill, buffer, hint="`fill` never returns. Try recv() once.")
-    return time.monotonic() - start
-
-
-@exercise("class Sender")
-def check_11_2(answer: Any) -> str:
-    """Does the class `answer` send each row as a line, and all of them before it closes?"""
-    received: list[bytes] = []
-    closed = threading.Event()
-
-    def talk(connection: socket.socket) -> None:
-        with connection.makefile("rb") as stream:
-            received.append(stream.read())
-        closed.set()
-
-    lines = ["", *(f"row {number // 2} é " for number in range(500))]
-    with _server(talk) as port:
-        state = answer(context_of(port=port))
-        for number, line in enumerate(lines):
-            state.receive(Row(number=number, line=line))
-        state.close()
-        expect(closed.wait(10), "The connection stays open. Try to close it in `close`.")
-    expected = ["".join(f"{line}\n" for line in lines).encode()]
-    why = "one connection carries all rows, each with a newline. Try sendall."
-    must_be(received, expected, "The server received", why)
-    return "Each row is a line, and `close` leaves nothing behind."
-
-
-# ---- 12 ------------------------------------------------------------------------------------------
-
 _CHANGES = {
     "a": "all earlier rows would arrive again with each batch, and break `every_row_once`",
     "c": "the last row would be missing until more arrive, and break `every_row_once`",
@@ -306,7 +199,7 @@ _CHANGES = {
 
 
 @exercise()
-def check_12_1(answer: Any) -> str:
+def check_11_1(answer: Any) -> str:
     """Does the letter `answer` name the change that explains the report?"""
     letter = str(answer).strip("()* ").lower()
     text = f"You set answer to {show(answer)}; expected one of the letters a to d."
@@ -317,7 +210,7 @@ def check_12_1(answer: Any) -> str:
 
 
 @exercise("def describe(sink, folder)")
-def check_12_2(answer: Callable[..., Any]) -> str:
+def check_11_2(answer: Callable[..., Any]) -> str:
     """Does `answer(sink, folder)` describe a sink so that the kit can count its rows?"""
     with scratch() as folder:
         described = answer(DataSource, folder)
@@ -336,20 +229,20 @@ def check_12_2(answer: Callable[..., Any]) -> str:
 
 
 @exercise("class Mended")
-def check_12_3(answer: Any, examine: Callable[[type], Report]) -> str:
+def check_11_3(answer: Any, examine: Callable[[type], Report]) -> str:
     """Does the class `answer` keep every promise that `examine` tries?"""
     report = examine(answer)
     must_keep_all(report)
     return f"{len(report.verdicts)} promises were tried, and all are kept."
 
 
-# ---- 13 ------------------------------------------------------------------------------------------
+# ---- 12 ------------------------------------------------------------------------------------------
 
 _DEGREES = [20.25 - number / 2 for number in range(280)]
 
 
 @exercise()
-def check_13_1(answer: Any) -> str:
+def check_12_1(answer: Any) -> str:
     """Does the pair `(look, read)` go to the last page, and no further than `end`?"""
     pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
     expect(pair, f"You returned {show(answer)}; expected two functions. Try (look, read).")
@@ -398,7 +291,7 @@ _RESPONSES: Any = (  # (status, Retry-After) of each, the accepted pauses, how m
 
 
 @exercise("def patiently(ask, sleep)")
-def check_13_2(answer: Callable[..., Any]) -> str:
+def check_12_2(answer: Callable[..., Any]) -> str:
     """Does `answer` wait, ask again, and give up in time?"""
     for script, accepted, requests in _RESPONSES:
         responses = [_response(*one) for one in script]
@@ -424,7 +317,7 @@ def _response(status: int, seconds: str | None) -> tuple[int, Message, Any]:
 
 
 @exercise("def key(context, row)")
-def check_13_3(answer: Callable[..., Any]) -> str:
+def check_12_3(answer: Callable[..., Any]) -> str:
     """Is the key of a row the same when its batch is repeated, and different for any other row?"""
     places = [SimpleNamespace(query="q", batch=1, index=index) for index in range(3)]
     keys: dict[Any, str] = {}

@@ -1,4 +1,4 @@
-"""Checks of notebooks 14 to 20: systems, operations, state and time."""
+"""Checks of notebooks 14 to 22: systems, operations, state and time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_14_1(answer: Callable[..., Any]) -> str:
     return "The changes rebuild the table, even when one of them comes again."
 
 
-# ---- 15 ------------------------------------------------------------------------------------------
+# ---- 18 ------------------------------------------------------------------------------------------
 
 _HEALTHY = BatchMetrics(
     batch=7,
@@ -88,7 +88,7 @@ _ALARMS = [  # how a batch differs from a healthy one
 
 
 @exercise("def alarms(batch)")
-def check_15_1(answer: Callable[[BatchMetrics], Any]) -> str:
+def check_18_1(answer: Callable[[BatchMetrics], Any]) -> str:
     """Does `answer(batch)` name what is wrong with a batch?"""
 
     def alarms(changes: dict[str, Any]) -> Any:
@@ -99,7 +99,7 @@ def check_15_1(answer: Callable[[BatchMetrics], Any]) -> str:
 
 
 @exercise("def labeller(shop)")
-def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
+def check_18_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
     """Does `answer(shop)` return a function for `mapInArrow` that leaves the shop at home?"""
     shops = [SimpleNamespace(name=name, lock=Lock()) for name in ("corner", "station")]
     for shop, function in [(shop, answer(shop)) for shop in shops]:
@@ -115,13 +115,13 @@ def check_15_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
     return "Only the name travels."
 
 
-# ---- 16 ------------------------------------------------------------------------------------------
+# ---- 17 ------------------------------------------------------------------------------------------
 
 _RESTORES = "both calls of append() must show in lines() and position() of a new object"
 
 
 @exercise("class TwoFiles")
-def check_16_1(answer: Any) -> str:
+def check_17_1(answer: Any) -> str:
     """Does the store `answer` work, and does a crash cost it lines?"""
     outcome = crash_everywhere(answer)
     expect(
@@ -133,7 +133,7 @@ def check_16_1(answer: Any) -> str:
 
 
 @exercise("class OneFrame")
-def check_16_2(answer: Any) -> str:
+def check_17_2(answer: Any) -> str:
     """Does the store `answer` survive a crash in each line, and in each byte of a write?"""
     outcome = crash_everywhere(answer)
     text = f"Your class {outcome.error}; {_RESTORES}, even if a crash has cut the last write short."
@@ -144,7 +144,7 @@ def check_16_2(answer: Any) -> str:
     return f"{outcome}: lines and position are one frame."
 
 
-# ---- 17 ------------------------------------------------------------------------------------------
+# ---- 16 ------------------------------------------------------------------------------------------
 
 
 class _Store:
@@ -180,7 +180,7 @@ _STORES = (  # what is there, what a rival writes meanwhile, what publish return
 
 
 @exercise("def publish(store, name, content)")
-def check_17_1(answer: Callable[[Any, str, bytes], Any]) -> str:
+def check_16_1(answer: Callable[[Any, str, bytes], Any]) -> str:
     """Does `answer` write a manifest so that one of two drivers wins, and knows it?"""
     for there, rival, wins, why in _STORES:
         store = _Store(there, rival)
@@ -212,13 +212,13 @@ _FILES = [Case((_LOG, version), files, _COMMITS) for version, files in enumerate
 
 
 @exercise("def files_at(log, version)")
-def check_17_2(answer: Callable[..., Any]) -> str:
+def check_16_2(answer: Callable[..., Any]) -> str:
     """Does `answer` find the files of a version in a table's log?"""
     compare(answer, _FILES, key=lambda r: set(r) if isinstance(r, list | frozenset) else r)
     return "The files of every version, from the log alone: that is time travel."
 
 
-# ---- 18 ------------------------------------------------------------------------------------------
+# ---- 20 ------------------------------------------------------------------------------------------
 
 _HIGHEST = "the *highest* event time counts, and may be 0 or below."
 _AS_LAG = [
@@ -251,30 +251,30 @@ _WALL_CLOCK = [
 
 
 @exercise("def lag_and_delay(seen, now)")
-def check_18_1(answer: Callable[..., Any]) -> str:
+def check_20_1(answer: Callable[..., Any]) -> str:
     compare(answer, _LAG_AND_DELAY)
     return "No event waits longer than the delay, even if nothing comes any more."
 
 
 @exercise("def lag_and_lull(seen, now)")
-def check_18_2(answer: Callable[..., Any]) -> str:
+def check_20_2(answer: Callable[..., Any]) -> str:
     compare(answer, _LAG_AND_LULL)
     return "In a lull the watermark goes with the clock, at the distance that it had."
 
 
 @exercise("def wall_clock(seen, now)")
-def check_18_3(answer: Callable[..., Any]) -> str:
+def check_20_3(answer: Callable[..., Any]) -> str:
     compare(answer, _WALL_CLOCK)
     return "Never further behind the clock than the limit, whoever is silent."
 
 
-# ---- 19 ------------------------------------------------------------------------------------------
+# ---- 21 ------------------------------------------------------------------------------------------
 
 _TRADES = [Row(price=p, quantity=q) for p, q in ((200, 10), (301, 30), (250, 1), (100, 7))]
 
 
 @exercise("class SharePrice")
-def check_19_1(answer: Any) -> str:
+def check_21_1(answer: Any) -> str:
     """Is `answer` a class that computes the average price of a share?"""
     operation = answer()
     must_be(operation.result.upper().split(), ["CENTS", "DOUBLE"], "`result` is", "it is a price.")
@@ -290,7 +290,7 @@ def check_19_1(answer: Any) -> str:
     return "All laws hold: Spark may cut, combine and deduct it as it likes."
 
 
-# ---- 20 ------------------------------------------------------------------------------------------
+# ---- 22 ------------------------------------------------------------------------------------------
 
 _BATCH = pa.record_batch(
     {"ticker": ["SALT", "TREE", "GONE", "SALT", "O'NE", "LAMP"], "price": [*range(6)]}
@@ -300,7 +300,7 @@ _KNOWN = [True, True, False, True, True, True]
 
 
 @exercise("def with_sector(batch, connection)")
-def check_20_1(answer: Callable[..., Any]) -> str:
+def check_22_1(answer: Callable[..., Any]) -> str:
     """Does `answer` look up all keys of a batch with one statement?"""
     statements: list[str] = []
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -345,7 +345,7 @@ _UNPAID = [  # payments as second by order, within how many seconds, second of t
 
 
 @exercise("def unpaid(orders, payments, within, watermark)")
-def check_20_2(answer: Callable[..., Any]) -> str:
+def check_22_2(answer: Callable[..., Any]) -> str:
     """Does `answer` say which orders are unpaid for good?"""
 
     def unpaid(paid: dict[int, float], within: int, watermark: float) -> Any:

@@ -177,22 +177,22 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         ((").rowcount:  # 0 for a repeated batch", "):"), "is repeated"),
         (("as db, db:", "as db:"), "the till has 0"),
     ],
-    "12_1": [("a", "with each batch"), ("(C)", "last row"), (3, "letters")],
-    "12_2": [
+    "11_1": [("a", "with each batch"), ("(C)", "last row"), (3, "letters")],
+    "11_2": [
         (('"*.txt"', '"*"'), "drafts are none"),
         (('glob("*.txt")', 'glob("q-1.*")'), "each line"),
         (('"path"', '"folder"'), "{'path': folder}"),
     ],
-    "13_1": [
+    "12_1": [
         ((lambda c: {"all": (0, page_at(c.options.url, 0)["next"])}, lambda *_: []), "(0, 70)"),
         (("while start < end:", "if True:"), "From 0 to 250 `read` returned"),
     ],
-    "13_2": [
+    "12_2": [
         (lambda ask, sleep: ask(), "slept for []"),
         (("30.0", "60.0"), "30 s at most"),
         (("pause, left = 2 * pause, left - seconds", "left -= seconds"), "doubles"),
     ],
-    "13_3": [
+    "12_3": [
         (("row.id", "f'{context.batch}-{context.index}'"), "Try row.id"),
         (("row.id", "str(hash(row))"), "Try row.id"),
         (("row.id", "str(row.degrees)"), "have the same key"),
@@ -201,9 +201,9 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("table.pop(change.before.host, None)", "pass"), "the row is gone"),
         ((", None)", ")"), "may be repeated"),
     ],
-    "15_1": [((" > 1", " > 9"), "expected ['behind']"), (("batch.late_rows", "0"), "['late']")],
-    "15_2": [(("{name}", "{shop.name}"), "captures the name only")],
-    "16_1": [
+    "18_1": [((" > 1", " > 9"), "expected ['behind']"), (("batch.late_rows", "0"), "['late']")],
+    "18_2": [(("{name}", "{shop.name}"), "captures the name only")],
+    "17_1": [
         (("self.record.write_text(str(position))", "pass"), "and the position 0"),
         (("return int(", "return 1 + int("), "and the position 21"),
         (
@@ -214,27 +214,27 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
             "exercise 2",
         ),
     ],
-    "16_2": [
+    "17_2": [
         (("file.truncate(size)", "pass"), "even if a crash"),
         (('[: data.rfind(b"\\n") + 1]', ""), "even if a crash"),
     ],
-    "17_2": [(("version + 1", "version"), "their order"), (('"add"', '"remove"'), "their order")],
-    "17_1": [
+    "16_2": [(("version + 1", "version"), "their order"), (('"add"', '"remove"'), "their order")],
+    "16_1": [
         ((', mode="create"', ""), "its manifest stays"),
         (("bytes(store.get(name).bytes()) == content", "False"), "your own manifest"),
     ],
-    "18_1": [(("*waited", ""), "without the lag")],
-    "18_2": [(("min(clock", "max(clock"), "follows the clock"), (("- LULL", ""), "expected 7.5")],
-    "18_3": [(("now - BEHIND", "now"), "behind the clock"), (("time - LAG", "time"), "the lag")],
-    "19_1": [
+    "20_1": [(("*waited", ""), "without the lag")],
+    "20_2": [(("min(clock", "max(clock"), "follows the clock"), (("- LULL", ""), "expected 7.5")],
+    "20_3": [(("now - BEHIND", "now"), "behind the clock"), (("time - LAG", "time"), "the lag")],
+    "21_1": [
         (("row.price * row.quantity", "row.price"), "30 times"),
         (("sums[1] + row.quantity", "1"), "A law is broken"),
     ],
-    "20_1": [
+    "22_1": [
         (("f\"IN ({', '.join('?' * len(keys))})\"", '"IN (?)"'), "raised"),
         (("sector_of.get, tickers", "sector_of.get, keys"), "raised"),
     ],
-    "20_2": [
+    "22_2": [
         (("order.time + within < watermark", "order.time < watermark"), "*before* the watermark"),
         (("at is not None and order.time <= at <=", "at is not None or at =="), "counts"),
     ],
@@ -245,13 +245,13 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
 def test_check_of_function(name: str) -> None:
     check = getattr(checks, f"check_{name}")
     number = int(name[-1]) - 1
-    with_index = name[:2] == "18"
-    right = solutions_18()[number] if with_index else answer_of(name)
+    with_index = name[:2] == "20"
+    right = policies()[number] if with_index else answer_of(name)
     assert check(right).passed, check(right)
     for wrong, symptom in WRONG[name]:
         edited = isinstance(wrong, tuple) and isinstance(wrong[0], str)
         if edited and with_index:
-            wrong = solutions_18(*wrong)[number]
+            wrong = policies(*wrong)[number]
         elif edited:
             wrong = answer_of(name, *wrong)
         found = check(wrong)
@@ -259,9 +259,9 @@ def test_check_of_function(name: str) -> None:
         assert symptom in found.message, found
 
 
-def solutions_18(old: str = "def ", new: str = "def ") -> Any:
+def policies(old: str = "def ", new: str = "def ") -> Any:
     """One cell has the three policies."""
-    [file] = (ROOT / "notebooks").glob("18_*.ipynb")
+    [file] = (ROOT / "notebooks").glob("20_*.ipynb")
     cells = ["".join(cell["source"]) for cell in json.loads(file.read_text())["cells"]]
     [text] = [text for text in cells if text.startswith("# Solution")]
     assert old in text
@@ -282,7 +282,7 @@ def test_galloping_end_is_accepted() -> None:
             low, high = (middle + 1, high) if more else (low, middle)
         return {"all": (0, low)}
 
-    assert checks.check_13_1((look, answer_of("13_1")[1])).passed
+    assert checks.check_12_1((look, answer_of("12_1")[1])).passed
 
 
 def test_delay_and_heartbeat() -> None:
@@ -329,17 +329,3 @@ def test_upsert_and_tidy(uri: str) -> None:
         (".rowcount:", ":"),
     ):
         assert "a batch counts once" in checks.check_10_2(answer_of("10_2", *edit), uri).message
-
-
-def test_client_and_sender() -> None:
-    client = answer_of("11_1")
-    assert checks.check_11_1(client).passed
-    for edit, symptom in (
-        (("(self.rest + data)", "data"), "only a newline"),
-        (("            return\n", "            buffer.close()\n            return\n"), "recv"),
-        (("settimeout(0.5)", "settimeout(1.5)"), "settimeout(0.5)"),
-    ):
-        assert symptom in checks.check_11_1(answer_of("11_1", *edit)).message
-    assert checks.check_11_2(answer_of("11_2")).passed
-    for edit in (("\\n", ""), ("row.line", "row.line.strip()")):
-        assert "each with a newline" in checks.check_11_2(answer_of("11_2", *edit)).message
