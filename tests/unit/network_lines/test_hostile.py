@@ -62,7 +62,7 @@ def test_hostile_greeting(start, data) -> None:
     [
         NESTED + b"\n",
         b'{"bytes":2,"position":' + b"[" * 900 + b"]" * 900 + b"}\na\n",
-        b'{"bytes":2,"position":{"x":' + b"[" * 16 + b"]" * 16 + b"}}\na\n",
+        b'{"bytes":2,"position":{"x":' + b"[" * 101 + b"]" * 101 + b"}}\na\n",
         b'{"bytes":' + b"9" * 4_000 + b',"position":{}}\n',
         b'{"bytes":1e999,"position":{}}\n',
         b'{"bytes":-1,"position":{}}\n',
@@ -70,7 +70,6 @@ def test_hostile_greeting(start, data) -> None:
         b'{"bytes":99999999,"position":{}}\n',
         b'{"bytes":2}\na\n',
         b'{"bytes":2,"position":7}\na\n',
-        b'{"bytes":2,"position":{"x":NaN}}\na\n',
         b'{"bytes":1,"position":{}}\na',
         b'{"bytes":2,"position":{"x":"' + b"x" * 4_096 + b'"}}\na\n',
         b"x" * 70_000,

@@ -3,12 +3,13 @@
 `docs/formats/network_lines.md` describes senders, receivers and the protocol. The files:
 
 - `data_source`: the options, the format, its reader. `payload`: from frames to rows, in a task.
-- `listener`: a thread for each port and client. `connection`: one client. `tls`: certificates.
-- `lines`: plain lines. `named`, `relp`: clients that wait for replies.
-- `port_log`: a port's log and counters. `positions`: how far senders with a name have come.
+- `listener`: a thread for each port and each client. `tls`: certificates.
+- `connection`: a port's log, and one client that writes to it.
+- `lines`, `named`, `relp`: the three dialogues. `protocol`: what both sides say.
+- `positions`: how far senders with a name have come.
 - `receiver`: a separate process that listens. `status`, `metrics`: how the ports are doing.
 - `sender`: plain lines from the other side. `forward`: a sender with a name. `follow`: its files
-  that grow. `protocol`: what both sides say.
+  that grow.
 """
 
 from typing import TYPE_CHECKING

@@ -1,12 +1,13 @@
-"""One client's connection, as the thread that serves it sees it, and the ways in which it ends.
+"""A port's log, and the connection of one client that writes to it.
 
-It is closed in good order when all its lines are on disk, and reset in any other case, such as the
-death of the process. If lines of a plain sender were dropped, it first gets a line of text with
-their number and the reason: `nc` shows it, and `send_lines` raises it as an error.
+A connection is closed in good order when all its lines are on disk, and reset in any other case,
+such as the death of the process. If lines of a plain sender were dropped, it first gets a line of
+text with their number and the reason: `nc` shows it, and `send_lines` raises it as an error.
 """
 
 from __future__ import annotations
 
+import copy
 import socket
 import ssl
 import struct
@@ -16,31 +17,93 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from tutorial_pkg.connectors.network_lines.positions import Owner
+from tutorial_pkg.connectors.network_lines.payload import with_note
+from tutorial_pkg.connectors.network_lines.positions import Change, Owner, Positions
 from tutorial_pkg.connectors.network_lines.protocol import (
     HEAD_BYTES,
     RefusedError,
     check_tls,
     dropped_line,
-    is_named,
-    named_refusal,
-    refusal,
+    plain_refusal,
+    refusal_for,
 )
+from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import Backlog
+from tutorial_pkg.durable_log.segments import SegmentWriter
 
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_SECONDS = 10.0
 REPLY_SECONDS = 30.0  # until a client that does not read its replies is disconnected
 POLL_SECONDS = 0.1
 FULL_SECONDS = 0.05
+MOST_UNCONFIRMED = 8  # blocks of a client, while more arrive
+UNLIMITED = 2**31
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _RECORD_BYTES = 16 * 1024  # the most that one TLS record holds
 
 # SO_LINGER decides whether a close is a reset or in good order.
 _RESET = struct.pack("ii", 1, 0)
 _GOOD_ORDER = struct.pack("ii", 0, 0)
+
+
+class PortLog:
+    """The log of one port and its counters; the threads of all its clients share it."""
+
+    def __init__(self, log: SegmentWriter, options: OptionValues, positions: Positions) -> None:
+        self.options, self.positions = options, positions
+        self.frame_rows = options.maxRowsPerTrigger or UNLIMITED
+        self.frame_bytes = options.maxBytesPerTrigger or UNLIMITED
+        self.status = PortStatus()
+        self._log, self._lock = log, threading.Lock()
+
+    def append(
+        self,
+        owner: Owner,
+        lines: bytes,
+        rows: int,
+        change: Change | None = None,
+        lengths: list[int] | None = None,
+    ) -> None:
+        """Write one frame. Raises `OSError`, for instance when the disk is full.
+
+        Args:
+            change: what else goes into the frame: the new position of a sender with a name.
+            lengths: of the rows, if they contain newlines.
+        """
+        with self._lock, self.positions.noted(self._log, change) as positions:
+            payload = with_note(lines, client=owner.client, positions=positions, lengths=lengths)
+            self._log.append(payload, rows, int(time.time() * 1_000_000))
+            self.status.bytes += len(lines)
+            self.status.lines += rows
+
+    def sync(self) -> None:
+        """Put everything in the log on disk. Raises `OSError`."""
+        self._log.sync()
+
+    def refuse(self, reason: str, report: str) -> None:
+        """Count a client that is refused."""
+        with self._lock:
+            self.status.refused[reason] = self.status.refused.get(reason, 0) + 1
+            self.status.last_refused = report
+
+    def drop(self, reason: str) -> None:
+        """Count a line that is dropped."""
+        with self._lock:
+            self.status.dropped[reason] += 1
+
+    def count(self, **more: int) -> None:
+        """Add to counters of the status."""
+        with self._lock:
+            for name, number in more.items():
+                setattr(self.status, name, getattr(self.status, name) + number)
+
+    def snapshot(self, backlog_bytes: int) -> PortStatus:
+        """Return a copy of the status."""
+        with self._lock:
+            self.status.backlog_bytes = backlog_bytes
+            return copy.deepcopy(self.status)
 
 
 class DisconnectedError(Exception):
@@ -52,9 +115,11 @@ class DisconnectedError(Exception):
 
 
 class Connection:
-    """A client's socket.
+    """A client's socket, for the one thread that serves it.
 
     Attributes:
+        inbox: what has arrived and is not used yet. Only `fill` adds to it.
+        before_fill: called when `inbox` does not suffice, before more is received.
         owner: who the client is.
         active_at: when it last completed a line or a block. A byte now and then does not count.
         refusal: the form of a refusal that it understands.
@@ -65,20 +130,22 @@ class Connection:
         self,
         client: socket.socket,
         peer: str,
-        options: OptionValues,
+        port: PortLog,
         backlog: Backlog,
         stopping: threading.Event,
     ) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # should the process die
-        self.owner = Owner(peer=peer)
-        self.refusal: Callable[[RefusedError], bytes] = refusal
+        self.port, self.owner = port, Owner(peer=peer)
+        self.inbox = bytearray()
+        self.before_fill: Callable[[], object] = lambda: None
+        self.refusal: Callable[[RefusedError], bytes] = plain_refusal
         self.dropped: Counter[str] = Counter()
         self.active_at = time.monotonic()
         self._socket, self._backlog, self._stopping = client, backlog, stopping
-        self._idle_seconds = options.idleTimeout
         # Reading no more than a line at once means that only the first line can be too long.
-        self._most = min(RECEIVE_BYTES, options.maxLineBytes)
+        self._most = min(RECEIVE_BYTES, port.options.maxLineBytes)
         self._has_ended = self._is_broken = False
+        self._waiting: list[tuple[int, bytes]] = []  # rows and reply of blocks in the log
 
     def secure(self, tls: ServerTls) -> None:
         """Shake hands. Raises `RefusedError`."""
@@ -87,14 +154,14 @@ class Connection:
             head = self._socket.recv(HEAD_BYTES, socket.MSG_PEEK)
             if not head:
                 raise RefusedError("handshake", "the client broke it off")
-            self.refusal = named_refusal if is_named(head) else refusal
+            self.refusal = refusal_for(head)
             check_tls(head)
             self.refusal = lambda _: b""
             self._socket = secured = tls.wrap(self._socket)
             if self._stopping.is_set():  # `interrupt` may have missed the new socket
                 raise DisconnectedError
             names = tls.shake_hands(secured)
-            self.owner, self.refusal = self.owner._replace(certified=tuple(names)), refusal
+            self.owner, self.refusal = self.owner._replace(certified=tuple(names)), plain_refusal
             tls.check(names)
         except TimeoutError:
             text = f"no handshake within {HANDSHAKE_SECONDS:.0f} s"
@@ -102,6 +169,8 @@ class Connection:
         except OSError:
             raise DisconnectedError from None
         self.active_at = time.monotonic()
+
+    # ---- What the client sends
 
     def receive(self, waits: bool = True) -> bytes | None:
         """Return what has arrived, an empty text once the client has ended its side.
@@ -116,7 +185,7 @@ class Connection:
             raise DisconnectedError
         if self._has_ended:
             return b""
-        remaining = self.active_at + self._idle_seconds - time.monotonic()
+        remaining = self.active_at + self.port.options.idleTimeout - time.monotonic()
         try:
             self._socket.settimeout(max(remaining, 0.001) if waits else 0)
             data = self._socket.recv(self._most)
@@ -130,38 +199,36 @@ class Connection:
             raise DisconnectedError
         return self._with_more_records(data) if isinstance(self._socket, ssl.SSLSocket) else data
 
-    def say(self, text: bytes) -> None:
-        """Send a reply. Raises `DisconnectedError`."""
-        rest, deadline = memoryview(text), time.monotonic() + REPLY_SECONDS
-        while rest:
-            try:
-                self._socket.settimeout(POLL_SECONDS)
-                rest = rest[self._socket.send(rest) :]
-            except TimeoutError:
-                if self._stopping.is_set() or time.monotonic() > deadline:
-                    raise DisconnectedError from None
-            except OSError:
-                raise DisconnectedError from None
+    def fill(self) -> bool:
+        """Add what comes next to `inbox`; return False if the client has ended its side.
 
-    def confirm(self) -> None:
-        """Close in good order; if lines were dropped, say so and reset instead."""
-        if self.dropped:
-            self.say(dropped_line(self.dropped))
-            return
-        with suppress(OSError):  # a client that did not wait for it
-            if isinstance(self._socket, ssl.SSLSocket):
-                self._socket.settimeout(POLL_SECONDS)
-                self._socket.unwrap()
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GOOD_ORDER)
+        If that takes time, what is in the log is confirmed first.
+        """
+        self.before_fill()
+        data = self.receive(waits=False) if self._waiting else None
+        if data is None:
+            self.confirm()
+            data = self.receive() or b""
+        self.inbox += data
+        return bool(data)
 
-    def close(self) -> None:
-        """Close: with a reset, unless it was confirmed."""
-        self._socket.close()
+    def read(self, count: int) -> bytes:
+        """Return the next `count` bytes. Raises `EOFError` if the client ends before."""
+        while len(self.inbox) < count:
+            if not self.fill():
+                raise EOFError
+        data = bytes(memoryview(self.inbox)[:count])
+        del self.inbox[:count]
+        return data
 
-    def interrupt(self) -> None:
-        """End the thread's wait for the client; another thread calls this."""
-        with suppress(OSError):
-            socket.socket.shutdown(self._socket, socket.SHUT_RD)
+    def read_line(self, most: int) -> bytes:
+        """Return the next line, of less than `most` bytes. Raises `EOFError`, `RefusedError`."""
+        while (end := self.inbox.find(b"\n", 0, most)) < 0:
+            if len(self.inbox) >= most:
+                raise RefusedError("sender", f"a header has at most {most} bytes")
+            if not self.fill():
+                raise EOFError
+        return self.read(end + 1)
 
     def _with_more_records(self, data: bytes) -> bytes:
         """Add the TLS records that have arrived already: one alone makes a small frame."""
@@ -178,3 +245,70 @@ class Connection:
         except OSError:
             self._is_broken = True
         return b"".join(records)
+
+    # ---- What it gets
+
+    def store(
+        self,
+        lines: bytes,
+        rows: int,
+        reply: bytes,
+        change: Change | None = None,
+        lengths: list[int] | None = None,
+    ) -> None:
+        """Write lines into the log, if there are some, and reply when they are on disk."""
+        if rows or change:
+            self.port.append(self.owner, lines, rows, change, lengths)
+        self._waiting.append((rows, reply))
+        if len(self._waiting) >= MOST_UNCONFIRMED:
+            self.confirm()
+
+    def confirm(self) -> None:
+        """Send the replies to all that was stored. Raises `OSError`, `DisconnectedError`."""
+        if self._waiting:
+            self.port.sync()
+            self.say(b"".join(reply for _, reply in self._waiting))
+            self._waiting.clear()
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many rows in the log the client has got no reply to."""
+        return sum(rows for rows, _ in self._waiting)
+
+    def drop(self, reason: str) -> None:
+        """Count a line that is dropped."""
+        self.dropped[reason] += 1
+        self.port.drop(reason)
+
+    def say(self, text: bytes) -> None:
+        """Send a reply. Raises `DisconnectedError`."""
+        rest, deadline = memoryview(text), time.monotonic() + REPLY_SECONDS
+        while rest:
+            try:
+                self._socket.settimeout(POLL_SECONDS)
+                rest = rest[self._socket.send(rest) :]
+            except TimeoutError:
+                if self._stopping.is_set() or time.monotonic() > deadline:
+                    raise DisconnectedError from None
+            except OSError:
+                raise DisconnectedError from None
+
+    def end(self) -> None:
+        """Prepare a close in good order; if lines were dropped, say so instead."""
+        if self.dropped:
+            self.say(dropped_line(self.dropped))
+            return
+        with suppress(OSError):  # a client that did not wait for it
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._socket.settimeout(POLL_SECONDS)
+                self._socket.unwrap()
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GOOD_ORDER)
+
+    def close(self) -> None:
+        """Close: with a reset, except after `end`."""
+        self._socket.close()
+
+    def interrupt(self) -> None:
+        """End the thread's wait for the client; another thread calls this."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RD)

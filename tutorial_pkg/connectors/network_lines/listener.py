@@ -1,10 +1,10 @@
 """From sockets to the segment log: a thread for each port, and one for each client.
 
-A client's thread reads what has arrived, writes the whole lines into the log (`lines`), and
-confirms them: when the client has ended its side, and the log is on disk, it closes the connection
-in good order. In any other case the connection is reset. So a sender that waits for the close, as
-`send_lines` does, knows whether all its lines will survive a power failure. A client that waits for
-replies has a dialogue (`named`, `relp`). Whatever a client sends, only that client is refused.
+A client's thread stores whole lines (`lines`), and confirms them: when the client has ended its
+side, and the log is on disk, it closes the connection in good order. In any other case the
+connection is reset. So a sender that waits for the close, as `send_lines` does, knows whether all
+its lines will survive a power failure. Senders with a name and rsyslog (`named`, `relp`) wait for
+replies. Whatever a client sends, only that client is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -24,10 +24,10 @@ from tutorial_pkg.connectors.network_lines.connection import (
     POLL_SECONDS,
     Connection,
     DisconnectedError,
+    PortLog,
 )
 from tutorial_pkg.connectors.network_lines.lines import LineReader
-from tutorial_pkg.connectors.network_lines.named import NamedSender
-from tutorial_pkg.connectors.network_lines.port_log import Block, PortLog
+from tutorial_pkg.connectors.network_lines.named import greets, serve_named
 from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.protocol import RefusedError
 from tutorial_pkg.connectors.network_lines.relp import RelpSession
@@ -39,7 +39,6 @@ from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
 
 REFUSED_SECONDS = 1.0  # that a refused client has to read why; a reset would take it away
-MOST_UNCONFIRMED = 8  # blocks of a client, while more arrive
 MOST_REPORTED = 1_000  # different refusals of a port in the log
 WAITING_CONNECTIONS = 1024
 DESCRIPTORS_PER_PORT = 10  # its socket, its log, and some in use for a moment
@@ -60,7 +59,6 @@ class Listener:
         directory: Path,
         options: OptionValues,
         backlog: Backlog,
-        clock: Callable[[], float] = time.time,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._backlog = backlog
@@ -74,7 +72,7 @@ class Listener:
         tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None
         self.ports = {
             port: PortListener(
-                listening, backlog, PortLog(backlog.logs[port], options, positions, clock), tls
+                listening, backlog, PortLog(backlog.logs[port], options, positions), tls
             )
             for port, listening in bind_all(host, ports, patience).items()
         }
@@ -100,7 +98,7 @@ class Listener:
 
     def _status(self) -> dict[int, PortStatus]:
         return {
-            number: port.log.snapshot(backlog_bytes=self._backlog.of(number))
+            number: port.log.snapshot(self._backlog.of(number))
             for number, port in self.ports.items()
         }
 
@@ -162,8 +160,7 @@ class PortListener(threading.Thread):
         """Start to serve the next client; return whether there was one."""
         try:
             client, address = self._listening.accept()
-            parts = client, address[0], self.log.options, self._backlog, self._stopping
-            connection = Connection(*parts)
+            connection = Connection(client, address[0], self.log, self._backlog, self._stopping)
         except TimeoutError:
             return False
         except OSError:  # it is gone already, or no file descriptor is left
@@ -172,18 +169,8 @@ class PortListener(threading.Thread):
         thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
         self._clients[connection] = thread
         self.log.count(connections=1)
-        try:
-            thread.start()
-        except RuntimeError:  # the system has no thread left
-            self._remove(connection)
-            self._stopping.wait(POLL_SECONDS)
-            return False
+        thread.start()
         return True
-
-    def _remove(self, connection: Connection) -> None:
-        connection.close()
-        del self._clients[connection]
-        self.log.count(connections=-1)
 
     # ---- In a client's thread --------------------------------------------------------------------
 
@@ -194,7 +181,7 @@ class PortListener(threading.Thread):
             self.log.count(accepted=1)
             self._talk(connection)
             self.log.sync()
-            connection.confirm()
+            connection.end()
         except DisconnectedError as gone:
             self.log.count(idle_closed=gone.idle)
         except RefusedError as why:
@@ -206,57 +193,21 @@ class PortListener(threading.Thread):
             text = f"the receiver cannot read this: {error!r:.80}"
             self._refuse(connection, RefusedError("sender", text))
         finally:
-            self._remove(connection)
+            connection.close()
+            del self._clients[connection]
+            self.log.count(connections=-1, unconfirmed=connection.unconfirmed)
             self._slots.release()
 
     def _talk(self, connection: Connection) -> None:
-        if self.log.options.protocol == "relp":
-            self._reply(connection, RelpSession(self.log, connection), b"")
-            return
-        greeting, _, rest = LineReader(self.log, connection).run().partition(b"\n")
-        if greeting:
-            sender = NamedSender(greeting, self.log, connection)
-            with self.log.positions.used(sender.name, sender.owner) as entries:
-                connection.say(sender.welcome(entries))
-                self._reply(connection, sender, rest)
-
-    def _reply(
-        self, connection: Connection, dialogue: NamedSender | RelpSession, data: bytes
-    ) -> None:
-        """Store the blocks that a client sends, and reply to each when it is on disk."""
-        waiting: list[Block] = []
         try:
-            while True:
-                for block in dialogue.blocks(data):
-                    if block.rows or block.change:
-                        self.log.append(block, connection)
-                    waiting.append(block)
-                    if len(waiting) >= MOST_UNCONFIRMED:
-                        self._confirm(connection, waiting)
-                data = self._receive(connection, waiting)
-                if not data:
-                    break
-            dialogue.end()
-            self._confirm(connection, waiting)
-        except RefusedError:
-            self._confirm(connection, waiting)
-            raise
+            if self.log.options.protocol == "relp":
+                RelpSession(connection).run()
+            elif greets(connection):
+                serve_named(connection)
+            else:
+                LineReader(connection).run()
         finally:
-            self.log.count(unconfirmed=sum(block.rows for block in waiting))
-
-    def _receive(self, connection: Connection, waiting: list[Block]) -> bytes:
-        """Return what comes next; if that takes time, confirm first."""
-        data = connection.receive(waits=False) if waiting else None
-        if data is None:
-            self._confirm(connection, waiting)
-            data = connection.receive()
-        return data or b""
-
-    def _confirm(self, connection: Connection, waiting: list[Block]) -> None:
-        if waiting:
-            self.log.sync()
-            connection.say(b"".join(block.reply for block in waiting))
-            waiting.clear()
+            connection.confirm()
 
     def _refuse(self, connection: Connection, why: RefusedError) -> None:
         """Count it, report it, and tell the client."""

@@ -42,12 +42,11 @@ class Owner(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Changed entries of a position; with `replace`, the whole position."""
+    """Changed entries of a position."""
 
     name: str
     owner: Owner
     entries: Entries
-    replace: bool = False
 
 
 @dataclass
@@ -72,17 +71,17 @@ class Sender:
     peer: str = ""
     size: int = 0
 
-    def growth(self, changes: Entries) -> int:
-        return sum(
-            _size(key, text) - _size(key, self.entries.get(key)) for key, text in changes.items()
-        )
-
     def change(self, changes: Entries) -> None:
         self.size += self.growth(changes)
         for key, text in changes.items():
             self.entries.pop(key, None)
             if text is not None:
                 self.entries[key] = text
+
+    def growth(self, changes: Entries) -> int:
+        return sum(
+            _size(key, text) - _size(key, self.entries.get(key)) for key, text in changes.items()
+        )
 
     def record(self, changes: Entries | None = None) -> dict[str, Any]:
         """Return what goes into a note: some changes, or all entries (`whole`)."""
@@ -114,17 +113,31 @@ class Positions:
         self._certified_names, self._clock = certified_names, clock
         self._lock = threading.Lock()
         self._connected: set[str] = set()
-        self._senders: dict[str, Sender] = {}
-        self._count = self._bytes = 0
-        self._read()
+        self._senders = _read(self._logs)
+        self._count = max((who.count for who in self._senders.values()), default=0)
         self._started = clock() - max((who.heard for who in self._senders.values()), default=0)
 
     @contextmanager
     def used(self, name: str, owner: Owner) -> Iterator[Mapping[str, str]]:
         """Let a sender use a name, and return its position. Raises `RefusedError`."""
-        entries = self._begin(name, owner)
+        with self._lock:
+            self._forget()
+            sender = self._senders.get(name) or Sender(client=owner.client)
+            self._check_owner(name, sender, owner)
+            if name in self._connected:
+                text = f"another sender with the name {name!r} is connected; stop that one"
+                raise RefusedError("in_use", text)
+            if len(self._senders.keys() | self._connected | {name}) > MOST_NAMES:
+                raise _refused(
+                    f"the receiver knows {MOST_NAMES} names already; use fewer names, or forget "
+                    "unused ones sooner (option `forgetNamesAfter`)"
+                )
+            self._connected.add(name)
+            sender.peer = owner.peer
         try:
-            yield entries
+            for log in self._logs:  # what it skips from now on must be on disk, in any port's log
+                log.sync()
+            yield dict(sender.entries)
         finally:
             with self._lock:
                 self._connected.discard(name)
@@ -143,69 +156,47 @@ class Positions:
             return
         with self._lock:  # so that no other log gets a copy of the position before its lines
             record = self._apply(change) if change else {}
-            yield self._copies(log) or record
+            yield self._copies(log) if log.at_segment_start else record
 
     def is_getting_old(self, name: str) -> bool:
         """Return whether the log should record again that a sender is still there."""
         sender = self._senders.get(name)
         return sender is not None and self._now() - sender.heard > self._forget_seconds / 4
 
-    def _begin(self, name: str, owner: Owner) -> Mapping[str, str]:
-        with self._lock:
-            self._forget()
-            sender = self._senders.get(name) or Sender(client=owner.client)
-            self._check_owner(name, sender, owner)
-            if name in self._connected:
-                raise RefusedError(
-                    "in_use", f"another sender with the name {name!r} is connected; stop that one"
-                )
-            if len(self._senders.keys() | self._connected | {name}) > MOST_NAMES:
-                raise RefusedError(
-                    "sender",
-                    f"the receiver knows {MOST_NAMES} names already; use fewer names, or forget "
-                    "unused ones sooner (option `forgetNamesAfter`)",
-                )
-            self._connected.add(name)
-            sender.peer = owner.peer
-            for log in self._logs:  # what it skips from now on must be on disk, in any port's log
-                log.sync()
-            return dict(sender.entries)
-
     def _apply(self, change: Change) -> Mapping[str, Any]:
-        name, owner, entries, replace = change
-        known = self._senders.get(name) or Sender()
-        sender = Sender(instance=known.instance) if replace else known
-        size = sender.size + sender.growth(entries)
-        total = self._bytes + size - known.size
-        count = len(sender.entries.keys() | entries.keys())
-        too_much = count > MOST_ENTRIES or size > MOST_NAME_BYTES or total > MOST_BYTES
-        if size > known.size and too_much:
-            raise RefusedError(
-                "sender",
-                f"a position has at most {MOST_ENTRIES} entries and {MOST_NAME_BYTES} bytes, those "
-                f"of all names {MOST_BYTES} bytes; this would be {count} entries and {size} bytes, "
-                f"of {total}. Follow fewer files under one name",
-            )
-        whole = replace or name not in self._senders
+        name, owner, entries = change
+        is_new = name not in self._senders
+        sender = Sender() if is_new else self._senders[name]
+        growth = sender.growth(entries)
+        if growth > 0:
+            self._check_size(sender, growth, len(sender.entries.keys() | entries.keys()))
         self._count += 1
         sender.client, sender.peer = owner.client, owner.peer
         sender.instance = owner.instance or sender.instance
         sender.heard, sender.count = self._now(), self._count
         sender.change(entries)
-        self._senders[name], self._bytes = sender, total
-        return {name: sender.record(None if whole else entries)}
+        self._senders[name] = sender
+        return {name: sender.record(None if is_new else entries)}
 
-    def _now(self) -> float:
-        return self._clock() - self._started
+    def _check_size(self, sender: Sender, growth: int, count: int) -> None:
+        size = sender.size + growth
+        total = growth + sum(other.size for other in self._senders.values())
+        if count > MOST_ENTRIES or size > MOST_NAME_BYTES or total > MOST_BYTES:
+            raise _refused(
+                f"a position has at most {MOST_ENTRIES} entries and {MOST_NAME_BYTES} bytes, those "
+                f"of all names {MOST_BYTES} bytes; this would be {count} entries and {size} bytes, "
+                f"of {total}. Follow fewer files under one name"
+            )
 
     def _copies(self, log: SegmentWriter) -> Mapping[str, Any]:
-        if not log.at_segment_start:
-            return {}
         self._forget()
         for other in self._logs:  # no copy may reach the disk before the lines that it is about
             if other is not log:
                 other.sync()
         return {name: sender.record() for name, sender in self._senders.items()}
+
+    def _now(self) -> float:
+        return self._clock() - self._started
 
     def _forget(self) -> None:
         now = self._now()
@@ -213,55 +204,52 @@ class Positions:
             self._senders[name].heard = now
         last = now - self._forget_seconds
         self._senders = {name: who for name, who in self._senders.items() if who.heard >= last}
-        self._bytes = sum(sender.size for sender in self._senders.values())
 
     def _check_owner(self, name: str, sender: Sender, owner: Owner) -> None:
         own = owner.certified
         if own and self._certified_names:
             if not any(name == mine or name.startswith(f"{mine}/") for mine in own):
-                raise RefusedError(
-                    "sender",
+                raise _refused(
                     f"the certificate is for {', '.join(own)}, and the name is {name!r}; use "
                     f"{own[0]!r} or a name below it such as '{own[0]}/app', or have the receiver "
-                    "allow any name (option `senderNames`)",
+                    "allow any name (option `senderNames`)"
                 )
         elif sender.client != owner.client:
-            raise RefusedError(
-                "sender",
+            raise _refused(
                 f"the name {name!r} belongs to the client {sender.client!r}, and this one is "
-                f"{owner.client!r}; choose another name",
+                f"{owner.client!r}; choose another name"
             )
         if owner.instance and sender.instance and owner.instance != sender.instance:
             where = f", last seen from {sender.peer}" if sender.peer else ""
-            raise RefusedError(
-                "sender",
+            raise _refused(
                 f"the name {name!r} belongs to another sender (instance {sender.instance}{where}); "
                 f"this one is instance {owner.instance}. Choose another name, or, if this sender "
-                f"replaces that one, start it with --instance {sender.instance}",
+                f"replaces that one, start it with --instance {sender.instance}"
             )
 
-    def _read(self) -> None:
-        """Rebuild the positions from the newest segment of each log."""
-        records = [
-            (record["count"], name, record)
-            for log in self._logs
-            for _, payload in newest_frames(log.directory, log.end)
-            for name, record in _records(split(payload)[1])
-        ]
-        for count, name, record in sorted(records, key=lambda found: found[0]):
-            known = None if record.get("whole") else self._senders.get(name)
-            sender = known or Sender()
-            sender.change(record["entries"])
-            sender.client, sender.instance = record.get("client"), record.get("instance")
-            sender.heard, sender.count = record["heard"], count
-            self._senders[name] = sender
-            self._count = max(self._count, count)
-        self._bytes = sum(sender.size for sender in self._senders.values())
+
+def _read(logs: Iterable[SegmentWriter]) -> dict[str, Sender]:
+    """Rebuild the positions from the newest segment of each log."""
+    records = [
+        (record["count"], name, record)
+        for log in logs
+        for _, payload in newest_frames(log.directory, log.end)
+        for name, record in _records(split(payload)[1])
+    ]
+    senders: dict[str, Sender] = {}
+    for count, name, record in sorted(records, key=lambda found: found[0]):
+        known = None if record.get("whole") else senders.get(name)
+        sender = known or Sender()
+        sender.change(record["entries"])
+        sender.client, sender.instance = record.get("client"), record.get("instance")
+        sender.heard, sender.count = record["heard"], count
+        senders[name] = sender
+    return senders
 
 
 def _records(note: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
     yield from note.get("positions", {}).items()
-    for name, old in note.get("senders", {}).items():  # before version 2: one text, and wall clock
+    for name, old in note.get("senders", {}).items():  # in logs of version 1: one text
         position = json.loads(old["position"])
         entries = position if isinstance(position, dict) else {}
         texts = {key: json.dumps(value) for key, value in entries.items()}
@@ -271,3 +259,7 @@ def _records(note: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]
 def _size(key: str, text: str | None) -> int:
     """Return how much an entry takes in a note."""
     return 0 if text is None else len(json.dumps(key)) + len(json.dumps(text)) + 2
+
+
+def _refused(text: str) -> RefusedError:
+    return RefusedError("sender", text)

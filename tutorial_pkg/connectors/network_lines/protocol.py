@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 VERSION = 2
+SAME_RELEASE = "both ends must have the same release: update the older one"
 GREETING = b"\0network_lines "  # starts the first line of a sender with a name
 HEAD_BYTES = 4096  # of a connection, in which its protocol is recognized
 MOST_HEADER_BYTES = 64 * 1024
 MOST_WELCOME_BYTES = 4 * 1024 * 1024
-MOST_LEVELS = 16  # of lists and objects inside each other
 
 SAYS = "network_lines "  # starts every message to a sender without a name
 REFUSED = f"{SAYS}refused:"
@@ -70,11 +70,6 @@ def not_relp(head: bytes) -> RefusedError:
     return RefusedError("relp", f"this port expects RELP (`protocol=relp`), and got {kind}")
 
 
-def is_named(head: bytes) -> bool:
-    """Return whether the client greets like a sender with a name."""
-    return bool(head) and GREETING.startswith(head[: len(GREETING)])
-
-
 # ---- Messages ------------------------------------------------------------------------------------
 
 
@@ -84,16 +79,13 @@ def json_line(**fields: Any) -> bytes:
 
 
 def parse_object(text: bytes) -> dict[str, Any]:
-    """Parse JSON from the other side.
-
-    Raises `ValueError` for anything but an object of at most `MOST_LEVELS` levels.
-    """
+    """Parse JSON from the other side. Raises `ValueError` for anything but an object."""
     try:
-        parsed = json.loads(text, parse_constant=_no_number)
+        parsed = json.loads(text)
     except RecursionError:
         parsed = None
-    if not isinstance(parsed, dict) or _is_deeper(parsed, MOST_LEVELS):
-        raise ValueError(f"expected a JSON object of at most {MOST_LEVELS} levels")
+    if not isinstance(parsed, dict):
+        raise ValueError("expected a JSON object")
     return parsed
 
 
@@ -103,7 +95,7 @@ def greeting(name: str, instance: str | None = None) -> bytes:
     return GREETING + json_line(version=VERSION, name=name, **own)
 
 
-def refusal(why: RefusedError) -> bytes:
+def plain_refusal(why: RefusedError) -> bytes:
     """Return the reply to a client without a name that is refused."""
     return f"{REFUSED} {why}\n".encode(errors="replace")
 
@@ -111,6 +103,11 @@ def refusal(why: RefusedError) -> bytes:
 def named_refusal(why: RefusedError) -> bytes:
     """Return the reply to a greeting, or to a block, that ends the connection."""
     return json_line(refused=str(why), in_use=why.reason == "in_use")
+
+
+def refusal_for(head: bytes) -> Any:
+    """Return the form of a refusal that a client with these first bytes understands."""
+    return named_refusal if head.startswith(GREETING) else plain_refusal
 
 
 def dropped_line(counts: Mapping[str, int]) -> bytes:
@@ -124,15 +121,3 @@ def dropped_in(reply: bytes) -> Mapping[str, int]:
     line = _DROPPED_LINE.fullmatch(reply.decode(errors="replace"))
     parts = line[1].split(", ") if line else []
     return {reason: int(count) for count, _, reason in (part.partition(" ") for part in parts)}
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Return whether lists and objects are nested in more than `levels` levels."""
-    if not isinstance(value, dict | list):
-        return False
-    inside = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(inner, levels - 1) for inner in inside)
