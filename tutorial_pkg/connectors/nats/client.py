@@ -7,7 +7,6 @@ import contextlib
 import re
 import ssl
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -45,7 +44,7 @@ class NatsClient:
         self._thread.start()
         self.client: Any = None
         self._broker: Any = None
-        self._denials = deque[str](maxlen=10)
+        self._denied = ""
 
     def ask(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
         """Return the result of `question(broker)`. After an error the connection is a new one.
@@ -60,19 +59,9 @@ class NatsClient:
             raise
         except AWAY as error:
             self._run(self._disconnect())  # half a response must not become part of the next
-            self.raise_denied()
             reason = str(error) or type(error).__name__
             text = f"NATS at {self._options.url} does not respond: {reason}"
             raise TimeoutError(text) from None
-
-    def raise_denied(self, subject: str = "") -> None:
-        """Raise `PermissionError` if the login may not publish to this subject, or to any.
-
-        The server only reports a denial; it does not respond to the request itself.
-        """
-        for text in self._denials:
-            if subject.lower() in text:  # the client has converted it to lower case
-                raise PermissionError(f"NATS at {self._options.url} refused: {text}")
 
     def close(self) -> None:
         """Disconnect and end the thread."""
@@ -101,10 +90,12 @@ class NatsClient:
             finally:
                 answer.cancel()
                 lost.cancel()
+                if self._denied:  # the server reports that, but not as a response to the request
+                    raise PermissionError(f"NATS at {self._options.url} refused: {self._denied}")
 
     async def _connect(self) -> None:
         self._lost = asyncio.Event()
-        self._denials.clear()
+        self._denied = ""
         client = nats.NATS()
         try:
             await client.connect(**self._settings(), closed_cb=self._note_loss)
@@ -129,7 +120,7 @@ class NatsClient:
 
     async def _note_error(self, error: Exception) -> None:
         if "permissions violation" in str(error):
-            self._denials.append(str(error))
+            self._denied = str(error)
 
     async def _disconnect(self) -> None:
         client, self.client = self.client, None

@@ -9,7 +9,7 @@ from nats.js import api, errors
 
 from tutorial_pkg.builder import Buffer, SourceBuilder, SourceContext
 from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
-from tutorial_pkg.connectors.nats.messages import SCHEMA, Pull, place_of, to_batch
+from tutorial_pkg.connectors.nats.messages import SCHEMA, Inbox, fetch, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 
 FIRST_FETCHED, MOST_FETCHED = 50, 500  # messages at once
@@ -35,7 +35,6 @@ class Queue:
         self._options = context.options
         self._connection = NatsClient(context.options)
         self._broker: Any = None
-        self._pull: Any = None
         self._count = FIRST_FETCHED
         self._created = self._consumer = ""  # when the stream and the consumer were created
         self._floor, self._ahead = 0, set[int]()
@@ -88,8 +87,8 @@ class Queue:
     async def _fetch(self, broker: Any) -> list[Any]:
         if self._broker is not broker:
             await self._begin(broker)
-        count = min(self._count, self._most)
-        messages: list[Any] = await self._pull.fetch(count, WAIT_SECONDS)
+        names, count = (self._options.stream, self._options.consumer), min(self._count, self._most)
+        messages = await fetch(self._inbox, *names, count, WAIT_SECONDS)
         if messages:
             size = sum(len(message.data) for message in messages) or 1
             self._count = max(1, min(MOST_FETCHED, FETCHED_BYTES * len(messages) // size))
@@ -110,8 +109,7 @@ class Queue:
             consumer = await broker.add_consumer(options.stream, config)
         self._check(consumer.config)
         self._compare_consumer(consumer)
-        self._pull = Pull(self._connection.client, options.stream, options.consumer)
-        await self._pull.start()
+        self._inbox = await Inbox(self._connection.client).open()
         self._broker = broker
 
     def _compare_stream(self, info: Any) -> None:
@@ -140,19 +138,15 @@ class Queue:
 
     def _check(self, config: Any) -> None:
         """Raises `ValueError` for a consumer that would lose messages."""
-        options = self._options
-        subjects = config.filter_subjects or [config.filter_subject]
-        troubles = {
-            "is a push consumer": config.deliver_subject,
-            f"acknowledges by `{config.ack_policy}`": config.ack_policy != api.AckPolicy.EXPLICIT,
-            "delivers headers only": config.headers_only,
-            f"has the subjects {subjects}": options.subject and subjects != [options.subject],
-        }
-        for trouble in (text for text, applies in troubles.items() if applies):
+        options, subjects = self._options, config.filter_subjects or [config.filter_subject]
+        is_ours = not options.subject or subjects == [options.subject]
+        is_explicit = config.ack_policy == api.AckPolicy.EXPLICIT
+        if config.deliver_subject or config.headers_only or not (is_explicit and is_ours):
             raise ValueError(
-                f"option `consumer`: `{options.consumer}` exists and {trouble}; expected a pull "
-                "consumer with explicit acknowledgements, whole messages and the option `subject` "
-                "as its only subject: choose a different name, or delete it"
+                f"option `consumer`: `{options.consumer}` exists with the subjects {subjects} and "
+                f"acknowledges by `{config.ack_policy}`; expected a pull consumer with explicit "
+                "acknowledgements, whole messages and the option `subject` as its only subject: "
+                "choose a different name, or delete it"
             )
         limit = config.max_ack_pending or 0  # or -1: none
         self._most = min(MOST_FETCHED, limit) if limit > 0 else MOST_FETCHED
@@ -167,7 +161,6 @@ class Queue:
         self._compare_consumer(info)
         self._floor = max(self._floor, info.ack_floor.stream_seq)
         self._ahead = {sequence for sequence in self._ahead if sequence > self._floor}
-        self._connection.raise_denied("$JS.ACK")
 
 
 source = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
@@ -19,12 +18,13 @@ from pyspark.sql.types import BinaryType, DataType, MapType, StringType
 
 from tutorial_pkg.builder import SinkBuilder, SinkContext, TargetContext
 from tutorial_pkg.connectors.nats.client import NatsClient
+from tutorial_pkg.connectors.nats.messages import Inbox
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.core.columns import check_columns, places
 from tutorial_pkg.core.pauses import patiently
 
 ID = "Nats-Msg-Id"
-CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # in flight
+CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # in flight, about
 DIGEST_BYTES = 12
 HEADER_NAME, HEADER_VALUE = (
     re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"),
@@ -62,24 +62,22 @@ class Publisher:
         self._equal: Counter[bytes] = Counter()
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Publish all rows. Raises `RuntimeError` that names a subject, or `TimeoutError`.
+        """Publish all rows, a chunk at a time.
 
-        After a broken connection, unconfirmed messages are published again; their ids make that
-        harmless.
+        After a broken connection, a chunk is published again; the ids make that harmless. Raises
+        `RuntimeError` that names a subject, or `TimeoutError`.
         """
-        for chunk in _chunks(self._messages(batch)):
+        fitting = CHUNK_BYTES * batch.num_rows // max(1, batch.nbytes)
+        size = max(1, min(CHUNK_MESSAGES, fitting))
+        for start in range(0, batch.num_rows, size):
+            chunk = list(self._messages(batch.slice(start, size)))
             publish = partial(self._connection.ask, partial(self._publish, chunk))
             patiently(publish, _is_timeout, self._seconds)
 
     def close(self) -> None:
         self._connection.close()
 
-    async def _publish(self, chunk: list[Message], broker: Any) -> None:
-        if self._broker is not broker:
-            self._stream = StreamWriter(self._connection.client, broker)
-            await self._stream.start()
-            self._broker = broker
-        await self._stream.send(chunk)
+    # ---- Messages
 
     def _messages(self, batch: pa.RecordBatch) -> Iterator[Message]:
         count = batch.num_rows
@@ -98,8 +96,6 @@ class Publisher:
         """
         if subject.startswith(SERVERS_OWN):
             raise ValueError(f"subject `{subject}` is for requests to the server, not for messages")
-        if "" in subject.split(".") or re.search(r"\s", subject):
-            raise ValueError(f"subject {subject!r} has an empty part between its dots, or a space")
         if not headers.get(ID):  # an empty one counts as none
             text = f"{subject}\0{sorted(headers.items())}\0".encode()
             digest = blake2b(text + data, digest_size=DIGEST_BYTES)
@@ -108,81 +104,48 @@ class Publisher:
             headers[ID] = f"{self._prefix}/{digest.hexdigest()}-{number}"
         return Message(subject, data, headers)
 
+    # ---- In the connection's loop
 
-class StreamWriter:
-    """Publishes a chunk at a time, and waits for the stream's acknowledgements of all of it.
-
-    The client's own `publish_async` keeps a future and a lock per message, and takes twice as long.
-    Here one subscription receives the acknowledgements: each message has a numbered inbox.
-    """
-
-    def __init__(self, client: Any, broker: Any) -> None:
-        self._client, self._broker, self._inbox = client, broker, client.new_inbox()
-        self._replies: list[Any] = []
-        self._sent = 0
-        self._received = asyncio.Event()
-
-    async def start(self) -> None:
-        limits = {"pending_msgs_limit": -1, "pending_bytes_limit": -1}
-        await self._client.subscribe(f"{self._inbox}.*", cb=self._receive, **limits)
-
-    async def send(self, chunk: list[Message]) -> None:
-        """Return when a stream has acknowledged each message; other replies don't count.
-
-        Raises `RuntimeError` that names the subject.
-        """
-        missing, first = set(range(len(chunk))), self._sent
-        self._sent += len(chunk)
+    async def _publish(self, chunk: list[Message], broker: Any) -> None:
+        """Return when a stream has acknowledged each message, in a numbered inbox."""
+        if self._broker is not broker:
+            self._inbox = await Inbox(self._connection.client).open()
+            self._broker, self._sent = broker, 0
+        first, self._sent = self._sent, self._sent + len(chunk)
         for number, (subject, data, headers) in enumerate(chunk, first):
-            reply = f"{self._inbox}.{number}"
+            reply = f"{self._inbox.name}.{number}"
             try:
-                await self._client.publish(subject, data, reply=reply, headers=headers)
-            except (errors.MaxPayloadError, errors.BadSubjectError, errors.BadHeaderError) as error:
+                await self._inbox.client.publish(subject, data, reply=reply, headers=headers)
+            except (errors.MaxPayloadError, errors.BadSubjectError) as error:
                 raise RuntimeError(f"subject `{subject}`: {error}") from None
+        missing = set(range(first, self._sent))
         while missing:
-            await self._received.wait()
-            self._received.clear()
-            replies, self._replies = self._replies, []
-            for reply in replies:
-                number = int(reply.subject.rpartition(".")[2]) - first
-                if number < 0:  # late
-                    continue
-                if is_acknowledgement(reply.data):
-                    missing.discard(number)
-                else:
-                    await self._explain(chunk[number].subject, reply.data)
+            for reply in await self._inbox.receive():
+                number = int(reply.subject.rpartition(".")[2])
+                if number in missing:
+                    await self._check_stored(chunk[number - first].subject, reply.data)
+                    missing.remove(number)
 
-    async def _receive(self, reply: Any) -> None:
-        self._replies.append(reply)
-        self._received.set()
-
-    async def _explain(self, subject: str, data: bytes) -> None:
-        """Raise the reason of a reply other than an acknowledgement."""
-        error = _parse(data).get("error")
-        if isinstance(error, dict):
-            raise RuntimeError(f"subject `{subject}`: {error.get('description')}")
+    async def _check_stored(self, subject: str, data: bytes) -> None:
+        """Raise `RuntimeError` unless a stream reports where it has stored the message."""
+        reply = _parse(data)
+        if isinstance(reply.get("error"), dict):
+            raise RuntimeError(f"subject `{subject}`: {reply['error'].get('description')}")
+        if reply.get("stream") and reply.get("seq"):
+            return
+        if data:
+            raise RuntimeError(f"subject `{subject}`: a service responds to it, not only a stream")
         try:
             await self._broker.find_stream_name_by_subject(subject)
         except js_errors.NotFoundError:
             raise RuntimeError(f"no stream takes the subject `{subject}`; create one") from None
-        if not data:  # the stream's server is starting
-            raise errors.NoRespondersError
-
-
-def is_acknowledgement(data: bytes) -> bool:
-    """Return whether a stream reports where it has stored the message.
-
-    Other services may listen to the subject, too, and respond with anything.
-    """
-    reply = _parse(data)
-    stream, sequence = reply.get("stream"), reply.get("seq")
-    return bool(stream) and isinstance(sequence, int) and sequence > 0 and "error" not in reply
+        raise errors.NoRespondersError  # the stream's server is starting
 
 
 def _parse(data: bytes) -> dict[str, Any]:
     try:
         reply = json.loads(data)
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return reply if isinstance(reply, dict) else {}
 
@@ -201,19 +164,6 @@ def _headers(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
 
 def _is_timeout(error: Exception) -> bool:
     return isinstance(error, TimeoutError)
-
-
-def _chunks(messages: Iterator[Message]) -> Iterator[list[Message]]:
-    chunk: list[Message] = []
-    size = 0
-    for message in messages:
-        chunk.append(message)
-        size += len(message.data)
-        if len(chunk) >= CHUNK_MESSAGES or size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 sink = (

@@ -11,7 +11,7 @@ from nats.js import api, errors
 
 from tutorial_pkg.builder import SourceBuilder, Split, SplitContext
 from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
-from tutorial_pkg.connectors.nats.messages import SCHEMA, Pull, place_of, to_batch
+from tutorial_pkg.connectors.nats.messages import SCHEMA, Inbox, fetch, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_STREAM
 
 DELETES = {
@@ -77,7 +77,9 @@ class Reading:
             await self._begin(broker)
             await self._check_planned(broker)
         count = min(self._count, self._pending, self._end - self.position)
-        messages = await self._pull.fetch(count) if count else []
+        messages = list[Any]()
+        if count:
+            messages = await fetch(self._inbox, self._stream, self._consumer, count)
         await self._check_gaps(broker, messages)
         await self._check_end(broker, messages)
         return messages
@@ -115,8 +117,7 @@ class Reading:
         if self._broker is not None:  # servers close a connection that has too much in flight
             self._count = max(1, self._count // 10)
         consumer = await broker.add_consumer(self._stream, config)
-        self._pull = Pull(self._context.connection.client, self._stream, consumer.name)
-        await self._pull.start()
+        self._inbox = await Inbox(self._context.connection.client).open()
         self._broker, self._consumer = broker, consumer.name
         self._pending = consumer.num_pending
 
