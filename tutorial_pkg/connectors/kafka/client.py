@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaException
 
 from tutorial_pkg.builder import OptionValues, Secret
-from tutorial_pkg.connectors.kafka.options import FORMAT, TIMEOUT
+from tutorial_pkg.connectors.kafka.options import FORMAT
 
 Settings = dict[str, Any]
 
@@ -31,27 +31,17 @@ _AWAY = {
 
 
 class Brokers:
-    """The brokers that the options name, and the last error that a client reported of them.
+    """The brokers that the options name, and the last error that a client reported of them."""
 
-    Args:
-        seconds: how long to wait for them.
-    """
-
-    def __init__(self, options: OptionValues, seconds: float) -> None:
+    def __init__(self, options: OptionValues) -> None:
         self._options: dict[str, Secret] = options["kafka.*"]
         self.address = str(self._options.get("bootstrap.servers", ""))
-        self.seconds = seconds
-        self.request_seconds = min(REQUEST_SECONDS, seconds)
         self._last: Any = None
         if not self.address:
             raise ValueError(
                 f"format `{FORMAT}`: option `kafka.bootstrap.servers` is missing; name the "
                 "brokers: `host:port`, several with commas between them"
             )
-
-    @classmethod
-    def of_source(cls, options: OptionValues) -> Brokers:
-        return cls(options, options[TIMEOUT] / 1000)
 
     @cached_property
     def settings(self) -> Settings:
@@ -100,7 +90,7 @@ class Brokers:
             text = f"request to Kafka at {self.address} failed: {error.args[0].str()}"
             raise RuntimeError(text) from None
 
-    def give_up(self, limit: str = "") -> NoReturn:
-        """Raise `TimeoutError` with the client's last error, and the `limit` that ended."""
+    def give_up(self) -> NoReturn:
+        """Raise `TimeoutError` with the client's last error."""
         reason = f": {self._last.str()}" if self._last is not None else ""
-        raise TimeoutError(f"Kafka at {self.address} does not respond{limit}{reason}") from None
+        raise TimeoutError(f"Kafka at {self.address} does not respond{reason}") from None

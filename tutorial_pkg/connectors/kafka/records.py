@@ -10,7 +10,8 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from tutorial_pkg.builder import SplitContext
-from tutorial_pkg.connectors.kafka.client import Brokers
+from tutorial_pkg.connectors.kafka.client import REQUEST_SECONDS, Brokers
+from tutorial_pkg.connectors.kafka.options import TIMEOUT
 
 BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
 FIRST_RECORDS, MOST_RECORDS = 500, 20_000
@@ -18,10 +19,9 @@ WAIT_SECONDS = 0.2
 
 # The client would continue after records with an unknown format, a wrong checksum or a wrong codec.
 UNREADABLE = {"_NOT_IMPLEMENTED", "_BAD_MSG", "_BAD_COMPRESSION"}
-GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_MILLIS, _TIMESTAMP = pa.timestamp("ms", tz="UTC"), pa.timestamp("us", tz="UTC")
+_MICROS = pa.timestamp("us", tz="UTC")
 # The defaults of Spark's consumers where the client's defaults differ.
 _DEFAULTS = {
     "group.id": "tutorial_pkg",  # required by the client; nothing is committed for it
@@ -42,7 +42,8 @@ class Records:
         self._context = context
         self._topic, self._number, self._name = topic, number, f"{topic}-{number}"
         self._position, self._end = start, end
-        self._brokers = Brokers.of_source(context.options)
+        self._brokers = Brokers(context.options)
+        self._seconds = context.options[TIMEOUT] / 1000
         self._consumer = self._brokers.client(Consumer, _DEFAULTS, **_FIXED)
         self._count = FIRST_RECORDS
 
@@ -52,12 +53,12 @@ class Records:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all records in order. Raises what `Brokers` raises, and `LookupError`."""
         self._seek(self._position)
-        deadline = time.monotonic() + self._brokers.seconds
+        deadline = time.monotonic() + self._seconds
         while self._position < self._end:
             records = self._consume()
             if records:
                 yield self._to_batch(records)
-                deadline = time.monotonic() + self._brokers.seconds
+                deadline = time.monotonic() + self._seconds
             elif time.monotonic() > deadline:
                 self._brokers.give_up()
 
@@ -85,61 +86,37 @@ class Records:
 
     def _handle(self, event: Any) -> None:
         error = event.error()
-        name = error.name()
-        if name == "_PARTITION_EOF":
-            self._handle_end(event)
-        elif name in UNREADABLE:
+        if error.name() in UNREADABLE:
             raise RuntimeError(
                 f"records of partition `{self._name}` from offset {event.offset()} cannot be "
                 f"read: {error.str()}"
             )
-        elif name == "_AUTO_OFFSET_RESET":
-            self._handle_deleted()
-        elif name in GONE:
-            self._lose("does not exist any more", self._end)
-        else:
-            self._brokers.note(error)
-            self._brokers.raise_refusal()
+        self._brokers.note(error)
+        self._brokers.raise_refusal()
+        if error.name() == "_PARTITION_EOF" and event.offset() >= self._end:
+            self._position = self._end  # markers of a transaction follow the last record
+        elif error.name() == "_PARTITION_EOF":
+            self._check_held()  # a follower that lags reports an early end, and is asked again
+        elif error.name() == "_AUTO_OFFSET_RESET":
+            self._check_held()
+            self._seek(self._position)
 
-    def _handle_end(self, event: Any) -> None:
-        """Transaction markers may follow the last visible record.
+    def _check_held(self) -> None:
+        """Report records that the partition's leader does not have any more, and skip them."""
+        first, end = self._context.retry(self._ask_held)
+        wanted = f"partition `{self._name}` was to be read from offset {self._position}"
+        if end < self._end:  # cut by the election of a leader that lacked the rest
+            self._context.lost(f"{wanted} to {self._end}, but it ends at {end} now")
+            self._end = max(end, self._position)
+        elif first > self._position:
+            self._context.lost(f"{wanted}, but it starts at {first} now")
+            self._position = min(first, self._end)
 
-        A follower that lags, and a leader that was just elected, report an end that is too early;
-        the client then asks them again.
-        """
-        if event.offset() >= self._end:
-            self._position = self._end
-        elif (end := self._held()[1]) < self._end:
-            self._lose(f"ends at {end} now", self._end)
-        else:
-            self._brokers.note(event.error())
-
-    def _handle_deleted(self) -> None:
-        first, end = self._held()
-        if first > self._position:
-            self._lose(f"starts at {first} now", min(first, self._end))
-        elif end < self._position:  # cut by the election of a leader that lacked the rest
-            self._lose(f"ends at {end} now", self._end)
-        self._seek(self._position)
-
-    def _held(self) -> tuple[int, int]:
-        """Return the partition's first and next offset, from its leader."""
+    def _ask_held(self) -> tuple[int, int]:
         place = TopicPartition(self._topic, self._number)
-
-        def ask() -> tuple[int, int]:
-            with self._brokers.responding():
-                first, end = self._consumer.get_watermark_offsets(
-                    place, timeout=self._brokers.request_seconds
-                )
-                return first, end
-
-        return self._context.retry(ask)
-
-    def _lose(self, reason: str, continue_at: int) -> None:
-        self._context.lost(
-            f"partition `{self._name}` was to be read from offset {self._position}, but it {reason}"
-        )
-        self._position = continue_at
+        with self._brokers.responding():
+            first, end = self._consumer.get_watermark_offsets(place, timeout=REQUEST_SECONDS)
+            return first, end
 
     # ---- Arrow
 
@@ -149,13 +126,11 @@ class Records:
         columns = {
             "key": pa.array([record.key() for record in records], pa.binary()),
             "value": pa.array([record.value() for record in records], pa.binary()),
-            "topic": pa.array([self._topic], pa.string()).take(pa.array([0] * count)),
-            "partition": pa.array([self._number] * count, pa.int32()),
+            "topic": pa.repeat(self._topic, count),
+            "partition": pa.repeat(pa.scalar(self._number, pa.int32()), count),
             "offset": pa.array([record.offset() for record in records], pa.int64()),
             # Spark counts from -1 (none), the client from 0.
-            "timestamp": pa.array([ms if kind else -1 for kind, ms in stamps], _MILLIS).cast(
-                _TIMESTAMP
-            ),
+            "timestamp": pa.array([ms * 1000 if kind else -1000 for kind, ms in stamps], _MICROS),
             "timestampType": pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
         }
         if self._context.options.includeHeaders:

@@ -19,14 +19,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from tutorial_pkg.builder import OptionValues, SinkBuilder, SinkContext, TargetContext, integer
+from tutorial_pkg.builder import SinkBuilder, SinkContext, TargetContext
 from tutorial_pkg.connectors.kafka.client import Brokers
 from tutorial_pkg.connectors.kafka.options import FORMAT, WRITE, check_hidden
 from tutorial_pkg.core.columns import check_columns, places
 
 ANY_PARTITION = -1
-TIMEOUT, DELIVERY_MS = "delivery.timeout.ms", 120_000
-FULL_SECONDS = 0.1
 
 _BYTES = (StringType(), BinaryType())
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -37,12 +35,10 @@ _COLUMNS: dict[str, tuple[DataType, ...]] = {
     "partition": (IntegerType(),),
     "headers": (ArrayType(_HEADER),),
 }
-
-
 _DEFAULTS = {
     "acks": "all",
     "partitioner": "murmur2_random",  # Java's: the same key goes to the same partition
-    TIMEOUT: DELIVERY_MS,
+    "delivery.timeout.ms": 120_000,
     "queue.buffering.max.kbytes": 64 * 1024,
     "linger.ms": 5,
 }
@@ -51,22 +47,8 @@ _DEFAULTS = {
 def check(context: TargetContext) -> None:
     """Raise `ValueError` unless the sink can write rows of this schema."""
     check_hidden(context.options)
-    _brokers(context.options)
+    Brokers(context.options)
     check_columns(FORMAT, context.schema, _COLUMNS, "value", "topic", context.options.topic)
-
-
-def _brokers(options: OptionValues) -> Brokers:
-    """Wait a little longer than the client does, so that its own error comes first."""
-    option = options["kafka.*"].get(TIMEOUT)
-    text = option.reveal() if option else str(DELIVERY_MS)
-    try:
-        millis = integer(1)(text)
-    except ValueError:
-        raise ValueError(
-            f"format `{FORMAT}`: option `kafka.{TIMEOUT}` must be 1 or more milliseconds, got "
-            f"{text!r}"
-        ) from None
-    return Brokers(options, millis / 1000 + 2)
 
 
 class Sender:
@@ -74,7 +56,7 @@ class Sender:
 
     def __init__(self, context: SinkContext) -> None:
         self._topic: str | None = context.options.topic
-        self._brokers = _brokers(context.options)
+        self._brokers = Brokers(context.options)
         self._producer = self._brokers.client(Producer, _DEFAULTS, delivery_report_only_error=True)
         self._sent = self._refused = 0
         self._first_refusal = ""
@@ -83,7 +65,7 @@ class Sender:
         """Hand all rows to the client, which sends them in the background."""
         for topic, value, key, partition, headers in self._rows(batch):
             try:
-                self._produce(topic, value, key, partition, headers)
+                self._produce(topic, value, key, partition, self._report, None, 0, headers)
             except KafkaException as error:  # refused by the client itself
                 self._note_refusal(topic, error.args[0])
         self._sent += batch.num_rows
@@ -91,11 +73,12 @@ class Sender:
         self._raise_refusal()
 
     def flush(self) -> None:
-        """Raise `RuntimeError` with the topic and the reason of a refusal, or `TimeoutError`."""
-        unsent = self._producer.flush(self._brokers.seconds)
+        """Raise `RuntimeError` with the topic and the reason of a refusal.
+
+        Also for records that were not sent within `kafka.delivery.timeout.ms`.
+        """
+        self._producer.flush()
         self._raise_refusal()
-        if unsent:
-            self._brokers.give_up(f" within {self._brokers.seconds:g} s (`kafka.{TIMEOUT}`)")
 
     def close(self) -> None:
         """Drop unsent records: after an error the client would try for minutes."""
@@ -110,21 +93,12 @@ class Sender:
         keys = _column(batch, "key", _bytes, None)
         return zip(topics, _bytes(batch.column("value")), keys, partitions, headers, strict=False)
 
-    def _produce(self, topic: str, value: Any, key: Any, partition: int, headers: Any) -> None:
-        is_empty = False
-        while True:
-            try:
-                self._producer.produce(topic, value, key, partition, self._report, headers=headers)
-                return
-            except BufferError:  # its buffer is bounded
-                if is_empty:
-                    raise RuntimeError(
-                        f"topic `{topic}`: a record is larger than the client's whole buffer; "
-                        "raise the option `kafka.queue.buffering.max.kbytes` (default: "
-                        f"{_DEFAULTS['queue.buffering.max.kbytes']})"
-                    ) from None
-                self._producer.poll(FULL_SECONDS)
-                is_empty = not len(self._producer)
+    def _produce(self, *record: Any) -> None:
+        try:
+            self._producer.produce(*record)
+        except BufferError:  # the client's buffer is full
+            self._producer.flush()
+            self._producer.produce(*record)
 
     def _report(self, error: Any, record: Any) -> None:
         if error is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tutorial_pkg.builder import OptionValues, SourceBuilder, Split, SplitContext
-from tutorial_pkg.connectors.kafka.client import Brokers
+from tutorial_pkg.connectors.kafka.client import REQUEST_SECONDS, Brokers
 from tutorial_pkg.connectors.kafka.options import (
     CUT,
     EARLIEST,
@@ -60,9 +60,8 @@ def look(context: SplitContext) -> dict[str, Split]:
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """Yield the records of a partition from `start` up to, but without, `end`."""
     topic, _, number = split.rpartition("-")
-    if context.connection.id_of(topic) not in (context.identity, None):
-        # A repeated batch may find a different topic of that name.
-        context.lost(f"partition `{split}`: its topic was re-created since the batch was planned")
+    if context.connection.id_of(topic) != context.identity:  # possible in a repeated batch
+        context.lost(f"partition `{split}`: its topic was deleted or re-created in the meantime")
         return
     with closing(Records(context, topic, int(number), start, end)) as records:
         yield from records.batches()
@@ -113,10 +112,9 @@ class Topics:
         Raises `LookupError` for one that does not exist, and what `Brokers` raises.
         """
         with self._brokers.responding(lambda: self._admin.poll(0)):
-            topics = self._admin.list_topics(timeout=self._brokers.request_seconds).topics
-            chosen = self._chosen(
-                {name: sorted(topic.partitions) for name, topic in topics.items()}
-            )
+            topics = self._admin.list_topics(timeout=REQUEST_SECONDS).topics
+            existing = {name: sorted(topic.partitions) for name, topic in topics.items()}
+            chosen = self._chosen(existing)
             ids = self._ids(chosen)
             places = [TopicPartition(name, part) for name in chosen for part in chosen[name]]
             firsts = self._offsets(places, OffsetSpec.earliest())
@@ -161,13 +159,11 @@ class Topics:
                 )
         return chosen
 
-    def _ids(self, topics: Iterable[str]) -> dict[str, str]:
-        names = list(topics)
-        if not names:
+    def _ids(self, topics: Collection[str]) -> dict[str, str]:
+        if not topics:
             return {}
-        futures = self._admin.describe_topics(
-            TopicCollection(names), request_timeout=self._brokers.request_seconds
-        )
+        names = TopicCollection(list(topics))
+        futures = self._admin.describe_topics(names, request_timeout=REQUEST_SECONDS)
         return {topic: str(future.result().topic_id) for topic, future in futures.items()}
 
     def _offsets(self, places: list[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
@@ -178,13 +174,13 @@ class Topics:
         futures = self._admin.list_offsets(
             dict.fromkeys(places, spec),
             isolation_level=isolation,
-            request_timeout=self._brokers.request_seconds,
+            request_timeout=REQUEST_SECONDS,
         )
         return {place: int(future.result().offset) for place, future in futures.items()}
 
     @cached_property
     def _brokers(self) -> Brokers:
-        return Brokers.of_source(self._options)
+        return Brokers(self._options)
 
     @cached_property
     def _admin(self) -> Any:
