@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Row, types
+from pyspark.sql import types
 
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
 from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
@@ -21,7 +21,6 @@ _QUOTED = 80
 _BEYOND_FLOAT = 2.0**128 - 2.0**103  # rounds to infinity
 _CANNOT_HOLD = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
-Answer = TypeVar("Answer")
 Convert = Callable[[Any], Any]
 
 
@@ -32,7 +31,7 @@ class RowPacker:
         self.schema = schema
         self.arrow_schema = arrow_schema(schema)
         self._names = schema.fieldNames()
-        self._columns = [_column_of(field.dataType) for field in schema]
+        self._columns = [_Column(field.dataType) for field in schema]
 
     def pack(self, rows: Sequence[Any]) -> pa.RecordBatch:
         """Return all rows as one batch. Raise `ValueError` for the first value that doesn't fit."""
@@ -65,15 +64,14 @@ class RowPacker:
 
     def values(self, row: Any) -> tuple[Any, ...]:
         """Return a row's values in the order of the columns, or raise `ValueError`."""
+        names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
+        if dataclasses.is_dataclass(row) and not isinstance(row, type):
+            names = [field.name for field in dataclasses.fields(row)]
+            row = tuple(getattr(row, name) for name in names)
         if isinstance(row, dict):
             return self._by_name(list(row.items()))
-        if isinstance(row, Row) and hasattr(row, "__fields__"):
-            return self._by_name(list(zip(row.__fields__, row, strict=True)))
-        if dataclasses.is_dataclass(row) and not isinstance(row, type):
-            fields = dataclasses.fields(row)
-            return self._by_name([(field.name, getattr(row, field.name)) for field in fields])
-        if hasattr(row, "_fields"):  # a named tuple
-            return self._by_name(list(row._asdict().items()))
+        if names:  # a `Row`, a named tuple or a dataclass
+            return self._by_name(list(zip(names, row, strict=True)))
         if not isinstance(row, tuple) and len(self._names) == 1:
             row = (row,)
         if not isinstance(row, tuple) or len(row) != len(self._names):
@@ -145,9 +143,7 @@ class Buffer:
         self._rows: list[Any] = []
         self._batches: list[pa.RecordBatch] = []
         self._tokens: list[Any] = []
-        self._error: Exception | None = None
-        self.closed = False
-        self.keeps_place = False
+        self.closed = self.keeps_place = False
 
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; with one column also its value.
@@ -164,12 +160,10 @@ class Buffer:
             ValueError: A row does not fit the schema. The error may come some rows later, so that
                 row cannot be skipped: check doubtful values before you add them.
         """
-        if type(row) not in _IMMUTABLE or self._error:
-            row = self._guarded(lambda: self._packer.values(row))
-        self._rows.append(row)
+        self._rows.append(row if type(row) in _IMMUTABLE else self._packer.values(row))
         if token is not None:
             self._tokens.append(token)
-        if len(self._rows) >= _PACK_ROWS:
+        if len(self._rows) % _PACK_ROWS == 0:
             self._pack()
 
     def add_batch(self, batch: pa.RecordBatch, token: Any = None) -> None:
@@ -179,7 +173,7 @@ class Buffer:
         TIMESTAMP column needs times with a zone: `pyarrow.compute.assume_timezone` adds one.
         """
         self._pack()
-        batch = self._guarded(lambda: self._packer.fit(batch))
+        batch = self._packer.fit(batch)
         if batch.num_rows:
             self._batches.append(batch)
         if token is not None:
@@ -227,58 +221,44 @@ class Buffer:
         return batches
 
     def _pack(self) -> None:
-        rows, self._rows = self._rows, []
-        if rows or self._error:
-            self._batches.append(self._guarded(lambda: self._packer.pack(rows)))
-
-    def _guarded(self, work: Callable[[], Answer]) -> Answer:
-        """Do work on rows; after an error, raise it each time.
-
-        A `fill` that catches it would otherwise lose the rows that are packed together.
-        """
-        if self._error:
-            raise self._error.with_traceback(None)  # the traceback would grow each time
-        try:
-            return work()
-        except Exception as error:
-            self._error = error
-            raise
+        """Pack the rows. After an error they stay, so a `fill` that catches it loses none."""
+        if self._rows:
+            self._batches.append(self._packer.pack(self._rows))
+            self._rows = []
 
 
 # ---- Columns: Arrow alone would accept some values that mean something else ----------------------
 
 
 class _Column:
-    """Converts the values of a column, before Arrow takes them.
+    """Checks the values of a column and converts them, unless all have `plain` types."""
 
-    Types that it does not accept are refused, and bools for numbers. `expected` describes them in
-    an error. A column with only `plain` types needs no Python loop.
-    """
-
-    def __init__(
-        self,
-        accepts: type | tuple[type, ...] = object,
-        expected: str = "",
-        convert: Convert | None = None,
-        plain: tuple[type, ...] = (),
-    ) -> None:
-        self._accepts, self._expected, self._convert = accepts, expected, convert
-        self._plain = {*plain, type(None)}
-        self._checks = bool(expected or convert)
+    def __init__(self, kind: types.DataType) -> None:
+        self._convert = _converter(kind)
+        plain = (plain for kinds, plain, _ in _FLAT if isinstance(kind, kinds))
+        self._plain = {*next(plain, ()), type(None)}
 
     def to_arrow(self, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-        if self._checks and not set(map(type, values)) <= self._plain:
-            values = [self.converted(value) for value in values]
+        if self._convert is not _unchanged and not set(map(type, values)) <= self._plain:
+            values = [None if value is None else self._convert(value) for value in values]
         return pa.array(values, type=kind)
 
-    def converted(self, value: Any, nullable: bool = True) -> Any:
-        if value is None:
-            if not nullable:
-                raise ValueError("it has a null inside that must not be null")
-            return None
-        if not isinstance(value, self._accepts) or (self._expected and isinstance(value, bool)):
-            raise ValueError(f"expected {self._expected}, got a {type(value).__name__}")
-        return self._convert(value) if self._convert else value
+
+def _only(
+    accepted: type | tuple[type, ...], expected: str, convert: Convert | None = None
+) -> Convert:
+    """Return a function that accepts only these types, and no bool: it is an `int` to Python."""
+
+    def checked(value: Any) -> Any:
+        if not isinstance(value, accepted) or isinstance(value, bool):
+            raise ValueError(f"expected {expected}, got a {type(value).__name__}")
+        return convert(value) if convert else value
+
+    return checked
+
+
+def _unchanged(value: Any) -> Any:
+    return value  # Arrow's own checks are enough
 
 
 def _within_float(value: Any) -> Any:
@@ -303,58 +283,55 @@ def _without_time(value: Any) -> Any:
     return value
 
 
-_COLUMNS: list[tuple[type | tuple[type, ...], _Column]] = [
-    (types.IntegralType, _Column(Integral, "an int", plain=(int,))),
-    (types.FloatType, _Column(Real, "a number", _within_float)),
-    (types.DoubleType, _Column(Real, "a number", plain=(float, int))),
-    (types.StringType, _Column(str, "a str", plain=(str,))),
-    (types.BinaryType, _Column((bytes, bytearray, memoryview), "bytes", plain=(bytes,))),
-    (types.TimestampType, _Column(datetime, "a datetime", _with_zone)),
-    (types.TimestampNTZType, _Column(datetime, "a datetime", _without_zone)),
-    (types.DateType, _Column(date, "a date", _without_time, plain=(date,))),
-    (TIME_TYPES, _Column(time, "a time", _without_zone)),  # those above are among them, too
-    (types.DayTimeIntervalType, _Column(timedelta, "a timedelta", plain=(timedelta,))),
-    (types.VariantType, _Column(convert=lambda v: {"value": v.value, "metadata": v.metadata})),
+_BYTES = (bytes, bytearray, memoryview)
+# Spark's types, the Python types that need no check, and the check of the others
+_FLAT: list[tuple[type | tuple[type, ...], tuple[type, ...], Convert]] = [
+    (types.IntegralType, (int,), _only(Integral, "an int")),
+    (types.FloatType, (), _only(Real, "a number", _within_float)),
+    (types.DoubleType, (float, int), _only(Real, "a number")),
+    (types.StringType, (str,), _only(str, "a str")),
+    (types.BinaryType, (bytes,), _only(_BYTES, "bytes")),
+    (types.TimestampType, (), _only(datetime, "a datetime", _with_zone)),
+    (types.TimestampNTZType, (), _only(datetime, "a datetime", _without_zone)),
+    (types.DateType, (date,), _only(date, "a date", _without_time)),
+    (TIME_TYPES, (), _only(time, "a time", _without_zone)),  # those above are among them, too
+    (types.DayTimeIntervalType, (timedelta,), _only(timedelta, "a timedelta")),
+    (types.VariantType, (), lambda v: {"value": v.value, "metadata": v.metadata}),
 ]
 
 
-def _column_of(kind: types.DataType) -> _Column:
-    for kinds, column in _COLUMNS:
-        if isinstance(kind, kinds):
-            return column
+def _converter(kind: types.DataType) -> Convert:
+    """Return the function that checks and converts a value; null is not passed to it."""
     if isinstance(kind, types.StructType):
-        return _struct_column(kind)
+        values, fields = RowPacker(kind).values, [_inside(f.dataType, f.nullable) for f in kind]
+        return lambda row: {
+            name: field(value)
+            for name, field, value in zip(kind.names, fields, values(row), strict=True)
+        }
     if isinstance(kind, types.ArrayType):
-        return _list_column(_column_of(kind.elementType), kind.containsNull)
+        element = _inside(kind.elementType, kind.containsNull)
+        return lambda values: [element(value) for value in _listed(values)]
     if isinstance(kind, types.MapType):
-        key, value = _column_of(kind.keyType), _column_of(kind.valueType)
-        return _map_column(key, value, kind.valueContainsNull)
-    return _Column()  # Arrow's own checks are enough
+        key, item = _inside(kind.keyType), _inside(kind.valueType, kind.valueContainsNull)
+        pairs = lambda values: [(key(k), item(v)) for k, v in values.items()]  # noqa: E731
+        return _only(Mapping, "a dict", pairs)
+    converters = (convert for kinds, _, convert in _FLAT if isinstance(kind, kinds))
+    return next(converters, _unchanged)
 
 
-def _struct_column(kind: types.StructType) -> _Column:
-    packer = RowPacker(kind)
-    columns = [_column_of(field.dataType) for field in kind]
+def _inside(kind: types.DataType, nullable: bool = True) -> Convert:
+    """Return a converter for values within a list, a map or a struct."""
+    convert = _converter(kind)
 
-    def convert(value: Any) -> dict[str, Any]:
-        parts = zip(kind, columns, packer.values(value), strict=True)
-        return {field.name: col.converted(part, field.nullable) for field, col, part in parts}
+    def converted(value: Any) -> Any:
+        if value is None and not nullable:
+            raise ValueError("it has a null inside that must not be null")
+        return None if value is None else convert(value)
 
-    return _Column(convert=convert)
-
-
-def _list_column(element: _Column, nullable: bool) -> _Column:
-    def convert(values: Any) -> list[Any]:
-        if isinstance(values, str | bytes | bytearray | Mapping):  # which are iterable, too
-            raise ValueError(f"expected a list, got a {type(values).__name__}")
-        return [element.converted(value, nullable) for value in values]
-
-    return _Column(convert=convert)
+    return converted
 
 
-def _map_column(key: _Column, value: _Column, nullable: bool) -> _Column:
-    def convert(items: Any) -> list[tuple[Any, Any]]:
-        pairs = items.items()
-        return [(key.converted(name), value.converted(x, nullable)) for name, x in pairs]
-
-    return _Column(Mapping, "a dict", convert)
+def _listed(values: Any) -> Any:
+    if isinstance(values, str | bytes | bytearray | Mapping):  # which are iterable, too
+        raise ValueError(f"expected a list, got a {type(values).__name__}")
+    return values

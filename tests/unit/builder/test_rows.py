@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -206,12 +205,5 @@ def test_wrong_row_cannot_be_skipped() -> None:
     for row in [*range(60_000), "wrong", *range(10_000)]:
         with suppress(ValueError):
             buffer.add(row, token=row)
-    batch = pa.RecordBatch.from_pydict({"number": [1]})
-    calls: list[Callable[[], Any]] = [
-        lambda: buffer.add(1),
-        lambda: buffer.add_batch(batch),
-        buffer.take,
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match=r"^column `number` BIGINT cannot hold 'wrong': "):
-            call()
+    with pytest.raises(ValueError, match=r"^column `number` BIGINT cannot hold 'wrong': "):
+        buffer.take()
