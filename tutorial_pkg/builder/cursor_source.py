@@ -189,20 +189,20 @@ class BuiltCursorSource(BuiltStreamSource):
     """The base of the classes that `SourceBuilder.cursor` makes."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        functions = self.declared.functions
+        functions = self.functions
         rows: Any = partial(_rows, functions)
         return batch_reader(self, partial(_splits, functions), rows, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = self.values()
         if not self.reads_log:
-            return stream_reader(PageReader(self.declared.functions, schema, options))
+            return stream_reader(PageReader(self.functions, schema, options))
         if options.path is None:  # which `spark.read` does not need
             raise ValueError(
                 f"format `{self.name()}`: option `path` is missing; a stream keeps its pages in a "
                 "log on disk: name its folder in `load(path)`"
             )
-        return stream_reader(CursorReader(self.declared.functions, schema, options))
+        return stream_reader(CursorReader(self.functions, schema, options))
 
 
 def _splits(functions: Functions, context: SplitContext) -> dict[str, Split]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pyspark.sql.datasource import DataSource
@@ -30,37 +30,30 @@ State = TypeVar("State")  # what `create` returns, and all other functions take
 # ---- The class that Spark gets -------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Declared:
-    """What was declared to a builder."""
-
-    functions: Functions
-    options: Options
-    schema: Schema
-
-
 class Built(DataSource):
     """The base of all classes that builders make."""
 
-    declared: ClassVar[Declared]
+    functions: ClassVar[Functions]
+    declared: ClassVar[Options]
 
     @classmethod
     def name(cls) -> str:
-        return cls.declared.functions.format
+        return cls.functions.format
 
     def values(self) -> OptionValues:
         """Return the options of the query. Raises `ValueError` for a wrong one."""
-        return self.declared.options.parse(self.options)
+        return self.declared.parse(self.options)
 
 
 class BuiltSource(Built):
     """The base of those that are sources."""
 
     reads_log = False  # so the conformance kit knows when only a running query adds rows
+    columns: ClassVar[PlainSchema]  # unless a function `schema` is given
 
     def schema(self) -> PlainSchema:
-        options, schema = self.values(), self.declared.schema
-        return schema(options) if callable(schema) else schema
+        options, of_options = self.values(), self.functions.given.get("schema")
+        return of_options(options) if of_options else self.columns
 
 
 # ---- Builders ------------------------------------------------------------------------------------
@@ -73,10 +66,12 @@ class Declaration:
 
     def __init__(self, name: str, schema: Schema = "") -> None:
         self._name = name
-        self._schema = schema if not callable(schema) else checked("schema", schema, "options")
+        self._columns = "" if callable(schema) else schema
         self._given: dict[str, Function] = {}
         self._options: list[Option] = []
         self._retries = Retries()
+        if callable(schema):
+            self._set("schema", schema, "options")
 
     def option(
         self, name: str, parse: Parse, default: Any, meaning: str, allowed: str | None = None
@@ -124,7 +119,7 @@ class Declaration:
                 in milliseconds if the name ends in `Ms` or `Millis`.
         """
         if transient is not None:
-            checked("transient", transient, "error")
+            self._set("transient", transient, "error")
         errors = errors or (() if transient else Retries.errors)
         self._retries = Retries(errors, seconds, pause, transient, option)
         return self
@@ -148,21 +143,26 @@ class Declaration:
         self, base: type[Built], text: str, guarantee: str, *own: Option, **more: Any
     ) -> type[DataSource]:
         """Return the class for Spark, with the builder's `own` options and `more` attributes."""
-        others = {f"option {option.name}": option.parse for option in self._options}
-        others |= {"schema": self._schema, "transient": self._retries.transient}  # type: ignore[dict-item]
-        pickled = {**self._given, **{name: f for name, f in others.items() if callable(f)}}
-        check_travel(self._name, pickled, self._OPENS)
+        parsers = {f"option {option.name}": option.parse for option in self._options}
+        check_travel(self._name, self._given | parsers, self._OPENS)
         names = {option.name for option in self._options}
         retries = replace(self._retries, declared=self._retries.option in names)
         options = self._all_options(*own, *retries.options())
-        functions = Functions(self._name, dict(self._given), retries)
         doc = f"{text}\n\nGuarantee: {guarantee}, on the conditions in docs/builder.md.\n"
         doc += f"\nOptions:\n{options.table() or '    none'}\n"
-        if self._schema:
-            doc += f"\nSchema: {_schema_text(self._schema)}\n"
+        if "schema" in self._given:
+            doc += "\nSchema: as the options say\n"
+        elif columns := self._columns:  # `toDDL` would need a session
+            text = columns if isinstance(columns, str) else columns.simpleString()
+            doc += f"\nSchema: {text}\n"
         words = "".join(part.capitalize() for part in self._name.split("_"))
-        attributes = {"declared": Declared(functions, options, self._schema), "__doc__": doc}
-        return type(f"{words}DataSource", (base,), {**attributes, **more})
+        more |= {
+            "functions": Functions(self._name, dict(self._given), retries),
+            "declared": options,
+            "columns": self._columns,
+            "__doc__": doc,
+        }
+        return type(f"{words}DataSource", (base,), more)
 
     def _all_options(self, *own: Option) -> Options:
         options = (*own, *self._options)
@@ -174,13 +174,6 @@ class Declaration:
                     "another name"
                 )
         return Options(self._name, options)
-
-
-def _schema_text(schema: Schema) -> str:
-    """Describe the schema; `toDDL` would need a session."""
-    if callable(schema):
-        return "as the options say"
-    return schema if isinstance(schema, str) else schema.simpleString()
 
 
 class SplitsDeclaration(Declaration):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,28 +76,23 @@ class Retries:
         return Tries(self.may_pass, self.seconds, self.pause, out_of_time=self._out_of_time)
 
     def _out_of_time(self, error: Exception) -> Exception:
-        if not self.seconds or not isinstance(error, FunctionError):
-            return error
-        late = FunctionError(f"{error} (tried for {self.seconds:g} s: option `{self.option}`)")
-        late.__cause__ = error.__cause__
-        return late
+        if self.seconds and isinstance(error, FunctionError):
+            error.args = (f"{error} (tried for {self.seconds:g} s: option `{self.option}`)",)
+        return error
 
     def patiently(
         self, work: Callable[[], Answer], between: Callable[[], object] = lambda: None
     ) -> Answer:
         """Return what `work` returns; call `between` and retry it after transient errors."""
-        tries = self.tries()
-        while True:
+
+        def after(error: Exception) -> None:
+            _log.warning("%s; it is tried again", error)
             try:
-                return work()
-            except Exception as error:
-                rest = tries.pause_after(error)
-                _log.warning("%s; it is tried again", error)
-                try:
-                    between()
-                except Exception as second:  # a broken connection may refuse to close
-                    _log.warning("%s", second)
-            time.sleep(rest)
+                between()
+            except Exception as second:  # a broken connection may refuse to close
+                _log.warning("%s", second)
+
+        return self.tries().patiently(work, after)
 
     def begun(
         self, make: Callable[[], Iterator[Answer]], between: Callable[[], object] = lambda: None
@@ -132,13 +126,9 @@ class Functions:
         return name in self.given
 
     def call(self, name: str, who: str, *arguments: Any) -> Any:
-        """Call a function for `who` ("instance 1"). Raises `FunctionError`."""
+        """Call a function for `who` ("instance 1"), if it is given. Raises `FunctionError`."""
         with self.blamed(name, who):
-            return self.given[name](*arguments)
-
-    def call_if_given(self, name: str, who: str, *arguments: Any) -> None:
-        if name in self.given:
-            self.call(name, who, *arguments)
+            return self.given[name](*arguments) if name in self.given else None
 
     @contextmanager
     def blamed(self, name: str, who: str) -> Iterator[None]:
@@ -149,17 +139,14 @@ class Functions:
             raise
         except BaseException as error:
             what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-            text = f"format `{self.format}`: `{name}` of {who} failed: {what}"
-            failure = FunctionError(text.encode(errors="backslashreplace").decode())
-            raise failure from (error if _is_utf_8(error) else None)
+            failure = f"format `{self.format}`: `{name}` of {who} failed: {what}"
+            stack = "".join(traceback.format_exception(error))
+            # Spark's worker dies of an error that it cannot encode.
+            raise FunctionError(_utf_8(failure)) from (error if stack == _utf_8(stack) else None)
 
 
-def _is_utf_8(error: BaseException) -> bool:
-    """Return whether Spark's worker can report the error; otherwise it dies without one."""
-    try:
-        return bool("".join(traceback.format_exception(error)).encode())
-    except UnicodeEncodeError:
-        return False
+def _utf_8(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 @contextmanager
@@ -200,8 +187,7 @@ def check_travel(
 ) -> None:
     """Raise `ValueError` for a function that Spark cannot pickle, and name what it captures."""
     for name, function in functions.items():
-        reason = _refusal(function)
-        if reason:
+        if reason := _refusal(function):
             raise ValueError(
                 f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
                 f"{_captured(function)} ({reason}). Make such things in {opens[0]}, which runs "

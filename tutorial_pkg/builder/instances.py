@@ -33,7 +33,6 @@ from tutorial_pkg.durable_log.segments import LogDamagedError, last_frame
 from tutorial_pkg.durable_log.status import StatusPublisher
 
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
-ACKNOWLEDGE_SECONDS = 30.0  # until an `acknowledge` that fails counts as failed
 STOP_SECONDS = 3.0
 NOTABLE_SECONDS = 1.0  # the status shows an instance that is idle, or in a function, for longer
 
@@ -146,11 +145,8 @@ class Instance(threading.Thread):
         self._log = backlog.logs[context.index]
         self._buffer = Buffer(plan.packer)
         self._state: Any = None
-        self._tokens: list[Any] = []  # of logged rows that are not acknowledged
         self._retries = plan.functions.retries.of(plan.options)
         self._tries: Tries | None = None  # of starting over, since a turn succeeded
-        self._refused: Tries | None = None  # of an `acknowledge` that fails
-        self._acknowledge_at = 0.0
         self._appending = threading.Lock()
         self._abandoned = False
 
@@ -193,15 +189,11 @@ class Instance(threading.Thread):
             text = "%s: %d rows that `fill` had added before it failed are not in the log"
             _log.warning(text, self.name, rows)
         self._buffer = Buffer(self._plan.packer)
-        self._tokens.clear()
-        self._refused, self._acknowledge_at = None, 0.0
         self.status.unacknowledged = 0
 
     def _run_once(self) -> None:
         self._state = self._call("create", self._context)
-        with closing_with(
-            lambda: "destroy" in self._plan.functions and self._call("destroy", self._state)
-        ):
+        with closing_with(lambda: self._call("destroy", self._state)):
             self._restore()
             self._fill_until_stopped()
 
@@ -222,14 +214,11 @@ class Instance(threading.Thread):
             else:
                 added = self._fill()
                 pause = 0.0 if added else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
-            self._acknowledge()
-            self._tries = self._tries if self._refused else None
-        self._acknowledge_at = 0.0
-        self._acknowledge()
+                self._tries = None
         self.status.closed = self._buffer.closed
 
     def _fill(self) -> bool:
-        """Call `fill` once and log its rows. Return whether it added something."""
+        """Call `fill` once, log its rows, and acknowledge them. Return whether it added some."""
         returned = self._call("fill", self._state, self._buffer)
         with self._blamed("fill"):
             self._buffer.check_returned(returned)
@@ -243,8 +232,8 @@ class Instance(threading.Thread):
             batches = self._heartbeat_if_due() or batches
         if batches and not self._append(batches, self._head(after_rows=has_rows)):
             return False  # not logged, so their tokens must never be acknowledged
-        self._tokens += tokens
-        self.status.unacknowledged = len(self._tokens)
+        if tokens:
+            self._acknowledge(tokens)
         return bool(has_rows or tokens)
 
     def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> bool:
@@ -281,21 +270,11 @@ class Instance(threading.Thread):
         is_due = time.monotonic() - self.idle_since >= seconds
         return [self._plan.heartbeat_row(column)] if is_due else []
 
-    def _acknowledge(self) -> None:
-        """Acknowledge logged rows. After an error, repeat it later with newer tokens as well."""
-        if not self._tokens or time.monotonic() < self._acknowledge_at:
-            return
+    def _acknowledge(self, tokens: list[Any]) -> None:
+        self.status.unacknowledged = len(tokens)
         self._log.sync()
-        try:
-            self._call("acknowledge", self._state, list(self._tokens))
-        except FunctionError as failure:
-            self._refused = self._refused or Tries(lambda error: True, ACKNOWLEDGE_SECONDS, 0.5)
-            self._acknowledge_at = time.monotonic() + self._refused.pause_after(failure)
-            self.status.last_error = str(failure)
-        else:
-            self._tokens.clear()
-            self._refused = None
-        self.status.unacknowledged = len(self._tokens)
+        self._call("acknowledge", self._state, tokens)
+        self.status.unacknowledged = 0
 
     def _call(self, name: str, *arguments: Any) -> Any:
         self.inside = name, time.monotonic()

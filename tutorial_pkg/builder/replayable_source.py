@@ -117,7 +117,7 @@ class SplitCalls:
         connection, was_open = self.context.connection, self._is_open
         self.context, self._is_open = replace(self.context, connection=None), False
         if was_open:
-            self.functions.call_if_given("close", SOURCE, connection)
+            self.functions.call("close", SOURCE, connection)
 
 
 def packed(rows: Any, buffer: Buffer) -> Iterator[pa.RecordBatch]:
@@ -273,7 +273,7 @@ class BuiltReplayableSource(BuiltSource):
 
     def _arguments(self, context: SplitContext) -> tuple[Functions, SplitContext, bool, int]:
         tasks = (context.options[self.parallelism] or cores()) if self.parallelism else 1
-        return self.declared.functions, context, self.has_identities, tasks
+        return self.functions, context, self.has_identities, tasks
 
 
 class SplitBatchReader(Splits, DataSourceReader):
@@ -289,7 +289,7 @@ def batch_reader(
     source: BuiltSource, look: Look, read: Read, schema: StructType
 ) -> DataSourceReader:
     """Make a reader for another kind of source; its parts are splits from 0 to 1."""
-    functions = replace(source.declared.functions, given={"look": look, "read": read})
+    functions = replace(source.functions, given={"look": look, "read": read})
     return SplitBatchReader(functions, SplitContext(source.values(), batch=True, schema=schema))
 
 

@@ -40,7 +40,7 @@ class BuiltSink(Built):
 
     def _writer(self, target: TargetContext) -> SinkWriter:
         """Check the target first. Raise `ValueError` for what the sink cannot write."""
-        functions = self.declared.functions
+        functions = self.functions
         if target.overwrite and not self.overwrites:
             raise ValueError(
                 f'format `{functions.format}` only appends: use `.outputMode("append")` or '
@@ -108,7 +108,7 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
         functions, handle = self._functions, None
         receive = "receive" if "receive" in functions else "receive_batch"
         state = self._retries.patiently(lambda: functions.call("create", who, context))
-        with closing_with(lambda: functions.call_if_given("destroy", who, state)):
+        with closing_with(lambda: functions.call("destroy", who, state)):
             for rows in iterator:  # an error of the query's rows is not one of `receive`
                 functions.call(receive, who, state, rows)
             if "flush" in functions:

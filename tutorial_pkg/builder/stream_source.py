@@ -43,7 +43,7 @@ class BuiltStreamSource(BuiltSource):
     heartbeat: ClassVar[Heartbeat | None] = None
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        functions, options = self.declared.functions, self.values()
+        functions, options = self.functions, self.values()
         return stream_reader(BuiltStreamReader(functions, schema, options, self.heartbeat))
 
 
@@ -124,10 +124,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         """Set `acknowledge(state, tokens)`, which confirms rows that are on disk.
 
         `tokens` are those that you passed to `buffer.add`; rows without a token are never
-        confirmed. It runs after `fill`, in the same thread. After an error, it is called again
-        with the same and newer tokens, for half a minute. After a crash, the other side may send
-        rows again that are in the log. To skip them, keep the id of the last message in the
-        snapshot.
+        confirmed. It runs after `fill`, in the same thread. After a crash or an error, the other
+        side may send rows again that are in the log. To skip them, keep the id of the last message
+        in the snapshot.
         """
         return self._set("acknowledge", function, "state", "tokens")
 
@@ -189,7 +188,7 @@ class BuiltBatchSource(BuiltSource):
     """The base of the classes that `SourceBuilder.batch` makes. Each instance is a split."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        rows: Any = partial(_rows, self.declared.functions)
+        rows: Any = partial(_rows, self.functions)
         return batch_reader(self, _instances, rows, schema)
 
 
@@ -205,7 +204,7 @@ def _rows(
     own = SourceContext(context.payload, context.options.parallelism, context.options)
     state = functions.call("create", who, own)
     buffer = Buffer(RowPacker(context.schema))
-    with closing_with(lambda: functions.call_if_given("destroy", who, state)):
+    with closing_with(lambda: functions.call("destroy", who, state)):
         while not buffer.closed:
             returned = functions.call("fill", who, state, buffer)
             with functions.blamed("fill", who):

@@ -74,6 +74,20 @@ class Tries:
         pause, self._pause = self._pause, min(2 * self._pause, self._longest)
         return min(left, pause * (1 - random.random() / 2))
 
+    def patiently(
+        self,
+        work: Callable[[], Answer],
+        between: Callable[[Exception], object] = lambda error: None,
+    ) -> Answer:
+        """Return what `work` returns; call `between(error)` and retry it after transient errors."""
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                rest = self.pause_after(error)
+                between(error)
+            time.sleep(rest)
+
 
 def patiently(
     work: Callable[[], Answer],
@@ -82,10 +96,4 @@ def patiently(
     pause: float = 0.2,
 ) -> Answer:
     """Return what `work` returns; retry it after transient errors, with the pauses of `Tries`."""
-    tries = Tries(may_pass, seconds, pause)
-    while True:
-        try:
-            return work()
-        except Exception as error:
-            rest = tries.pause_after(error)
-        time.sleep(rest)
+    return Tries(may_pass, seconds, pause).patiently(work)

@@ -21,7 +21,6 @@ from tutorial_pkg.builder import (
     SinkBuilder,
     SourceBuilder,
     builder_status,
-    instances,
     integer,
 )
 from tutorial_pkg.builder.functions import FunctionError, Retries
@@ -140,21 +139,9 @@ def test_instance_starts_over_where_it_was(tmp_path: Path) -> None:
     """The rows of a failed `fill` are not in the log, so a new state adds them again."""
     with running(numbers(Refusing()).build(), tmp_path, **SOON) as run:
         rows = run.rows_until(lambda rows: len(rows) >= 100)
-        # twice each: `create`, `fill` and `restore`; `acknowledge` alone is called again
-        wait_until(lambda: "retried 6 times" in str(builder_status(tmp_path)), 60, "status")
+        # twice each: `create`, `restore`, `fill` and `acknowledge`
+        wait_until(lambda: "retried 8 times" in str(builder_status(tmp_path)), 60, "status")
     assert rows == list(range(len(rows)))
-
-
-def test_acknowledge_that_keeps_failing_ends_the_query(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is called again with the same tokens, then the instance starts over, too."""
-    monkeypatch.setattr(instances, "ACKNOWLEDGE_SECONDS", 1.0)
-    refusing = Refusing(10**9)
-    refusing.left = dict.fromkeys(["create", "fill", "restore"], 0)
-    with running(numbers(refusing).build(), tmp_path, **SOON, retrySeconds=1) as run:
-        assert "`acknowledge` of instance 0 failed" in run.failure()
-        assert builder_status(tmp_path).instances[0].retries == 1
 
 
 def test_rows_lost_by_a_retry_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
