@@ -16,15 +16,10 @@ from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
+from tutorial_pkg.builder.context import SourceContext, SplitContext
 from tutorial_pkg.builder.declaration import Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import NONE, Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
@@ -32,13 +27,11 @@ from tutorial_pkg.builder.replayable_source import (
     SOURCE,
     SplitCalls,
     SplitPartition,
-    batch_reader,
     by_name,
     packed,
-    shortened,
     split_text,
 )
-from tutorial_pkg.builder.rows import Buffer, RowPacker
+from tutorial_pkg.builder.rows import Buffer, RowPacker, quoted
 from tutorial_pkg.builder.stream_source import MOST_INSTANCES, BuiltStreamReader, BuiltStreamSource
 from tutorial_pkg.core.json_text import read_json
 from tutorial_pkg.core.options import Option, OptionValues, integer
@@ -50,7 +43,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
+from tutorial_pkg.core.worker import outlive_ctrl_c
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogOffset
 from tutorial_pkg.durable_log.reader import log_options
 
@@ -91,24 +84,17 @@ class Page:
 
 
 class Pages(SplitCalls):
-    """The pages of the splits of a cursor source. Raises `FunctionError`.
+    """The pages of the splits of a cursor source, in turns. Raises `FunctionError`.
 
-    `next_page` goes from split to split. `positions` are those of the next unread pages. A split at
-    its end waits for the next look, `pause` seconds after the last one.
+    `positions` are those of the next unread pages. A split at its end waits for the next look,
+    `pause` seconds after the last one.
     """
 
-    def __init__(
-        self,
-        functions: Functions,
-        context: SplitContext,
-        pause: float = 0.0,
-        is_mine: Callable[[str], bool] = lambda split: True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, functions: Functions, context: SplitContext, pause: float = 0.0) -> None:
         super().__init__(functions, context)
         self.positions: dict[str, Any] = {}
-        self.pause, self._is_mine, self._clock = pause, is_mine, clock
-        self._unfinished: list[str] = []  # splits, in turns
+        self.pause = pause
+        self._unfinished: list[str] = []
         self._look_at = 0.0
 
     def first_positions(self) -> dict[str, Any]:
@@ -120,16 +106,16 @@ class Pages(SplitCalls):
             return {split: normalized(first) for split, first in by_name(answer).items()}
 
     def look_if_due(self) -> None:
-        if self._clock() >= self._look_at:
+        if time.monotonic() >= self._look_at:
             self.look()
 
     def look(self) -> None:
         """See which splits exist; one that has vanished keeps its position."""
-        firsts = {split: at for split, at in self.first_positions().items() if self._is_mine(split)}
+        firsts = self.first_positions()
         self.positions = firsts | self.positions
         unfinished = [split for split in self._unfinished if split in firsts]
         self._unfinished = list(dict.fromkeys([*unfinished, *firsts]))
-        self._look_at = self._clock() + self.pause
+        self._look_at = time.monotonic() + self.pause
 
     def next_page(self) -> Page | None:
         """Return the next page, perhaps without rows; None if all splits are at their end."""
@@ -159,20 +145,19 @@ class Pages(SplitCalls):
         answer = self.functions.call("read", who, self.open(), split, own)
         with self.functions.blamed("read", who):
             if not isinstance(answer, tuple) or len(answer) != 2:
-                raise TypeError(f"expected (rows, next position), got {shortened(answer)}")
+                raise TypeError(f"expected (rows, next position), got {quoted(answer)}")
             batches = list(packed(answer[0], Buffer(RowPacker(self.context.schema))))
             page = Page(split, position, normalized(answer[1]), batches)
             if page.rows and page.end == position:
                 raise ValueError(
-                    "the page has rows, but the next position is the same, so the rows would be "
-                    "read again and again; return one after them. For a page that still grows, "
-                    "that is its number and how many of its rows there were"
+                    "it returned rows and the same position, so the rows would be read again and "
+                    "again; return the position after them, such as the page's number and how many "
+                    "rows of it you have returned"
                 )
             if page.end in (None, "") and (page.rows or position not in (page.end, None)):
                 raise ValueError(
-                    f"the next position is {page.end!r}, which is where a source begins; at the "
-                    "end of the pages return no rows and the same position, and after a last page "
-                    "one from which to continue"
+                    f"the next position is {page.end!r}, where a source begins; at the end of the "
+                    "pages return no rows and the same position"
                 )
             return page
 
@@ -189,9 +174,8 @@ class BuiltCursorSource(BuiltStreamSource):
     """The base of the classes that `SourceBuilder.cursor` makes."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        functions = self.functions
-        rows: Any = partial(_rows, functions)
-        return batch_reader(self, partial(_splits, functions), rows, schema)
+        context = SplitContext(self.values(), batch=True, schema=schema)
+        return PageBatchReader(self.functions, context)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = self.values()
@@ -205,19 +189,16 @@ class BuiltCursorSource(BuiltStreamSource):
         return stream_reader(CursorReader(self.functions, schema, options))
 
 
-def _splits(functions: Functions, context: SplitContext) -> dict[str, Split]:
-    pages = Pages(functions, context)
-    with closing_with(pages.close):
-        firsts = pages.first_positions()
-    return {split: Split(0, 1, payload=first) for split, first in firsts.items()}
+class PageBatchReader(Pages, DataSourceReader):
+    """All pages, with a task for each split."""
 
+    def partitions(self) -> list[SplitPartition]:
+        with closing_with(self.close):
+            firsts = self.first_positions()
+        return [SplitPartition(split, first, None) for split, first in firsts.items()]
 
-def _rows(
-    functions: Functions, context: SplitContext, split: str, start: int, end: int
-) -> Iterator[pa.RecordBatch]:
-    pages = Pages(functions, context)
-    with closing_with(pages.close):
-        for page in pages.pages(split, context.payload):
+    def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
+        for page in self.pages(part.split, part.start):
             yield from page.batches
 
 
@@ -230,13 +211,21 @@ class PageInstance(Pages):
     def __init__(
         self, functions: Functions, schema: StructType, pause: float, context: SourceContext
     ) -> None:
-        super().__init__(
-            replace(functions, retries=NONE),
-            SplitContext(context.options, schema=schema),
-            pause,
-            lambda split: zlib.crc32(split.encode()) % context.count == context.index,
-        )
+        once = replace(functions, retries=NONE)
+        super().__init__(once, SplitContext(context.options, schema=schema), pause)
+        self._share = context
         self._recorded = set[str]()  # splits with a position in a snapshot
+
+    def first_positions(self) -> dict[str, Any]:
+        return self._mine(super().first_positions())
+
+    def _mine(self, positions: dict[str, Any]) -> dict[str, Any]:
+        index, count = self._share.index, self._share.count
+        return {
+            split: at
+            for split, at in positions.items()
+            if zlib.crc32(split.encode()) % count == index
+        }
 
     def fill(self, buffer: Buffer) -> None:
         self.look_if_due()
@@ -257,8 +246,7 @@ class PageInstance(Pages):
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
         for positions in snapshots:
-            mine = {split: at for split, at in positions.items() if self._is_mine(split)}
-            self.positions |= mine
+            self.positions |= self._mine(positions)
 
 
 class CursorReader(BuiltStreamReader):
@@ -305,11 +293,11 @@ class CursorReader(BuiltStreamReader):
 
 
 class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """An offset has the splits' positions and, for its batch, its start, row count and checksum.
+    """An offset has the splits' positions and, for its batch, each split's start and row count.
 
-    So a batch can be repeated from its end alone: the end says how many rows follow its start.
-    There may be more rows now, also on the same page; different rows are an error. Pages without
-    rows move no offset. A new split enters the offset where it begins.
+    So a batch can be repeated from its end alone. There may be more rows now, also on the same
+    page; fewer are an error. Pages without rows move no offset. A new split enters the offset where
+    it begins.
     """
 
     def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
@@ -317,7 +305,7 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
         super().__init__(functions, SplitContext(options, schema=schema), options.pollSeconds)
         self._max_rows: int = options.maxRowsPerTrigger
         self._start = self._end = dict[str, Any]()  # of the planned batch
-        self._batches: dict[str, list[pa.RecordBatch]] = {}  # its rows, by split
+        self._fetched: dict[str, list[pa.RecordBatch]] = {}  # its rows, by split
         self._patience = Patience()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -340,11 +328,11 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = _positions_of(start)
         self.positions = known | self.positions
         self.look_if_due()
-        self._batches, batch = {}, dict[str, list[Any]]()
+        self._fetched, batch = {}, dict[str, list[Any]]()
         for page in self._up_to(most):
-            self._batches.setdefault(page.split, []).extend(page.batches)
-            first, rows, total = batch.get(page.split, (page.start, 0, 0))
-            batch[page.split] = [first, rows + page.rows, checksum(page.batches, total)]
+            self._fetched.setdefault(page.split, []).extend(page.batches)
+            first, rows = batch.get(page.split, (page.start, 0))
+            batch[page.split] = [first, rows + page.rows]
         moved = batch or self.positions.keys() != known.keys()
         end = {"positions": dict(self.positions), "batch": batch}
         self._start, self._end = start, end if moved else start
@@ -364,36 +352,29 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
         """Hand the rows to the tasks. Without them, another process has planned the batch."""
         _positions_of(end)
-        fetched = self._batches if self._end == end else {}
+        fetched = self._fetched if self._end == end else {}
         return [
-            SplitPartition(split, first, (rows, total), payload=fetched.get(split))
-            for split, (first, rows, total) in end["batch"].items()
+            SplitPartition(split, first, rows, payload=fetched.get(split))
+            for split, (first, rows, *_) in end["batch"].items()  # formerly with a checksum
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        freeze_imports()
-        if isinstance(partition, SplitPartition):
-            fetched = partition.payload
-            yield from self._read(partition) if fetched is None else fetched
-
     def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
-        """Read again. Raises `LookupError` when the rows are not those that were planned."""
-        remaining, total = part.end[0], 0
-        with closing_with(self.close):
-            for page in self.pages(part.split, part.start):
-                for batch in page.batches:
-                    rows = batch.slice(0, remaining)
-                    remaining, total = remaining - len(rows), checksum([rows], total)
-                    yield rows
-                if not remaining:
-                    break
-        if (remaining, total) != (0, part.end[1]):
-            raise LookupError(
-                f"{split_text(part.split)}: the {part.end[0]} rows from position {part.start!r} on "
-                "have changed since the batch was planned, so it cannot be repeated. Keep such "
-                "pages in a log: build the source without `.replayable()`, and start with a new "
-                "checkpoint"
-            )
+        """Yield the rows, or read them again. Raises `LookupError` if there are fewer now."""
+        if part.payload is not None:
+            yield from part.payload
+            return
+        remaining = part.end
+        for page in self.pages(part.split, part.start):
+            for batch in page.batches:
+                yield batch.slice(0, remaining)
+                remaining -= min(remaining, batch.num_rows)
+            if not remaining:
+                return
+        raise LookupError(
+            f"{split_text(part.split)}: {remaining} of the {part.end} rows from position "
+            f"{part.start!r} on are gone, so the batch cannot be repeated. Keep such pages in a "
+            "log: build the source without `.replayable()`, and start with a new checkpoint"
+        )
 
     def stop(self) -> None:
         self.close()
@@ -404,14 +385,6 @@ def _positions_of(offset: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(OTHER_SOURCE)
     positions: dict[str, Any] = offset["positions"]
     return positions
-
-
-def checksum(batches: list[pa.RecordBatch], before: int = 0) -> int:
-    """Add the rows to the checksum of those before: by value, as the bytes of Arrow may change."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            before = zlib.crc32(repr(row).encode(), before)
-    return before
 
 
 # ---- The builder ---------------------------------------------------------------------------------
@@ -448,8 +421,8 @@ class CursorSourceBuilder(SplitsDeclaration):
     def replayable(self) -> Self:
         """Do without a log: `read` returns the same rows in the same order for the same position.
 
-        docs/builder.md says where that holds. A checksum in the checkpoint finds a broken promise.
-        The driver keeps the pages of a batch in memory until it is done.
+        docs/builder.md says where that holds. The driver keeps the pages of a batch in memory until
+        it is done.
         """
         self._replayable = True
         return self

@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, SplitContext
 from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import Functions, closing_with
-from tutorial_pkg.builder.rows import Buffer, RowPacker
-from tutorial_pkg.core.options import MOST, Option, integer
+from tutorial_pkg.builder.rows import QUOTED, Buffer, RowPacker, quoted
+from tutorial_pkg.core.options import MOST, Option, OptionValues, integer
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.spark_versions import (
@@ -47,7 +47,6 @@ PARALLELISM = Option(
     "the least number of tasks, while each has 1,000 rows: splits with more are cut",
 )
 SOURCE = "the source"  # who fails, in errors
-QUOTED = 80  # characters of a value in an error
 LEAST_ROWS = 1_000  # for a task: fewer are read in less time than the task needs to start
 
 Positions = dict[str, Any]  # an offset: the next unread position, by the split's key
@@ -139,17 +138,12 @@ def by_name(splits: Any) -> dict[str, Any]:
     """Return splits by their names. Raises `TypeError`."""
     is_mapping = isinstance(splits, Mapping)
     if not is_mapping or not all(name and isinstance(name, str) for name in splits):
-        raise TypeError(f"expected a dict of splits by name, got {shortened(splits)}")
+        raise TypeError(f"expected a dict of splits by name, got {quoted(splits)}")
     return dict(splits)
 
 
 def split_text(split: str) -> str:
-    return f"split `{shortened(split)}`"
-
-
-def shortened(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"
+    return f"split `{split[:QUOTED]}`"
 
 
 # ---- Splits --------------------------------------------------------------------------------------
@@ -161,15 +155,10 @@ class Splits(SplitCalls):
     In an offset a split with an identity has the key `name@identity`, others their name.
     """
 
-    def __init__(
-        self,
-        functions: Functions,
-        context: SplitContext,
-        has_identities: bool = False,
-        tasks: int = 1,
-    ) -> None:
+    def __init__(self, functions: Functions, context: SplitContext, tasks: int = 1) -> None:
         super().__init__(functions, context)
-        self._has_identities, self._tasks = has_identities, tasks
+        self._has_identities = hasattr(context.options, FAIL_ON_DATA_LOSS.name)
+        self._tasks = tasks
 
     def look(self, offset: Positions | None = None) -> dict[str, Any]:
         """Return the current `Split`s by their keys.
@@ -189,7 +178,7 @@ class Splits(SplitCalls):
         split = Split(*answer) if isinstance(answer, tuple) and len(answer) == 2 else answer
         if not isinstance(split, Split):
             raise TypeError(
-                f"split `{name}`: expected a Split or (first, end), got {shortened(answer)}"
+                f"split `{name}`: expected a Split or (first, end), got {quoted(answer)}"
             )
         if type(checked_position(split.first)) is not type(checked_position(split.end)):
             raise TypeError(f"positions of one split must be of one type, got {split}")
@@ -260,20 +249,19 @@ class BuiltReplayableSource(BuiltSource):
 
     limit: ClassVar[str]
     parallelism: ClassVar[str | None]
-    has_identities: ClassVar[bool]
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        context = SplitContext(self.values(), batch=True, schema=schema)
-        return SplitBatchReader(*self._arguments(context))
+        options = self.values()
+        context = SplitContext(options, batch=True, schema=schema)
+        return SplitBatchReader(self.functions, context, self._tasks(options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        context = SplitContext(self.values(), schema=schema)
-        max_rows = context.options[self.limit]
-        return stream_reader(ReplayableReader(max_rows, *self._arguments(context)))
+        options = self.values()
+        context, tasks = SplitContext(options, schema=schema), self._tasks(options)
+        return stream_reader(ReplayableReader(self.functions, context, tasks, options[self.limit]))
 
-    def _arguments(self, context: SplitContext) -> tuple[Functions, SplitContext, bool, int]:
-        tasks = (context.options[self.parallelism] or cores()) if self.parallelism else 1
-        return self.functions, context, self.has_identities, tasks
+    def _tasks(self, options: OptionValues) -> int:
+        return (options[self.parallelism] or cores()) if self.parallelism else 1
 
 
 class SplitBatchReader(Splits, DataSourceReader):
@@ -285,14 +273,6 @@ class SplitBatchReader(Splits, DataSourceReader):
         return self.parts((key, split.first, split.end, split.payload) for key, split in seen)
 
 
-def batch_reader(
-    source: BuiltSource, look: Look, read: Read, schema: StructType
-) -> DataSourceReader:
-    """Make a reader for another kind of source; its parts are splits from 0 to 1."""
-    functions = replace(source.functions, given={"look": look, "read": read})
-    return SplitBatchReader(functions, SplitContext(source.values(), batch=True, schema=schema))
-
-
 class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """All progress is in the offset, which has an entry for each split that ever existed.
 
@@ -302,9 +282,11 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
     splits may begin elsewhere.
     """
 
-    def __init__(self, max_rows: int | None, *arguments: Any) -> None:
+    def __init__(
+        self, functions: Functions, context: SplitContext, tasks: int, max_rows: int | None
+    ) -> None:
         outlive_ctrl_c()
-        super().__init__(*arguments)
+        super().__init__(functions, context, tasks)
         self._max_rows = max_rows
         self._begins: Positions | None = None
         self._seen: dict[str, Any] = {}
@@ -477,5 +459,4 @@ class ReplayableSourceBuilder(SplitsDeclaration):
             *([self._limit, tasks] if tasks else [self._limit]),
             limit=self._limit.name,
             parallelism=tasks.name if tasks else None,
-            has_identities=FAIL_ON_DATA_LOSS.name in {option.name for option in self._options},
         )

@@ -17,7 +17,7 @@ from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
 
 _PACK_ROWS = 65_536  # so that a long `fill` needs little memory
 _IMMUTABLE = (tuple, str, int, float, bytes)  # other rows may change before they are packed
-_QUOTED = 80
+QUOTED = 80  # characters of a value in an error
 _BEYOND_FLOAT = 2.0**128 - 2.0**103  # rounds to infinity
 _CANNOT_HOLD = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -77,7 +77,7 @@ class RowPacker:
         if not isinstance(row, tuple) or len(row) != len(self._names):
             raise ValueError(
                 f"expected a tuple of {len(self._names)}, a dict or a dataclass for the columns "
-                f"{self._names}, got {_quoted(row)}"
+                f"{self._names}, got {quoted(row)}"
             )
         return row
 
@@ -85,9 +85,9 @@ class RowPacker:
         """Return the values by column; a missing one is null."""
         row = dict(pairs)
         if len(row) < len(pairs) or len(set(self._names)) < len(self._names):
-            raise ValueError(f"names occur twice, so {_quoted(row)} is ambiguous: add a tuple")
+            raise ValueError(f"names occur twice, so {quoted(row)} is ambiguous: add a tuple")
         if unknown := sorted(row.keys() - set(self._names)):
-            raise ValueError(f"expected the columns {self._names}, got {unknown} in {_quoted(row)}")
+            raise ValueError(f"expected the columns {self._names}, got {unknown} in {quoted(row)}")
         return tuple(map(row.get, self._names))
 
     def _array(self, index: int, values: Sequence[Any]) -> pa.Array:
@@ -99,7 +99,7 @@ class RowPacker:
                 try:
                     column.to_arrow([value], kind)
                 except _CANNOT_HOLD as error:
-                    text = f"column {self._name(index)} cannot hold {_quoted(value)}: {error}"
+                    text = f"column {self._name(index)} cannot hold {quoted(value)}: {error}"
                     raise ValueError(text) from error
             raise
         self._check_nulls(array, index)
@@ -127,9 +127,9 @@ class RowPacker:
         return f"`{field.name}` {field.dataType.simpleString().upper()}"
 
 
-def _quoted(value: Any) -> str:
+def quoted(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."
 
 
 # ---- The buffer of a `fill` ----------------------------------------------------------------------

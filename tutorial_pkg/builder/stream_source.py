@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import SourceContext, Split, SplitContext
+from tutorial_pkg.builder.context import SourceContext, SplitContext
 from tutorial_pkg.builder.declaration import BuiltSource, InstancesDeclaration, Schema, State
 from tutorial_pkg.builder.frames import batches_of
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.instances import Instances, Plan
-from tutorial_pkg.builder.replayable_source import batch_reader
+from tutorial_pkg.builder.replayable_source import SplitCalls, SplitPartition
 from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.spark_versions import stream_reader
@@ -185,34 +184,34 @@ _GUARANTEES = {
 
 
 class BuiltBatchSource(BuiltSource):
-    """The base of the classes that `SourceBuilder.batch` makes. Each instance is a split."""
+    """The base of the classes that `SourceBuilder.batch` makes."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        rows: Any = partial(_rows, self.functions)
-        return batch_reader(self, _instances, rows, schema)
+        return InstanceReader(self.functions, SplitContext(self.values(), schema=schema))
 
 
-def _instances(context: SplitContext) -> dict[str, Split]:
-    count = context.options.parallelism
-    return {f"instance {index}": Split(0, 1, payload=index) for index in range(count)}
+class InstanceReader(SplitCalls, DataSourceReader):
+    """A task for each instance."""
 
+    def partitions(self) -> list[SplitPartition]:
+        count = self.context.options.parallelism
+        return [SplitPartition(f"instance {index}", index, count) for index in range(count)]
 
-def _rows(
-    functions: Functions, context: SplitContext, who: str, start: int, end: int
-) -> Iterator[pa.RecordBatch]:
-    """Run an instance, from `create` to `destroy`; each `fill` follows when Spark has its rows."""
-    own = SourceContext(context.payload, context.options.parallelism, context.options)
-    state = functions.call("create", who, own)
-    buffer = Buffer(RowPacker(context.schema))
-    with closing_with(lambda: functions.call("destroy", who, state)):
-        while not buffer.closed:
-            returned = functions.call("fill", who, state, buffer)
-            with functions.blamed("fill", who):
-                buffer.check_returned(returned)
-                batches, _ = buffer.take()
-            yield from batches
-            if not batches and not buffer.closed:
-                time.sleep(PAUSE_SECONDS)
+    def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
+        """Run it from `create` to `destroy`; each `fill` follows when Spark has its rows."""
+        functions, context, who = self.functions, self.context, part.split
+        own = SourceContext(part.start, part.end, context.options)
+        state = functions.call("create", who, own)
+        buffer = Buffer(RowPacker(context.schema))
+        with closing_with(lambda: functions.call("destroy", who, state)):
+            while not buffer.closed:
+                returned = functions.call("fill", who, state, buffer)
+                with functions.blamed("fill", who):
+                    buffer.check_returned(returned)
+                    batches, _ = buffer.take()
+                yield from batches
+                if not batches and not buffer.closed:
+                    time.sleep(PAUSE_SECONDS)
 
 
 class BatchSourceBuilder(InstancesDeclaration[State]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import CursorSourceBuilder, SourceBuilder, cursor_source
 from tutorial_pkg.builder.context import SplitContext
 from tutorial_pkg.builder.cursor_source import Pages
-from tutorial_pkg.builder.functions import Functions
+from tutorial_pkg.builder.functions import FunctionError, Functions
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -150,21 +149,15 @@ def test_limit_counts_rows_and_cuts_no_page() -> None:
     assert list(map(len, batches(reader, None)[0])) == [30, 33, 5]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda numbers: numbers.__setitem__(3, 7),  # another row
-        lambda numbers: numbers.pop(0),  # pages begin elsewhere
-        lambda numbers: numbers.clear(),
-    ],
-)
-def test_changed_page_ends_the_query(change: Callable[[list[int]], Any]) -> None:
+@pytest.mark.parametrize("gone", [1, 12])
+def test_rows_gone_from_a_batch_end_the_query(gone: int) -> None:
     service = Service(a=list(range(12)))
     reader = reader_of(service)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(1_000))
-    change(service.numbers["a"])
-    with pytest.raises(LookupError, match="split `a`: the 12 rows from position None"):
+    end["batch"]["a"].append(1234)  # an earlier version added a checksum
+    del service.numbers["a"][:gone]
+    with pytest.raises(LookupError, match=f"split `a`: {gone} of the 12 rows from position None"):
         batch(reader_of(service), start, end)
 
 
@@ -222,23 +215,22 @@ def test_checkpoint_of_other_kind_is_refused(tmp_path: Path, without_log: bool) 
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"),
+    ("answer", "error"),
     [
         (([1], None), "ValueError: the next position is None"),
         (([], None), "ValueError: the next position is None"),
         (([1], ""), "ValueError: the next position is ''"),
-        (([1], "x"), "ValueError: the page has rows, but the next position is the same"),
-        ([1], "TypeError: expected (rows, next position), got [1]"),
-        (("1", 2), "TypeError: expected a list of rows"),
-        (([], float("nan")), "ValueError: Out of range float values are not JSON"),
-        ((["a"], 2), "ValueError: column `number` BIGINT cannot hold 'a'"),
+        (([1], "x"), "ValueError"),
+        ([1], "TypeError"),
+        (("1", 2), "TypeError"),
+        (([], float("nan")), "ValueError"),
+        ((["a"], 2), "ValueError: column `number`"),
     ],
 )
-def test_wrong_page_is_an_error(answer: Any, text: str) -> None:
+def test_wrong_page_is_an_error(answer: Any, error: str) -> None:
     source: Any = cursor(lambda *_: answer).splits(lambda _: {"a": "x"}).build()
     reader = source({}).reader(NUMBER)
-    named = re.escape(f"`read` of split `a` at position 'x' failed: {text}")
-    with pytest.raises(Exception, match=named):
+    with pytest.raises(FunctionError, match=f"`read` of split `a` at position 'x' failed: {error}"):
         list(reader.read(reader.partitions()[0]))
 
 
@@ -269,20 +261,19 @@ def test_read_may_change_its_position() -> None:
 
 
 def test_splits_take_turns_and_rest_at_their_end() -> None:
-    service, now = Service(a=list(range(20)), b=[1]), [100.0]
+    service = Service(a=list(range(20)), b=[1])
     functions = {"read": service.read, "splits": lambda _: list(service.numbers)}
     context = SplitContext(options=None, schema=NUMBER)  # type: ignore[arg-type]
-    pages = Pages(Functions("pages", functions), context, 5.0, clock=lambda: now[0])
+    pages = Pages(Functions("pages", functions), context)
 
     def asked() -> str:
-        pages.look_if_due()
         return "".join(page.split for page in iter(pages.next_page, None))
 
+    pages.look()
     assert asked() == "ababa"
-    assert asked() == ""
     service.numbers = {"a": list(range(21)), "c": [9]}
     assert asked() == ""
-    now[0] += 5
+    pages.look()
     assert asked() == "acac"
     assert pages.positions == {"a": 21, "b": 1, "c": 1}
 
