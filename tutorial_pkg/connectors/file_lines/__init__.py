@@ -2,9 +2,8 @@
 
 - `data_source`: the options, the format, and the readers that Spark calls
 - `files`: which files `path` means, and what a look at them shows
-- `line_file`: one file: how it is recognized, and where lines begin and end
+- `line_file`: one file: where lines begin and end, and how it is found again after a rotation
 - `offset`: how far a query has read each file, in the checkpoint and in notes beside the files
-- `rotation`: open a known file after it was renamed, replaced, truncated or compressed
 - `tailing`: one look at growing files: what is new, and how much of it a batch takes
 - `reading`: the byte ranges that tasks read
 """

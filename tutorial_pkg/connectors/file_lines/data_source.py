@@ -119,8 +119,8 @@ class FileLinesDataSource(DataSource):
     in a stream compressed files, with one warning. All nodes need the same path to the files.
 
     A stream tails the files and holds back an unfinished line. It follows files through rotation by
-    rename, `copytruncate` and `compress`. A warning counts what it has to leave out:
-    lines between the last look and a truncation that are in no copy, and files that come and go
+    rename, `copytruncate` and `compress`. A warning names the file if it has to leave out
+    lines between the last look and a truncation that are in no copy, or files that come and go
     between two looks. Very many files are fine, up to about 100,000.
 
     Errors: `ValueError` for a wrong option, a path that matches nothing or compressed files

@@ -15,9 +15,9 @@ from tutorial_pkg.connectors.file_lines.line_file import (
     CutOffError,
     LineFile,
     TrackedFile,
+    reopen,
     text_of,
 )
-from tutorial_pkg.connectors.file_lines.rotation import reopen
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import cores, freeze_imports
 

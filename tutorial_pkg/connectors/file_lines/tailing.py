@@ -8,9 +8,13 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from tutorial_pkg.connectors.file_lines.files import COMPRESSED, Listing, id_of, list_files
-from tutorial_pkg.connectors.file_lines.line_file import CutOffError, LineFile, TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import (
+    CutOffError,
+    LineFile,
+    TrackedFile,
+    open_same,
+)
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, Notes
-from tutorial_pkg.connectors.file_lines.rotation import open_same
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 
@@ -195,9 +199,14 @@ class Tail:
             return
         file = self._files.get(number) or now.at_start()
         status = self._earlier.files.get(file.path)
-        size = status[2] if status and id_of(status) == file.id else None
-        if size != file.next:  # else all of it was read, and its end is ordinary rotation
-            _warn_of_loss(file, size)
+        # If all of it was read, its end is ordinary rotation.
+        if status is None or id_of(status) != file.id or status[2] != file.next:
+            log.warning(
+                "%s was deleted, truncated or rewritten, and what came after byte %d was not read. "
+                "What the file holds now is read from its start.",
+                file.path,
+                file.next,
+            )
         self._set(number, None)
 
     def _set(self, number: int, moved: TrackedFile | None) -> None:
@@ -296,20 +305,19 @@ class Tail:
         files = self._listing.files
         if renamed not in files:
             return
-        unknown = [
+        skipped = [
             name
             for name in self._listing.longer_names(path)
-            if name not in self._listing.matching and id_of(files[name]) not in self._number_of
+            if name not in self._listing.matching
+            and id_of(files[name]) not in self._number_of
+            and files[name][3] > files[renamed][3]
         ]
-        sizes = {name: files[name][2] for name in unknown if files[name][3] > files[renamed][3]}
-        if sizes:
+        if skipped:
             log.warning(
-                "%s was rotated more than once since the last look. Not read: %d files, %d bytes "
-                "(%s). A `path` that also matches rotated files, such as `app.log*`, reads them.",
+                "%s was rotated more than once since the last look. Not read: %s. A `path` that "
+                "also matches rotated files, such as `app.log*`, reads them.",
                 path,
-                len(sizes),
-                sum(sizes.values()),
-                ", ".join(sizes),
+                ", ".join(skipped),
             )
 
 
@@ -317,14 +325,3 @@ def _cut(lines: LineFile, start: int, stop: int, limits: Limits) -> tuple[int, i
     if limits.size is not None and limits.size < stop - start:
         stop = lines.line_end(start + limits.size - 1, stop)
     return (stop, 0) if limits.rows is None else lines.end_of_lines(start, stop, limits.rows)
-
-
-def _warn_of_loss(file: TrackedFile, size: int | None) -> None:
-    count = f"{size - file.next} bytes or more" if size and size > file.next else "what came"
-    log.warning(
-        "%s was deleted, truncated or rewritten, and %s after byte %d were not read. What the file "
-        "holds now is read from its start.",
-        file.path,
-        count,
-        file.next,
-    )
