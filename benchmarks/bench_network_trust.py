@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +29,8 @@ from pyspark.sql import SparkSession
 from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import network_status, start_spark
 from tutorial_pkg.connectors.network_lines import client_tls
-from tutorial_pkg.connectors.network_lines.sender import Connections, connect
+from tutorial_pkg.connectors.network_lines.channel import Channel
+from tutorial_pkg.connectors.network_lines.sender import finish as confirm
 from tutorial_pkg.core.places import work_dir
 
 HOST, PORT = "127.0.0.1", 22000
@@ -51,10 +52,10 @@ def send_burst(ports: list[int], lines: int, ca: str | None, certificate: str | 
 
 
 def send(port: int, lines: int, tls: ssl.SSLContext | None) -> None:
-    with closing(connect((HOST, port), tls)) as client, Connections([client], None) as sending:
+    with Channel((HOST, port), tls, None) as sending:
         for _ in range(lines // BLOCK_LINES):
             sending.send(BLOCK)
-        if sending.finish():
+        if confirm(sending):
             raise RuntimeError("lines were dropped")
 
 

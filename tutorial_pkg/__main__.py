@@ -10,7 +10,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,12 +118,12 @@ def _send(options: argparse.Namespace) -> int:
 
 
 def _send_plain(options: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines.sender import send_file, send_lines
+    from tutorial_pkg.connectors.network_lines import send_lines
 
-    where, how = (options.host, options.port), (options.rate, options.connections)
-    if options.file == "-":
-        return send_lines(*where, sys.stdin.buffer, *how, _client_tls(options))
-    return send_file(options.file, *where, *how, _client_tls(options))
+    tls, is_input = _client_tls(options), options.file == "-"
+    with nullcontext(sys.stdin.buffer) if is_input else open(options.file, "rb") as lines:
+        how = options.rate, options.connections, tls
+        return send_lines(options.host, options.port, lines, *how)
 
 
 def _send_named(options: argparse.Namespace) -> int:

@@ -25,7 +25,8 @@ from tutorial_pkg import (
     send_lines,
 )
 from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
-from tutorial_pkg.connectors.network_lines.sender import Connections, connect
+from tutorial_pkg.connectors.network_lines.channel import Channel
+from tutorial_pkg.connectors.network_lines.sender import finish
 
 SPLIT_BY_SIZE = "files are split by size, not by an option"
 
@@ -87,14 +88,11 @@ def network_lines(
 
     def halves(number: int) -> Iterator[None]:
         wait_until(lambda: network_status(folder).listening, 60, "listening")
-        with (
-            closing(connect(("127.0.0.1", port), tls)) as client,
-            Connections([client], 60) as sender,
-        ):
+        with Channel(("127.0.0.1", port), tls) as sender:
             sender.send(str(number)[:-1].encode())
             yield
             sender.send(f"{str(number)[-1]}\n".encode())
-            sender.finish()
+            finish(sender)
 
     return StreamSource(
         NetworkLinesDataSource,

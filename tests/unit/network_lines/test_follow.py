@@ -16,8 +16,7 @@ import pytest
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS, Running
-from tests.unit.network_lines.test_forward import exchange, write
-from tutorial_pkg.connectors.file_lines import FileLinesDataSource
+from tests.unit.network_lines.test_forward import write
 from tutorial_pkg.connectors.network_lines import follow as follow_module
 from tutorial_pkg.connectors.network_lines.follow import follow
 from tutorial_pkg.connectors.network_lines.forward import send_named
@@ -112,30 +111,6 @@ def test_block_carries_only_changes(start, tmp_path, followed) -> None:
         expected += write(folder / "7.log", range(number, number + 1))
         wait_for(running, expected)
     assert running.log.end - size < 10 * 2_000
-
-
-@pytest.mark.parametrize("fold", [False, True])
-def test_position_of_version_1_is_rewritten(start, tmp_path, followed, fold) -> None:
-    running, folder = start(), tmp_path / "logs"
-    folder.mkdir()
-    count = 150 if fold else 3
-    for number in range(count):
-        write(folder / f"{number}.log", range(2))
-    reader = FileLinesDataSource({"path": str(folder)}).streamReader(None)
-    old = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
-    assert ("folded" in old) == fold
-    with exchange(running) as sender:
-        sender.send(b"", old)
-        sender.finish()
-    running.wait_until_free()
-    following = followed(folder, running.port)
-    wait_for(running, write(folder / "1.log", range(2, 5)))
-    following.stop()
-    running.wait_until_free()
-    with exchange(running) as sender:
-        position = sender.welcome["position"]
-    assert len(position) == count + 1
-    assert position["seen"] == count
 
 
 # ---- A receiver that is away ---------------------------------------------------------------------

@@ -15,8 +15,8 @@ from spark_connector_tests.query_process import wait_until
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.unit.network_lines.running import HOST, RESET_ON_CLOSE, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import forward
+from tutorial_pkg.connectors.network_lines.channel import SenderRefusedError
 from tutorial_pkg.connectors.network_lines.forward import Exchange, NameInUseError, send_named
-from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError
 
 WELCOME = b'{"position":{},"block_bytes":10,"block_rows":10,"line_bytes":10,"idle_seconds":300}\n'
 
@@ -135,8 +135,7 @@ def test_name_in_use_is_refused(start, tmp_path, monkeypatch) -> None:
     with exchange(running) as first:
         with pytest.raises(NameInUseError):
             send_named(file, HOST, running.port, "host-7")
-        first.send(b"still served\n", {"next": 13})
-        first.finish()
+        first.run([(b"still served\n", {"next": 13})])
     running.wait_until_free()
     with exchange(running) as third:
         assert third.welcome["position"] == {"next": 13}
@@ -193,7 +192,7 @@ def test_silent_receiver_counts_as_gone(start) -> None:
     running = start(idle=0.3)
     with exchange(running) as sender:
         running.backlog._max_bytes = -1  # it reads nothing from now on
-        with pytest.raises(ConnectionResetError, match="does not answer any more"):
+        with pytest.raises(TimeoutError, match="read nothing and replied nothing"):
             while True:
                 sender.rest(0.05)
 

@@ -1,4 +1,4 @@
-"""send_lines and send_file: what arrives, when they return, and their errors."""
+"""send_lines: what arrives, when they return, and their errors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 
 from tests.unit.network_lines.running import HOST, RESET_ON_CLOSE, SECONDS
+from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import sender
+from tutorial_pkg.connectors.network_lines.channel import SenderRefusedError
 from tutorial_pkg.connectors.network_lines.forward import send_named
-from tutorial_pkg.connectors.network_lines.sender import (
-    LinesDroppedError,
-    SenderRefusedError,
-    send_file,
-    send_lines,
-)
+from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_lines
 
 
 class Receiver:
@@ -94,7 +91,7 @@ def test_rate_spreads_the_lines_over_time(monkeypatch: pytest.MonkeyPatch) -> No
 def test_file_is_sent_unchanged(tmp_path, content: bytes) -> None:
     (tmp_path / "lines").write_bytes(content)
     with receiver() as server:
-        send_file(tmp_path / "lines", HOST, server.port)
+        assert main(["send", str(tmp_path / "lines"), "--port", str(server.port)]) == 0
     assert server.received == [content.removesuffix(b"\n") + b"\n"]
 
 
@@ -186,7 +183,7 @@ def test_plain_sender_learns_the_protocol(
         if name:
             send_named(tmp_path / "file", HOST, running.port, name)
         else:
-            send_file(tmp_path / "file", HOST, running.port)
+            send_lines(HOST, running.port, (tmp_path / "file").open("rb"))
     assert running.lines() == []
 
 

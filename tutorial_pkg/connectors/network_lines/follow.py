@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from tutorial_pkg.connectors.file_lines import (
     LEAST_LINE_BYTES,
@@ -19,26 +21,27 @@ from tutorial_pkg.connectors.file_lines import (
     TrackedFile,
     chunks_of,
     directories_of,
-    notes_directory,
     stream_options,
     text_of,
 )
-from tutorial_pkg.connectors.network_lines.forward import (
+from tutorial_pkg.connectors.network_lines.channel import (
     LOOK_SECONDS,
-    OTHER_USE,
     WAIT_SECONDS,
-    Exchange,
+    SenderRefusedError,
+)
+from tutorial_pkg.connectors.network_lines.forward import (
+    OTHER_USE,
+    Block,
     NameInUseError,
     Position,
     open_exchange,
     own_instance,
 )
 from tutorial_pkg.connectors.network_lines.protocol import json_line
-from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError
 from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.core.read_limit import Limits
 
-AWAY_SECONDS = (0.2, 5.0)  # between two attempts to connect: they double
 MOST_POSITION_BYTES = 60_000  # in a block's header
 MOST_OPEN = 64  # files that are kept open, because they may be deleted before they are sent
 
@@ -72,41 +75,39 @@ def follow(
         ValueError: the path or a file cannot be read, or the name was used for something else.
     """
     stopping, identity = stopping or threading.Event(), instance or own_instance(path)
-    pause, was_there, warned = AWAY_SECONDS[0], False, set[bool]()
+    was_there = False
+
+    def may_pass(error: Exception) -> bool:
+        if isinstance(error, SenderRefusedError):
+            return was_there and (error.certificate or isinstance(error, NameInUseError))
+        return isinstance(error, ConnectionError | TimeoutError)
+
+    tries, warned = Tries(may_pass, math.inf), set[bool]()
     with closing(GrowingFiles(path)) as source:
         while not stopping.is_set():
             if not source.is_there():
                 stopping.wait(WAIT_SECONDS)
                 continue
             try:
-                context = _tls_now(tls, was_there)
-                address = host, port
-                with open_exchange(address, name, context, identity, source.watch) as exchange:
+                where = (host, port), name, _tls_now(tls), identity, source.watch
+                with open_exchange(*where) as exchange:
                     log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
-                    pause, was_there, warned = AWAY_SECONDS[0], True, set()
-                    source.send(exchange, stopping)
-                    exchange.finish()
-            except (ConnectionError, TimeoutError) as error:
-                is_in_use = isinstance(error, NameInUseError)
+                    was_there, tries, warned = True, Tries(may_pass, math.inf), set()
+                    exchange.run(source.blocks(exchange.welcome, stopping))
+            except OSError as error:
+                pause = tries.pause_after(error)
                 is_certificate = isinstance(error, SenderRefusedError) and error.certificate
-                may_pass = was_there and (is_in_use or is_certificate)
-                if isinstance(error, SenderRefusedError) and not may_pass:
-                    raise
-                if is_certificate not in warned and not is_in_use:
+                if is_certificate not in warned and not isinstance(error, NameInUseError):
                     text = "%s:%d is away (%s); it is tried again and again"
                     log.warning(text, host, port, error)
                     warned.add(is_certificate)
-            source.watch_until(stopping, pause)
-            pause = min(2 * pause, AWAY_SECONDS[1])
+                source.watch_until(stopping, pause)
 
 
-def _tls_now(tls: Callable[[], ssl.SSLContext | None], was_there: bool) -> ssl.SSLContext | None:
+def _tls_now(tls: Callable[[], ssl.SSLContext | None]) -> ssl.SSLContext | None:
     try:
         return tls()
-    except ValueError as error:
-        if not was_there:
-            raise
-        # Files that are being renewed may not fit together for a moment.
+    except ValueError as error:  # files that are being renewed may not fit together for a moment
         raise SenderRefusedError(error, certificate=True) from None
 
 
@@ -159,18 +160,18 @@ class GrowingFiles:
             self.watch()
             seconds -= WAIT_SECONDS
 
-    def send(self, exchange: Exchange, stopping: threading.Event) -> None:
-        """Send what comes, until `stopping`."""
-        limits = exchange.welcome
-        self._line_bytes = limits["line_bytes"]
-        tail = self._start_tail(self._resume(exchange))
+    def blocks(self, welcome: dict[str, Any], stopping: threading.Event) -> Iterator[Block | None]:
+        """Yield what the receiver lacks, and what comes, until `stopping`; None without news."""
+        self._line_bytes = welcome["line_bytes"]
+        limits = Limits(welcome["block_rows"], welcome["block_bytes"])
+        tail = self._start_tail(_offset_of(welcome["position"]))
         while not stopping.is_set():
             start = self._begin
             available = tail.look(start)
             if available is start:
-                exchange.rest(LOOK_SECONDS)
+                yield None
                 continue
-            end = tail.take(available, Limits(limits["block_rows"], limits["block_bytes"]))
+            end = tail.take(available, limits)
             try:
                 parts = list(self._parts(start, end))
             except FileNotFoundError:  # rotated a moment ago: look again from the same position
@@ -178,27 +179,7 @@ class GrowingFiles:
                 stopping.wait(LOOK_SECONDS)
                 continue
             self._begin = end
-            for lines, position in _blocks(parts, end.seen):
-                exchange.send(lines, position)
-
-    def _resume(self, exchange: Exchange) -> FileOffset:
-        """Return the offset that the receiver has; rewrite a position of version 1."""
-        position = exchange.welcome["position"]
-        if position and "seen" not in position:
-            raise ValueError(OTHER_USE)
-        try:
-            old = FileOffset.from_json({"files": {}, "seen": 0, **position})
-            notes = Notes(notes_directory(self._options()))
-            files: dict[int, TrackedFile | None] = {**notes.all_files(old)}
-            files |= {int(n): TrackedFile(*entry) for n, entry in position.items() if n.isdigit()}
-        except (AttributeError, KeyError, TypeError):
-            raise ValueError(OTHER_USE) from None
-        if "files" in position:
-            parts = [(number, file, b"") for number, file in files.items()]
-            for lines, keys in _blocks(parts, old.seen):
-                exchange.send(lines, keys)
-            exchange.send(b"", {"files": None, "folded": None, "seen": old.seen})
-        return FileOffset(files, old.seen)
+            yield from _blocks(parts, end.seen)
 
     def _options(self) -> OptionValues:
         options = stream_options({"path": self._path})
@@ -227,24 +208,33 @@ class GrowingFiles:
     def _fitting(self, file: TrackedFile, position: int, chunk: bytes) -> bytes:
         """Return a chunk without the lines that are too long for the receiver."""
         text = text_of(chunk, position)
-        if self._line_bytes >= min(len(text), LEAST_LINE_BYTES):
-            return text
         lines = text.split(b"\n")[:-1]
+        if max(map(len, lines), default=0) <= self._line_bytes:
+            return text
         fitting = [line + b"\n" for line in lines if len(line) <= self._line_bytes]
-        if len(fitting) < len(lines):
-            log.warning(
-                "%s: skipped %d lines between byte %d and %d, longer than the %d bytes that the "
-                "receiver takes",
-                file.path,
-                len(lines) - len(fitting),
-                position,
-                position + len(chunk),
-                self._line_bytes,
-            )
+        log.warning(
+            "%s: skipped %d lines between byte %d and %d, longer than the %d bytes that the "
+            "receiver takes",
+            file.path,
+            len(lines) - len(fitting),
+            position,
+            position + len(chunk),
+            self._line_bytes,
+        )
         return b"".join(fitting)
 
 
-def _blocks(parts: list[Part], seen: int) -> Iterator[tuple[bytes, Position]]:
+def _offset_of(position: Position) -> FileOffset:
+    """Return the offset that the receiver has."""
+    try:
+        seen = position["seen"] if position else 0
+        numbers = {int(number): entry for number, entry in position.items() if number != "seen"}
+        return FileOffset({n: TrackedFile(*entry) for n, entry in numbers.items()}, seen)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(OTHER_USE) from None
+
+
+def _blocks(parts: list[Part], seen: int) -> Iterator[Block]:
     """Pack parts into blocks with small headers."""
     lines, position, size = b"", Position(seen=seen), 0
     for number, file, more in parts:

@@ -1,4 +1,4 @@
-"""Exactly once from the sender: one connection of a sender with a name, and a file sent by it.
+"""Exactly once from the sender: a connection of a sender with a name, and a file sent over it.
 
 The receiver keeps the sender's position beside its lines (`docs/formats/network_lines.md` has the
 protocol), so the sender keeps nothing. Whatever was killed or cut off, the receiver knows where to
@@ -12,40 +12,44 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tutorial_pkg.connectors.file_lines import LineFile, TrackedFile
+from tutorial_pkg.connectors.network_lines.channel import (
+    LOOK_SECONDS,
+    QUOTED,
+    Channel,
+    SenderRefusedError,
+    raise_if_refused,
+)
 from tutorial_pkg.connectors.network_lines.protocol import (
     MOST_WELCOME_BYTES,
+    SAME_RELEASE,
     greeting,
     json_line,
     parse_object,
 )
-from tutorial_pkg.connectors.network_lines.sender import (
-    QUOTED,
-    SENDS_PER_SECOND,
-    SILENT_SECONDS,
-    SenderRefusedError,
-    connect,
-    end,
-    progress_bar,
-    raise_if_refused,
-    receive,
-)
+from tutorial_pkg.connectors.network_lines.sender import SENDS_PER_SECOND, progress_bar
+from tutorial_pkg.core.pauses import patiently
 
 WINDOW = 8  # blocks on their way that are not on disk yet
 REPORT_SECONDS = 5.0  # until a receiver without a welcome is reported
-LOOK_SECONDS = 0.1
-WAIT_SECONDS = 1.0  # between two looks at the files while a receiver is slow
 IN_USE_SECONDS = 3.0
 _CHECKED_BYTES = 1024
 _NUMBERS = ("block_bytes", "block_rows", "line_bytes", "idle_seconds")
 _MACHINE_ID = Path("/etc/machine-id")
+OTHER_USE = (
+    "this name was used for another kind of sending (one file, or --follow), or by an earlier "
+    "release; choose another name"
+)
 
 log = logging.getLogger(__name__)
 
 Position = dict[str, Any]
+Block = tuple[bytes, Position]  # lines, and the keys of the position that changed
 
 
 class NameInUseError(SenderRefusedError):
@@ -65,15 +69,8 @@ def own_instance(path: str | Path | None = None) -> str | None:
 # ---- One connection ------------------------------------------------------------------------------
 
 
-class Exchange:
-    """A connection of a sender with a name, from the receiver's `welcome` on.
-
-    `on_wait` is called about once a second while the receiver is slow.
-
-    Raises:
-        SenderRefusedError: the receiver refuses this sender, or does not speak the protocol.
-        ConnectionError: the connection broke.
-    """
+class Exchange(Channel):
+    """A connection of a sender with a name, from the receiver's `welcome` on."""
 
     def __init__(
         self,
@@ -81,142 +78,79 @@ class Exchange:
         name: str,
         tls: ssl.SSLContext | None = None,
         instance: str | None = None,
-        on_wait: Callable[[], object] = lambda: None,
+        watch: Callable[[], object] = lambda: None,
     ) -> None:
-        self._address = f"{address[0]}:{address[1]}"
-        self._socket = connect(address, tls)
-        self._on_wait = on_wait
-        self._inbox = b""
+        super().__init__(address, tls)
+        self._watch, self._inbox = watch, b""
         self._sent = self._stored = 0
-        self._has_ended = False
-        self._heard_at = self._signed_at = time.monotonic()
-        self._patience = SILENT_SECONDS
+        self._started = self._signed_at = time.monotonic()
+        self._has_warned = False
         self.welcome: dict[str, Any] = {}
         try:
-            self._send(greeting(name, instance))
-            self.welcome = self._receive_welcome()
-            self._patience = self.welcome["idle_seconds"]
+            self.send(greeting(name, instance))
+            while not self.welcome:
+                self.take(self.wait())
+        except ConnectionResetError as error:
+            self.close()
+            raise ConnectionResetError(
+                f"{error} before a welcome; perhaps it expects TLS (--tls-ca), or is not "
+                "`network_lines`"
+            ) from None
         except BaseException:
             self.close()
             raise
+        self.patience = self.welcome["idle_seconds"]
 
-    def __enter__(self) -> Exchange:
-        return self
+    def run(self, blocks: Iterable[Block | None]) -> None:
+        """Send blocks, and return when all are on disk. None stands for nothing to send yet."""
+        for block in blocks:
+            if block is None:
+                self.rest(LOOK_SECONDS)
+            else:
+                self.send_block(*block)
+        while self._stored < self._sent:  # TLS cannot end while replies are to come
+            self.take(self.wait())
+        self.end()
+        if more := self.wait():
+            raise self._not_ours(more)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def send(self, lines: bytes, position: Position) -> None:
+    def send_block(self, lines: bytes, position: Position) -> None:
         """Start to send a block, and wait while too many others are not on disk.
 
         `position` holds the keys that changed; None deletes one.
         """
-        self._send(json_line(bytes=len(lines), position=position) + lines)
+        self.send(json_line(bytes=len(lines), position=position) + lines)
         self._sent += 1
-        self._wait(lambda: self._sent - self._stored < WINDOW)
+        while self._sent - self._stored >= WINDOW:
+            self.take(self.wait())
 
     def rest(self, seconds: float) -> None:
         """Read replies while there is nothing to send, and give a sign of life now and then."""
-        self._hear(seconds)
-        self._raise_if_ended()
-        if time.monotonic() - self._signed_at > self._patience / 3:
+        if (reply := self.receive(seconds)) is not None:
+            self.take(reply)
+        super().on_wait()
+        if time.monotonic() - self._signed_at > self.patience / 3:
             self._signed_at = time.monotonic()
-            self._send(json_line(bytes=0))
+            self.send(json_line(bytes=0))
 
-    def finish(self) -> None:
-        """End this side, and return when everything is on disk."""
-        self._wait(lambda: self._stored == self._sent)  # TLS cannot end while replies are to come
-        end(self._socket)
-        self._wait(lambda: self._has_ended)
+    def on_wait(self) -> None:
+        super().on_wait()
+        self._watch()
+        is_late = time.monotonic() - self._started > REPORT_SECONDS
+        if is_late and not self.welcome and not self._has_warned:
+            self._has_warned = True
+            log.warning(_SILENT, self.where, REPORT_SECONDS)
 
-    def _send(self, data: bytes) -> None:
-        rest, is_full = memoryview(data), False
-        while rest:
-            try:
-                self._socket.settimeout(self._step())
-                count = self._socket.send(rest)
-                if is_full:  # there is room again: the receiver reads
-                    self._heard_at = time.monotonic()
-                rest, is_full = rest[count:], count < len(rest)
-            except TimeoutError:
-                is_full = True
-                self._on_wait()
-                self._check_patience()
-            except OSError as error:
-                self._hear(LOOK_SECONDS)  # it may have said why
-                raise ConnectionResetError(f"{self._address}: {error}") from None
-
-    def _wait(self, is_enough: Callable[[], bool]) -> None:
-        while not is_enough():
-            self._raise_if_ended()
-            if not self._hear(self._step()):
-                self._on_wait()
-
-    def _step(self) -> float:
-        return min(WAIT_SECONDS, self._patience / 3)
-
-    def _check_patience(self) -> None:
-        if time.monotonic() - self._heard_at > self._patience:
-            raise ConnectionResetError(f"{self._address} does not answer any more")
-
-    def _hear(self, seconds: float) -> bool:
-        """Take in what the receiver replies within `seconds`; return whether it has replied."""
-        self._socket.settimeout(seconds)
-        try:
-            reply = receive(self._socket)
-        except TimeoutError:
-            self._check_patience()
-            return False
-        except ConnectionResetError:
-            if self.welcome:
-                raise
-            raise ConnectionResetError(
-                f"{self._address} broke off the connection before a welcome; perhaps it expects "
-                "TLS (--tls-ca), or is not `network_lines`"
-            ) from None
-        self._heard_at = time.monotonic()
-        self._has_ended = not reply
-        self._inbox += reply
-        if len(self._inbox) > MOST_WELCOME_BYTES:
-            raise SenderRefusedError(f"{self._address} says too much to be `network_lines`")
-        if self.welcome:
-            *replies, self._inbox = self._inbox.split(b"\n")
-            for text in replies:
-                stored = self._parse(text).get("stored")
-                if type(stored) is not int or not self._stored <= stored <= self._sent:
-                    raise self._not_ours(text)
-                self._stored = stored
-        elif self._has_ended and self._inbox:
+    def take(self, reply: bytes) -> None:
+        *replies, self._inbox = (self._inbox + reply).split(b"\n")
+        for text in replies:
+            self._take_reply(text)
+        if len(self._inbox) > MOST_WELCOME_BYTES or (self._inbox and not reply):
             raise self._not_ours(self._inbox)
-        return True
+        if not reply:
+            raise ConnectionResetError(f"{self.where} has ended the connection")
 
-    def _receive_welcome(self) -> dict[str, Any]:
-        started, has_warned = time.monotonic(), False
-
-        def is_there() -> bool:
-            nonlocal has_warned
-            if not has_warned and time.monotonic() - started > REPORT_SECONDS:
-                log.warning(_SILENT, self._address, REPORT_SECONDS)
-                has_warned = True
-            return b"\n" in self._inbox
-
-        self._wait(is_there)
-        text, _, self._inbox = self._inbox.partition(b"\n")
-        welcome = self._parse(text)
-        if not isinstance(welcome.get("position"), dict) or not all(
-            type(welcome.get(name)) in (int, float) and welcome[name] > 0 for name in _NUMBERS
-        ):
-            raise self._not_ours(text)
-        return welcome
-
-    def _raise_if_ended(self) -> None:
-        if self._has_ended:
-            raise ConnectionResetError(f"{self._address} has ended the connection")
-
-    def _parse(self, text: bytes) -> dict[str, Any]:
+    def _take_reply(self, text: bytes) -> None:
         try:
             reply = parse_object(text)
         except ValueError:
@@ -225,29 +159,30 @@ class Exchange:
         if "refused" in reply:
             error = NameInUseError if reply.get("in_use") is True else SenderRefusedError
             raise error(str(reply["refused"]))
-        return reply
+        if self.welcome:
+            stored = reply.get("stored")
+            if type(stored) is not int or not self._stored <= stored <= self._sent:
+                raise self._not_ours(text)
+            self._stored = stored
+        elif isinstance(reply.get("position"), dict) and all(
+            type(reply.get(name)) in (int, float) and reply[name] > 0 for name in _NUMBERS
+        ):
+            self.welcome = reply
+        else:
+            raise SenderRefusedError(f"{self._not_ours(text)}, or an older one: {SAME_RELEASE}")
 
     def _not_ours(self, text: bytes) -> SenderRefusedError:
         shown = text[:QUOTED].decode(errors="replace")
-        return SenderRefusedError(f"no `network_lines` listens at {self._address}: it says {shown}")
+        return SenderRefusedError(f"no `network_lines` listens at {self.where}: it says {shown}")
 
 
-def open_exchange(
-    address: tuple[str, int],
-    name: str,
-    tls: ssl.SSLContext | None = None,
-    instance: str | None = None,
-    on_wait: Callable[[], object] = lambda: None,
-) -> Exchange:
+def open_exchange(*where: Any) -> Exchange:
     """Connect. If the name is in use, try again for some seconds: its sender may be dead."""
-    deadline = time.monotonic() + IN_USE_SECONDS
-    while True:
-        try:
-            return Exchange(address, name, tls, instance, on_wait)
-        except NameInUseError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(LOOK_SECONDS)
+
+    def is_in_use(error: Exception) -> bool:
+        return isinstance(error, NameInUseError)
+
+    return patiently(lambda: Exchange(*where), is_in_use, IN_USE_SECONDS, LOOK_SECONDS)
 
 
 _SILENT = (
@@ -281,45 +216,44 @@ def send_named(
     """
     instance = instance or own_instance()
     with (
-        open(path, "rb", buffering=0) as file,
+        closing(FileBlocks(path, rate)) as source,
         open_exchange((host, port), name, tls, instance) as exchange,
     ):
-        source = FileBlocks(Path(path), file.fileno())
-        lines = source.send(exchange, rate)
-        exchange.finish()
+        exchange.run(source.blocks(exchange.welcome))
         source.check_end()
-    return lines
+    return source.lines
 
 
 class FileBlocks:
     """A file in blocks. A position is the next unsent byte, with digests of the bytes before it."""
 
-    def __init__(self, path: Path, file: int) -> None:
-        self._path, self._file = path, file
-        self._size = os.fstat(file).st_size
-        self._next = 0
+    def __init__(self, path: str | Path, rate: float | None) -> None:
+        self._path, self._rate = path, rate
+        self._file = LineFile(str(path), 0)
+        self._next = self.lines = 0
+        self.close = self._file.close
 
-    def send(self, exchange: Exchange, rate: float | None) -> int:
-        """Send what the receiver lacks, and return the number of lines."""
-        limits = exchange.welcome
-        self._go_to(limits["position"])
-        rows = limits["block_rows"] if rate is None else max(1, int(rate / SENDS_PER_SECOND))
-        shown = {"total": self._size, "initial": self._next, "unit": "B", "unit_scale": True}
-        started, sent = time.monotonic(), 0
+    def blocks(self, welcome: dict[str, Any]) -> Iterator[Block]:
+        """Yield what the receiver lacks."""
+        self._go_to(welcome["position"])
+        rows = welcome["block_rows"]
+        if self._rate is not None:
+            rows = min(rows, max(1, int(self._rate / SENDS_PER_SECOND)))
+        shown = {"total": self._file.size, "initial": self._next, "unit": "B", "unit_scale": True}
+        started = time.monotonic()
         with progress_bar(**shown) as bar:
-            while lines := self._read(limits, min(rows, limits["block_rows"])):
-                if rate is not None:
-                    time.sleep(max(0.0, started + sent / rate - time.monotonic()))
+            while lines := self._read(welcome, rows):
+                if self._rate is not None:
+                    due = started + self.lines / self._rate
+                    time.sleep(max(0.0, due - time.monotonic()))
                 self._next += len(lines)
-                exchange.send(lines, self._position(self._next))
-                sent += lines.count(b"\n")
+                yield lines, self._position()
+                self.lines += lines.count(b"\n")
                 bar.update(len(lines))
-        return sent
 
     def check_end(self) -> None:
         """Raise `ValueError` if the last line has no newline yet."""
-        rest = os.fstat(self._file).st_size - self._next
-        if rest:
+        if rest := self._file.size - self._next:
             raise ValueError(
                 f"{self._path}: its last {rest} bytes have no newline after them and were not "
                 "sent, as the line may be torn; all lines before them are on disk. End the line, "
@@ -327,21 +261,29 @@ class FileBlocks:
             )
 
     def _go_to(self, position: Position) -> None:
-        self._next = position.get("next", 0) if position else 0
-        if type(self._next) is not int or self._next < 0 or (position and not self._next):
+        if not position:
+            return
+        self._next = position.get("next", 0)
+        if type(self._next) is not int or self._next <= 0:
             raise ValueError(OTHER_USE)
-        if position and self._position(self._next) != position:
+        head = position.get("head") if self._next >= _CHECKED_BYTES else None
+        known = TrackedFile("", "", self._next, str(position.get("check")), head)
+        if not self._file.holds(known):
             raise ValueError(
                 f"{self._path} does not begin with the {self._next} bytes that the receiver has "
                 "from this name: it was replaced or truncated. Nothing was sent; send this file "
                 "under another name"
             )
 
+    def _position(self) -> Position:
+        file = self._file.tracked(self._next)
+        return {"next": file.next, "head": file.head, "check": file.check}
+
     def _read(self, limits: dict[str, Any], rows: int) -> bytes:
         """Return the whole lines that fit into a block, at least one; nothing at the end."""
-        data = b""
+        data, rest = b"", self._file.size - self._next
         for most, count in ((limits["block_bytes"], rows), (limits["line_bytes"] + 1, 1)):
-            data = os.pread(self._file, min(most, self._size - self._next), self._next)
+            data = os.pread(self._file.descriptor, min(most, rest), self._next)
             lines = data[: data.rfind(b"\n") + 1]
             if lines:
                 more = b"".join(lines.split(b"\n", count)[count:])
@@ -352,17 +294,3 @@ class FileBlocks:
                 "bytes, and the receiver takes no longer ones (option `maxLineBytes`)"
             )
         return b""
-
-    def _position(self, place: int) -> Position:
-        length = min(place, _CHECKED_BYTES)
-        head, check = os.pread(self._file, length, 0), os.pread(self._file, length, place - length)
-        return {"next": place, "head": _digest(head), "check": _digest(check)}
-
-
-OTHER_USE = (
-    "this name was used for another kind of sending (one file, or --follow); choose another name"
-)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
