@@ -138,21 +138,24 @@ def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.cast(pa.schema(fields))
 
 
-def by_values(
+def by_partition(
     batch: pa.RecordBatch, columns: Sequence[str]
-) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """Yield each combination of values in these columns, with its rows."""
+) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """Yield the rows with the same values in these columns, and the values as text.
+
+    As in other tools, empty text is null in a partition column.
+    """
     if not columns:
         yield (), batch
         return
-    groups: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[int]]] = {}
-    rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-    for number, values in enumerate(rows):
-        groups.setdefault(tuple(map(_distinct, values)), (values, []))[1].append(number)
-    for values, numbers in groups.values():
+    groups: dict[tuple[str | None, ...], list[int]] = {}
+    texts = [map(_text, batch.column(name).to_pylist()) for name in columns]
+    for number, values in enumerate(zip(*texts, strict=True)):
+        groups.setdefault(values, []).append(number)
+    for values, numbers in groups.items():
         yield values, batch.take(pa.array(numbers))
 
 
-def _distinct(value: Any) -> Any:
-    """Python takes -0.0 for 0.0, and two NaNs for different values."""
-    return repr(value) if isinstance(value, float) else value
+def _text(value: Any) -> str | None:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return None if value is None else text or None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from tutorial_pkg.connectors.arrow_columns import map_type
+from tutorial_pkg.core.arrow_casts import check_names
 
 GROUP_BYTES = 16 << 20  # in memory, for each open file
 # A column of distinct numbers gives up its dictionary sooner. With Arrow's default of 1 MB,
@@ -45,17 +46,14 @@ def schema_of_file(file: pa.parquet.ParquetFile) -> pa.Schema:
 
 
 def batches_of_file(
-    file: pa.parquet.ParquetFile, names: list[str], **options: Any
+    file: pa.parquet.ParquetFile, names: Iterable[str], **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the file's rows, with these columns."""
+    """Yield the file's rows, with those of the columns that it has."""
     schema = schema_of_file(file)
-    changed = [name for name in names if schema.field(name) != file.schema_arrow.field(name)]
-    for batch in file.iter_batches(columns=names, **options):
-        for name in changed:
-            place = batch.schema.get_field_index(name)
-            column = batch.column(place).cast(schema.field(name).type)
-            batch = batch.set_column(place, name, column)
-        yield batch
+    check_names(names, schema.names)
+    schema = pa.schema([schema.field(name) for name in names if name in schema.names])
+    for batch in file.iter_batches(columns=schema.names, **options):
+        yield batch.select(schema.names).cast(schema) if schema.names else batch
 
 
 class RowGroups:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
-import os
-import random
 import re
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +13,6 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import obstore
 import pyarrow.fs as pafs
@@ -25,7 +21,7 @@ from obstore.store import LocalStore, from_url
 
 from tutorial_pkg.builder import OptionValues, Retries
 from tutorial_pkg.connectors.store_options import check_hidden
-from tutorial_pkg.core.disk import naming, sync_directory
+from tutorial_pkg.core.disk import replace_file, sync_directory
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
@@ -72,9 +68,9 @@ class Store:
         try:
             return self._ask(look, prefix)
         except exceptions.InvalidPathError as error:
-            return self._parseable(prefix, after, error)
+            return self._list_with_arrow(prefix, after or "", error)
 
-    def _parseable(self, prefix: str, after: str | None, error: Exception) -> list[ObjectInfo]:
+    def _list_with_arrow(self, prefix: str, after: str, error: Exception) -> list[ObjectInfo]:
         """List with Arrow's client: one name that ours cannot parse fails its whole listing."""
         files, base = _arrow_files(self._options, self.url, self._folder)
         if files is None:
@@ -82,8 +78,8 @@ class Store:
         found = files.get_file_info(pafs.FileSelector(f"{base}/{prefix}", recursive=True))
         keys = [file.path.removeprefix(f"{base}/") for file in found if file.is_file]
         with ThreadPoolExecutor(16) as pool:
-            infos = list(pool.map(self._head, keys))
-        skipped = {key for key, info in zip(keys, infos, strict=True) if info is None}
+            infos = dict(zip(keys, pool.map(self.find, keys), strict=True))
+        skipped = {key for key, info in infos.items() if info is None}
         if skipped != self._skipped:
             log.warning(
                 "%s: %d objects are not read, as the client cannot parse their names: %s; rename "
@@ -91,13 +87,7 @@ class Store:
                 *(self.url, len(skipped), ", ".join(sorted(map(repr, skipped))[:10])),
             )
             self._skipped = skipped
-        return sorted(info for info in infos if info and info.key > (after or ""))
-
-    def _head(self, key: str) -> ObjectInfo | None:
-        try:
-            return _info(self._ask(lambda: obstore.head(self.client, key), key))
-        except (ValueError, exceptions.InvalidPathError):
-            return None
+        return sorted(info for info in infos.values() if info and info.key > after)
 
     def list_folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below `prefix`."""
@@ -107,10 +97,10 @@ class Store:
     def check_folder(self) -> None:
         """Raise `ValueError` if the address is that of an object: nothing is below it."""
         parent, _, name = self.url.rpartition("/")
-        if "://" not in parent or parent.endswith("/"):
+        if self._folder or "://" not in parent:
             return
         with suppress(PermissionError):  # a user may be allowed to see only what is below
-            if Store(self._options, parent).exists(name):
+            if Store(self._options, parent).find(name):
                 raise ValueError(
                     f"{self.url} is an object; load {parent}, with option `glob` {name}"
                 )
@@ -129,12 +119,12 @@ class Store:
 
         return self._ask(get, key)
 
-    def exists(self, key: str) -> bool:
+    def find(self, key: str) -> ObjectInfo | None:
+        """Return an object, if it exists and the client can parse its name."""
         try:
-            self._ask(lambda: obstore.head(self.client, key), key)
-        except FileNotFoundError:
-            return False
-        return True
+            return _info(self._ask(lambda: obstore.head(self.client, key), key))
+        except (FileNotFoundError, ValueError, exceptions.InvalidPathError):
+            return None
 
     def write(self, key: str, content: bytes | IO[bytes]) -> ObjectInfo:
         """Write an object, or replace it."""
@@ -177,7 +167,10 @@ class Store:
             content.seek(0)
         if self._folder is None:
             return obstore.put(self.client, key, content, mode=mode)["e_tag"] or ""
-        _write_durably(self._folder, key, content, mode == "create")
+        file = self._folder / key  # the client does not sync
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, content, 0o666, create=mode == "create")
+        sync_folders(self._folder, file.parent)
         return obstore.head(self.client, key)["e_tag"] or ""
 
     def delete(self, keys: list[str]) -> None:
@@ -265,36 +258,11 @@ def _make_folder(folder: Path) -> None:
         sync_directory(folder.parent)
 
 
-def _write_durably(root: Path, key: str, content: bytes | IO[bytes], create: bool) -> None:
-    """Write a file in one step that survives a power failure, as the client doesn't.
-
-    Its draft has a name that the client hides. Raises `OSError`, with the file's name.
-    """
-    file = root / key
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}#{random.getrandbits(62)}")
-    try:
-        with naming(file), draft.open("xb") as new:
-            if isinstance(content, bytes):
-                new.write(content)
-            else:
-                shutil.copyfileobj(content, new, 1 << 20)
-            new.flush()
-            os.fsync(new.fileno())
-        if create:
-            os.link(draft, file)
-        else:
-            draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
-    sync_folders(root, file)
-
-
-def sync_folders(root: Path, file: Path) -> None:
-    """Make the file's name survive a power failure, and those of the folders down to it."""
-    for folder in file.parents:
+def sync_folders(root: Path, path: Path) -> None:
+    """Make the name of `path` survive a power failure, and those of the folders down to it."""
+    for folder in path.parents if path != root else ():
         sync_directory(folder)
-        if folder in (root, folder.parent):
+        if folder == root:
             break
 
 
@@ -340,14 +308,14 @@ def _arrow_files(options: OptionValues, url: str, folder: Path | None) -> tuple[
     if scheme != "s3":
         return None, base
     settings = storage_settings(options)
-    server = urlsplit(settings.get("endpoint", ""))
-    names = {"access_key": "access_key_id", "secret_key": "secret_access_key"}
-    names |= {"session_token": "session_token", "region": "region"}
-    known = {ours: settings[theirs] for ours, theirs in names.items() if theirs in settings}
-    if server.netloc:
-        known |= {"endpoint_override": server.netloc, "scheme": server.scheme}
-        known.setdefault("region", "us-east-1")
-    return pafs.S3FileSystem(**known), base
+    client = pafs.S3FileSystem(
+        access_key=settings.get("access_key_id"),
+        secret_key=settings.get("secret_access_key"),
+        session_token=settings.get("session_token"),
+        region=settings.get("region", "us-east-1" if options.endpoint else None),
+        endpoint_override=options.endpoint,
+    )
+    return client, base
 
 
 def _info(meta: Any) -> ObjectInfo:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 @contextmanager
@@ -31,22 +33,34 @@ def sync_directory(directory: Path) -> None:
 
 
 def replace_file(
-    file: Path, content: str | bytes, mode: int = 0o640, survives_power_failure: bool = True
+    file: Path,
+    content: str | bytes | IO[bytes],
+    mode: int = 0o640,
+    survives_power_failure: bool = True,
+    create: bool = False,
 ) -> None:
     """Replace a file's content in one step: readers see all of the old one, or all of the new.
 
-    A process that is killed meanwhile leaves its draft beside the file.
+    A process that is killed meanwhile leaves its draft beside the file. With `create`, an existing
+    file is a `FileExistsError`.
     """
     data = content.encode() if isinstance(content, str) else content
-    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    draft = file.with_name(f".{file.name}#{uuid.uuid4().int}")  # to `obstore`, `#1` hides a file
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         with naming(file), os.fdopen(os.open(draft, flags, mode), "wb") as new:
-            new.write(data)
+            if isinstance(data, bytes):
+                new.write(data)
+            else:
+                shutil.copyfileobj(data, new, 1 << 20)
             if survives_power_failure:
                 new.flush()
                 os.fsync(new.fileno())
-        draft.replace(file)
+        if create:
+            os.link(draft, file)
+            draft.unlink()
+        else:
+            draft.replace(file)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from tests.properties import IN_FOLDERS
 from tests.stream_runs import Run
@@ -147,17 +147,6 @@ def test_upsert_replaces_rows_by_key(tmp_path: Path) -> None:
         query.write(2, [(1, "x")], [(1, "y")])
     with pytest.raises(ValueError, match=r"key \(id\) must not be null"):
         query.write(2, [(None, "x")])
-
-
-@pytest.mark.parametrize("later", [0.0, -0.0])
-def test_minus_zero_is_the_key_zero(tmp_path: Path, later: float) -> None:
-    schema = StructType().add('a "key"', DoubleType()).add("it's", LongType())
-    query = Query(tmp_path, schema, mode="upsert", key='a "key"')
-    with pytest.raises(ValueError, match="same key"):
-        query.write(0, [(0.0, 1), (-0.0, 2)])
-    query.write(0, [(0.0, 1), (float("nan"), 1)])
-    query.write(1, [(later, 2), (float("nan"), 2)])
-    assert [(key == 0, v) for key, v in content(tmp_path)] == [(True, 2), (False, 2)]
 
 
 def test_upsert_keeps_columns_that_its_rows_lack(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ def test_headers_of_csv(tmp_path: Path) -> None:
     for content in (
         b"\xef\xbb\xbfid,item\r\n7,x\r\n",
         b'"id",other,"item"\n7,"a\nb",x',
+        b'\n"id","two\nlines",item\n7,,x\n',
     ):
         (tmp_path / "a").write_bytes(content)
         assert rows(tmp_path, ROW, format="csv") == [{"id": 7, "item": "x"}]
@@ -168,7 +169,6 @@ def test_headers_of_csv(tmp_path: Path) -> None:
         b"id,item,item\n7,x,y\n",
         b"id, item\n7,x\n",
         b"id,item\r7,x\r",
-        b'"id","two\nlines",item\n7,,x\n',
         b"id;item\n7;x\n",
     ):
         (tmp_path / "a").write_bytes(content)

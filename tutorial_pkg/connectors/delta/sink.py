@@ -29,10 +29,9 @@ from tutorial_pkg.builder import (
     SinkContext,
     TargetContext,
 )
-from tutorial_pkg.connectors.arrow_columns import by_values, in_utc, spark_schema
+from tutorial_pkg.connectors.arrow_columns import by_partition, in_utc, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
-    NoTableError,
     check_columns,
     create_table,
     open_table,
@@ -70,8 +69,8 @@ class TableUpload:
         batch = in_utc(batch)
         if self._partitions is None:
             self._partitions = self._check_table(spark_schema(batch.schema))
-        for values, rows in by_values(batch, self._partitions):
-            texts, rows = tuple(map(_text, values)), rows.drop_columns(self._partitions)
+        for texts, rows in by_partition(batch, self._partitions):
+            rows = rows.drop_columns(self._partitions)
             self._check_nulls(rows, dict(zip(self._partitions, texts, strict=True)))
             if texts not in self._drafts:
                 self._drafts[texts] = RowGroups(tempfile.TemporaryFile(), rows.schema)
@@ -111,13 +110,6 @@ class TableUpload:
                 has_null = name in rows.schema.names and rows.column(name).null_count > 0
             if has_null:
                 raise ValueError(f"column `{name}` of the table must not be null, and a row is")
-
-
-def _text(value: Any) -> str | None:
-    """Return a partition value as the table's log has it, where empty text is null."""
-    if value is None or value == "":
-        return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # ---- In the driver, once for a batch -------------------------------------------------------------
@@ -190,11 +182,7 @@ def _check_keys(rows: pa.Table, key: Sequence[str]) -> None:
     """Raise `ValueError` for null keys, and for several rows with the same key."""
     if any(rows.column(name).null_count for name in key):
         raise ValueError(f"a row's key ({', '.join(key)}) must not be null")
-    keys = {name: rows.column(name) for name in key}
-    for name, column in keys.items():
-        if pa.types.is_floating(column.type):  # to Arrow, -0.0 and 0.0 differ
-            keys[name] = pc.add(column, pa.scalar(0, column.type))
-    counts = pa.table(keys).group_by(list(key)).aggregate([([], "count_all")])
+    counts = rows.group_by(list(key)).aggregate([([], "count_all")])
     if pc.max(counts.column("count_all")).as_py() > 1:
         raise ValueError(
             f"a batch has several rows with the same key ({', '.join(key)}), and their order is "
@@ -235,10 +223,8 @@ def check(context: TargetContext) -> None:
 
 
 def _prepare(context: TargetContext, rows: pa.Schema) -> None:
-    try:
-        table = open_table(context.options)
-    except NoTableError:
-        table = create_table(context.options, rows)
+    create_table(context.options, rows)
+    table = open_table(context.options)
     check_columns(table)
     _check_rules(table)
     new = check_schema(table, context.schema, context.options)

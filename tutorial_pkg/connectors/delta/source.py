@@ -30,7 +30,6 @@ from tutorial_pkg.connectors.store import Store, short_text
 CHANGE = StructType()
 CHANGE.add("_change_type", StringType()).add("_commit_version", LongType())
 CHANGE.add("_commit_timestamp", TimestampType())
-INSERT = "insert"
 FEED = "delta.enableChangeDataFeed"
 
 
@@ -143,11 +142,14 @@ def _changes(
     context: SplitContext, table: DeltaTable, start: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     schema, options = RowPacker(context.schema).arrow_schema, context.options
+    store = Store(options, options.path)
     if start < 0:
-        yield from _as_inserted(options, schema, table)
+        inserted = {"_change_type": "insert", "_commit_version": table.version()}
+        for file in files_of(table):
+            yield from file.read(store, schema, **inserted)
     if abs(start) < end:
         try:
-            list(_commits(context, Store(options, options.path), start, end))
+            list(_commits(context, store, start, end))
             newest = open_table(options)
             feed = newest.load_cdf(starting_version=abs(start), ending_version=end - 1)
             yield from _with_zone(pa.RecordBatchReader.from_stream(feed), schema)
@@ -161,21 +163,6 @@ def _with_zone(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
         place = batch.schema.get_field_index("_commit_timestamp")
         times = batch.column(place).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
         yield fit_batch(batch.set_column(place, "_commit_timestamp", times), schema)
-
-
-def _as_inserted(
-    options: OptionValues, schema: pa.Schema, table: DeltaTable
-) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a version as if it had inserted them."""
-    store = Store(options, options.path)
-    values = {"_change_type": INSERT, "_commit_version": table.version()}
-    for file in files_of(table):
-        for batch in file.read(store, schema):
-            for name, value in values.items():
-                place, kind = schema.get_field_index(name), schema.field(name).type
-                column = pa.repeat(pa.scalar(value, kind), batch.num_rows)
-                batch = batch.set_column(place, schema.field(name), column)
-            yield batch
 
 
 # ---- The source ----------------------------------------------------------------------------------

@@ -29,39 +29,31 @@ from tutorial_pkg.connectors.store import (
     storage_settings,
     sync_folders,
 )
-from tutorial_pkg.core.arrow_casts import check_names
 
 LOG = "_delta_log"
-
-
-class NoTableError(ValueError):
-    """The address has no table."""
 
 
 def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
     """Open the table, in this version or in its newest.
 
-    Raises `NoTableError`, `ConnectionError`, `ValueError` for a table that this client cannot read,
-    and `RuntimeError` for a damaged log.
+    Raises `ConnectionError`, `ValueError` for a table that is missing or that this client cannot
+    read, and `RuntimeError` for a damaged log.
     """
     _check_log(options)
     try:
         return DeltaTable(_uri(options.path), version=version, storage_options=_settings(options))
     except TableNotFoundError:
-        raise NoTableError(
-            f"format `{FORMAT}`: there is no Delta table at {options.path}"
-        ) from None
+        raise ValueError(f"format `{FORMAT}`: there is no Delta table at {options.path}") from None
     except DeltaError as error:
-        _check_log(options, torn=True)
         which = f" in version {version}" if version is not None else ""
         raise ValueError(f"{options.path} cannot be read{which}: {short_text(error)}") from None
     except OSError as error:
         raise ConnectionError(f"{options.path} fails: {short_text(error)}") from None
 
 
-def create_table(options: OptionValues, schema: pa.Schema) -> DeltaTable:
-    """Create a table for rows of this schema; an existing one stays as it is."""
-    return DeltaTable.create(
+def create_table(options: OptionValues, schema: pa.Schema) -> None:
+    """Create a table for rows of this schema, unless there is one."""
+    DeltaTable.create(
         _uri(options.path),
         Schema.from_arrow(schema),
         mode="ignore",
@@ -105,15 +97,16 @@ class TableFile:
     size: int
     values: dict[str, Any] = field(default_factory=dict)
 
-    def read(self, store: Store, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield its rows with the columns of `schema`; columns that it lacks are null."""
+    def read(self, store: Store, schema: pa.Schema, **more: Any) -> Iterator[pa.RecordBatch]:
+        """Yield its rows with the columns of `schema`; columns that it lacks are null.
+
+        Columns in `more` have the same value in all rows, as partition columns do.
+        """
         file = parquet_file(ObjectFile(store, ObjectInfo(self.path, "", self.size)))
-        present = file.schema_arrow.names
-        check_names(schema.names, present)
-        names = [name for name in schema.names if name in present and name not in self.values]
-        for batch in batches_of_file(file, names):
-            for name in self.values.keys() & set(schema.names):
-                column = _repeated(self.values[name], schema.field(name).type, batch.num_rows)
+        values = {name: v for name, v in {**self.values, **more}.items() if name in schema.names}
+        for batch in batches_of_file(file, [name for name in schema.names if name not in values]):
+            for name, value in values.items():
+                column = _repeated(value, schema.field(name).type, batch.num_rows)
                 batch = batch.append_column(name, column)
             yield fit_batch(batch, schema)
 
@@ -216,8 +209,8 @@ _DAMAGED = (
 # ---- Tables in local folders ---------------------------------------------------------------------
 
 
-def _check_log(options: OptionValues, torn: bool = False) -> None:
-    """Raise `RuntimeError` for a commit that a power failure has left empty, or `torn`.
+def _check_log(options: OptionValues) -> None:
+    """Raise `RuntimeError` for a commit that a power failure has left empty or torn.
 
     To delta-rs, an empty one is a version without changes. Stores have no such objects.
     """
@@ -226,7 +219,7 @@ def _check_log(options: OptionValues, torn: bool = False) -> None:
         return
     checkpoint = max((file.name[:20] for file in (folder / LOG).glob("*.checkpoint*")), default="")
     for commit in _commit_files(folder):
-        if commit.name > checkpoint and (torn or not commit.stat().st_size):
+        if commit.name > checkpoint:
             try:
                 _actions(commit.read_bytes())
             except ValueError:

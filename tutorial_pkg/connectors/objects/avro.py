@@ -12,6 +12,7 @@ from uuid import UUID
 import fastavro
 import pyarrow as pa
 from fastavro.read import SchemaResolutionError
+from fastavro.schema import SchemaParseException, expand_schema
 
 from tutorial_pkg.connectors.arrow_columns import fit_batch
 from tutorial_pkg.core.arrow_casts import check_names
@@ -57,13 +58,7 @@ def schema_text(file: Any) -> str:
 
 def arrow_schema(text: str) -> pa.Schema:
     """Return the columns of records. Raises `ValueError` for types that Spark lacks."""
-    try:
-        schema: Any = fastavro.parse_schema(json.loads(text))
-    except (ValueError, fastavro.schema.SchemaParseException) as error:
-        raise ValueError(f"expected an Avro schema: {error}") from None
-    if not isinstance(schema, dict) or schema["type"] != "record":
-        raise ValueError(f"expected an Avro record, with a column for each field, got {text}")
-    return pa.schema(list(_arrow_type(schema, {})))  # a record's fields
+    return pa.schema(map(_field, _fields(json.loads(text))))
 
 
 def batches(file: Any, columns: pa.Schema, schema: str | None) -> Iterator[pa.RecordBatch]:
@@ -74,31 +69,68 @@ def batches(file: Any, columns: pa.Schema, schema: str | None) -> Iterator[pa.Re
     """
     reader_schema = None if schema is None else json.loads(schema)
     records: Any = fastavro.reader(file, reader_schema)
-    fields = (reader_schema or records.writer_schema)["fields"]
+    fields = {field["name"]: field for field in _fields(reader_schema or records.writer_schema)}
     if reader_schema is None:
-        check_names(columns.names, [field["name"] for field in fields])
-    known: dict[str, pa.DataType | None] = {}
-    kinds = {}
-    for field in fields:
-        try:
-            kinds[field["name"]] = _arrow_type(field["type"], known)
-        except ValueError:
-            if field["name"] in columns.names:
-                raise
-    names = [name for name in columns.names if name in kinds]
+        check_names(columns.names, fields)
+    kinds = {name: _field(fields[name]).type for name in columns.names if name in fields}
     try:
         while rows := list(islice(records, BATCH_ROWS)):
-            arrays = [_column([row.get(n) for row in rows], kinds[n], columns, n) for n in names]
-            if not names:
-                arrays, names = [pa.nulls(len(rows))], [""]
-            yield fit_batch(pa.RecordBatch.from_arrays(arrays, names=names), columns)
+            arrays = {
+                name: _column([row.get(name) for row in rows], kind, columns.field(name).type)
+                for name, kind in kinds.items()
+            }
+            batch = pa.RecordBatch.from_pydict(arrays or {"": pa.nulls(len(rows))})
+            yield fit_batch(batch, columns)
     except SchemaResolutionError as error:
         raise ValueError(str(error)) from error
 
 
-def _column(values: list[Any], kind: pa.DataType, columns: pa.Schema, name: str) -> pa.Array:
+def _fields(schema: Any) -> list[dict[str, Any]]:
+    """Return a record's fields, with named types in full wherever they are used."""
+    try:
+        schema = expand_schema(schema)
+    except SchemaParseException as error:
+        raise ValueError(f"expected an Avro schema: {error}") from None
+    if not isinstance(schema, dict) or schema["type"] != "record":
+        raise ValueError(f"expected an Avro record, with a column for each field, got {schema}")
+    return list(schema["fields"])
+
+
+def _field(field: dict[str, Any]) -> pa.Field:
+    try:
+        return pa.field(field["name"], _arrow_type(field["type"]))
+    except ValueError as error:
+        raise ValueError(
+            f"column `{field['name']}`: {error}; leave it out: name the others in `.schema(…)`"
+        ) from None
+
+
+def _arrow_type(schema: Any) -> pa.DataType:
+    if isinstance(schema, list):
+        kinds = [kind for kind in schema if kind != _NULL]
+        if len(kinds) != 1:
+            raise ValueError(f"Spark has no type for a value that may be {json.dumps(kinds)}")
+        return _arrow_type(kinds[0])
+    if isinstance(schema, str):
+        if schema not in _ARROW:
+            raise ValueError(f"Spark has no type for `{schema}`, which is null or contains itself")
+        return _ARROW[schema]
+    kind, logical = schema["type"], schema.get("logicalType")
+    if kind == "record":
+        return pa.struct(map(_field, schema["fields"]))
+    if kind == "array":
+        return pa.list_(_arrow_type(schema["items"]))
+    if kind == "map":
+        return pa.map_(pa.string(), _arrow_type(schema["values"]))
+    if logical == "decimal":
+        if schema["precision"] > 38:
+            raise ValueError(f"Spark's decimals have up to 38 digits, got {schema['precision']}")
+        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+    return _ARROW.get(logical) or _arrow_type(kind)
+
+
+def _column(values: list[Any], kind: pa.DataType, target: pa.DataType) -> pa.Array:
     """Return a column; times are numbers where the query reads INT or LONG."""
-    target = columns.field(name).type
     if pa.types.is_time(kind) and pa.types.is_integer(target):
         unit = 1_000 if target == pa.int32() else 1
         return pa.array([None if value is None else _micros(value) // unit for value in values])
@@ -119,51 +151,6 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, list):
         return [_plain(inner, kind.value_type) for inner in value]
     return str(value) if isinstance(value, UUID) else value
-
-
-def _arrow_type(schema: Any, known: dict[str, pa.DataType | None]) -> pa.DataType:
-    """Return Arrow's type. `known` has the named types, with None for those around this one."""
-    if isinstance(schema, list):
-        kinds = [kind for kind in schema if kind != _NULL]
-        if len(kinds) != 1:
-            raise ValueError(f"Spark has no type for a value that may be {json.dumps(kinds)}")
-        return _arrow_type(kinds[0], known)
-    if isinstance(schema, str):
-        if schema in known and known[schema] is None:
-            raise ValueError(f"`{schema}` contains itself, and Spark has no recursive types")
-        return known.get(schema) or _simple(schema, schema)
-    kind, name = schema["type"], schema.get("name", "")
-    if kind == "record":
-        known[name] = None
-        known[name] = pa.struct([_field(field, known) for field in schema["fields"]])
-    elif kind == "array":
-        return pa.list_(_arrow_type(schema["items"], known))
-    elif kind == "map":
-        return pa.map_(pa.string(), _arrow_type(schema["values"], known))
-    elif schema.get("logicalType") == "decimal":
-        precision, scale = schema["precision"], schema.get("scale", 0)
-        if precision > 38:
-            raise ValueError(f"Spark's decimals have up to 38 digits, got {precision}")
-        known[name] = pa.decimal128(precision, scale)
-    else:
-        known[name] = _simple(schema.get("logicalType", kind), kind)
-    return known[name]
-
-
-def _field(field: dict[str, Any], known: dict[str, pa.DataType | None]) -> pa.Field:
-    try:
-        return pa.field(field["name"], _arrow_type(field["type"], known))
-    except ValueError as error:
-        raise ValueError(
-            f"column `{field['name']}`: {error}; leave it out: name the others in `.schema(…)`"
-        ) from None
-
-
-def _simple(kind: str, base: str) -> pa.DataType:
-    arrow = _ARROW.get(kind, _ARROW.get(base))
-    if arrow is None:
-        raise ValueError(f"Spark has no type for Avro's {kind}")
-    return arrow
 
 
 # ---- Writing -------------------------------------------------------------------------------------

@@ -48,8 +48,8 @@ class Stretch(NamedTuple):
 class ObjectLog:
     """The records in `folder` of a store. Each is a dictionary with its `number`."""
 
-    def __init__(self, store: Store, folder: str = "") -> None:
-        self._store, self._folder = store, f"{folder}/" if folder else ""
+    def __init__(self, store: Store, folder: str) -> None:
+        self._store, self._folder = store, folder
 
     def append(self, record: Record) -> bool:
         """Return False if another writer has used this number for something else."""
@@ -58,9 +58,10 @@ class ObjectLog:
     def read(self, number: int) -> Record | None:
         """Return the record with this number, if it exists."""
         try:
-            return self._read_single(self._key(number))
+            [record] = self._read(Stretch(number, number, self._key(number), 0))
         except FileNotFoundError:
             return None
+        return record
 
     def records(self, first: int = 0, end: int | None = None) -> Iterator[Record]:
         """Yield the records from `first` on, in order, and the one before them.
@@ -71,12 +72,12 @@ class ObjectLog:
         start = max((each.first for each in stretches if each.first <= first), default=first)
         for stretch in stretches:
             if stretch.first >= start and (end is None or stretch.first < end):
-                yield from self._read_stretch(stretch)
+                yield from self._read(stretch)
 
     def after(self, number: int) -> Iterator[Record]:
         """Yield the records with larger numbers, with one listing."""
-        for info in self._store.listing(f"{self._folder}each", self._key(number)):
-            yield self._read_single(info.key)
+        for single in self._list("each", after=number):
+            yield from self._read(single)
 
     def join(self) -> None:
         """Join the newest records, once there are enough of them."""
@@ -91,60 +92,47 @@ class ObjectLog:
             place -= 1
             size += stretches[place].size
         joined = stretches[place:]
-        lines = [_line(record) for stretch in joined for record in self._read_stretch(stretch)]
+        lines = [_line(record) for stretch in joined for record in self._read(stretch)]
         name = f"{joined[0].first:0{_DIGITS}}-{joined[-1].last:0{_DIGITS}}"
-        self._store.create(f"{self._folder}joined/{name}", b"".join(lines))
+        self._store.create(f"{self._folder}/joined/{name}", b"".join(lines))
 
     def _key(self, number: int) -> str:
-        return f"{self._folder}each/{number:0{_DIGITS}}"
+        return f"{self._folder}/each/{number:0{_DIGITS}}"
+
+    def _list(self, kind: str, after: int = -1) -> list[Stretch]:
+        place = self._key(after) if kind == "each" else None
+        listed = self._store.listing(f"{self._folder}/{kind}", place)
+        names = [info.key.rpartition("/")[2] for info in listed]
+        return [
+            Stretch(int(name[:_DIGITS]), int(name[-_DIGITS:]), info.key, info.size)
+            for name, info in zip(names, listed, strict=True)
+        ]
 
     def _stretches(self) -> list[Stretch]:
         """Return objects that have each record once, as few as possible."""
-        joined = [
-            Stretch(int(name[:_DIGITS]), int(name[-_DIGITS:]), info.key, info.size)
-            for info in self._store.listing(f"{self._folder}joined")
-            for name in [info.key.rpartition("/")[2]]
-        ]
         chosen: list[Stretch] = []
-        for stretch in sorted(joined, key=lambda stretch: (stretch.first, -stretch.last)):
+        for stretch in sorted(self._list("joined"), key=lambda each: (each.first, -each.last)):
             if not chosen or stretch.first > chosen[-1].last:
                 chosen.append(stretch)
-        return chosen + self._singles(chosen[-1].last if chosen else None)
+        return chosen + self._list("each", after=chosen[-1].last if chosen else -1)
 
-    def _singles(self, after: int | None) -> list[Stretch]:
-        return [
-            Stretch(number, number, info.key, info.size)
-            for info in self._store.listing(
-                f"{self._folder}each", None if after is None else self._key(after)
-            )
-            for number in [int(info.key.rpartition("/")[2])]
-        ]
-
-    def _read_stretch(self, stretch: Stretch) -> list[Record]:
-        if stretch.first == stretch.last:
-            return [self._read_single(stretch.key)]
+    def _read(self, stretch: Stretch) -> list[Record]:
         try:
             records = [json.loads(line) for line in self._store.read(stretch.key).splitlines()]
-            if records[0]["number"] == stretch.first and records[-1]["number"] == stretch.last:
+            if (records[0]["number"], records[-1]["number"]) == stretch[:2]:
                 return records
         except (ValueError, LookupError):
             pass
-        log.warning(
-            "%s/%s is damaged; the single records are read instead", self._store.url, stretch.key
-        )
-        singles = self._singles(stretch.first - 1 if stretch.first else None)
-        return [self._read_single(one.key) for one in singles if one.last <= stretch.last]
-
-    def _read_single(self, key: str) -> Record:
-        try:
-            record: Record = json.loads(self._store.read(key))
-        except ValueError:
+        place = f"{self._store.url}/{stretch.key}"
+        if stretch.first == stretch.last:
             raise RuntimeError(
-                f"{self._store.url}/{key} is empty or damaged, as files may be after a power "
-                "failure. Restore it from a backup. Without one: if no later file is next to it, "
-                "delete it, and its batch is written again; else its rows are lost"
-            ) from None
-        return record
+                f"{place} is empty or damaged, as files may be after a power failure. Restore it "
+                "from a backup. Without one: if no later file is next to it, delete it, and its "
+                "batch is written again; else its rows are lost"
+            )
+        log.warning("%s is damaged; the single records are read instead", place)
+        singles = self._list("each", after=stretch.first - 1)
+        return [self._read(single)[0] for single in singles if single.last <= stretch.last]
 
 
 def _line(record: Record) -> bytes:
@@ -175,7 +163,7 @@ class Content:
                 self._store.check_folder()
             # Checked after the listing: a sink may have begun since, and uploaded what doesn't
             # count yet.
-            self._marked = self._store.exists(MARK)
+            self._marked = self._store.find(MARK) is not None
             if not self._marked:
                 yield from visible(listed)
                 return

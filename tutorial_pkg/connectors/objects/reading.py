@@ -36,7 +36,6 @@ from tutorial_pkg.core.lines import to_lines
 
 CHUNK = 32 << 20  # bytes in one request: each costs the server and the client some work
 SLICE = 4 << 20  # of them become rows at a time: rows take several times as much memory
-BUFFER = 8 << 20  # bytes in one request for an object that is read from its beginning
 TAIL = 64 << 10  # and where only the rest of a line is needed
 BATCH_ROWS = 10_000  # of lines: the JVM takes some while Python prepares the next
 UNPACKING: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open}
@@ -52,9 +51,43 @@ Rows = Iterator[Any]
 # ---- An object's bytes ---------------------------------------------------------------------------
 
 
+class PartFile(io.RawIOBase):
+    """The bytes from the one before a part to the end of the object.
+
+    The byte before tells whether a line begins here. The next piece is fetched while one is used.
+    """
+
+    def __init__(self, store: Store, part: Part) -> None:
+        self._pieces, self._piece = _pieces(store, part), memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._piece = self._piece or memoryview(next(self._pieces, b""))
+        size = min(len(buffer), len(self._piece))
+        buffer[:size], self._piece = self._piece[:size], self._piece[size:]
+        return size
+
+
+def _pieces(store: Store, part: Part) -> Iterator[bytes]:
+    size, starts = part.info.size, range(max(0, part.start - 1), part.end, CHUNK)
+    with ThreadPoolExecutor(1) as ahead:
+        following: Future[bytes] | None = None
+        for at in starts:
+            end = min(at + CHUNK, part.end)
+            piece, following = following, ahead.submit(store.read_range, part.info, at, end)
+            if piece:
+                yield piece.result()
+        if following:
+            yield following.result()
+    for at in range(part.end, size, TAIL):
+        yield store.read_range(part.info, at, min(at + TAIL, size))
+
+
 def _open(store: Store, info: ObjectInfo) -> Any:
     """Open an object to be read from its beginning to its end."""
-    file: Any = io.BufferedReader(ObjectFile(store, info), BUFFER)
+    file: Any = io.BufferedReader(PartFile(store, Part(info, 0, info.size)), SLICE)
     unpack = _unpacking(info)
     return unpack(file) if unpack else file
 
@@ -67,17 +100,25 @@ def _unpacking(info: ObjectInfo) -> Callable[[Any], Any] | None:
 
 
 def _line_chunks(store: Store, part: Part) -> Iterator[bytes]:
-    """Yield the lines that begin in this part. A compressed object belongs to its first part."""
-    info = part.info
-    if not _unpacking(info):
-        chunks = _whole_lines(_pieces(store, part), part.start, part.end)
+    """Yield the lines that begin in this part, some at a time, each with a newline.
+
+    A compressed object belongs to its first part.
+    """
+    at, end = max(0, part.start - 1), part.end
+    if not _unpacking(part.info):
+        file = io.BufferedReader(PartFile(store, part), SLICE)
     elif part.start:
         return
     else:
-        file = _open(store, info)
-        chunks = _whole_lines(iter(lambda: file.read(SLICE), b""), 0, sys.maxsize)
-    for number, chunk in enumerate(chunks):
-        yield chunk if number or part.start else _without_mark(chunk)
+        file, end = _open(store, part.info), sys.maxsize
+    if part.start:
+        at += len(file.readline())
+    while at < end and (chunk := file.read(min(SLICE, end - at))):
+        if not chunk.endswith(b"\n"):
+            chunk += file.readline()
+        at += len(chunk)
+        whole = chunk if chunk.endswith(b"\n") else chunk + b"\n"  # the end of the object
+        yield whole if part.start or at > len(chunk) else _without_mark(whole)
 
 
 def _without_mark(text: bytes) -> bytes:
@@ -85,53 +126,6 @@ def _without_mark(text: bytes) -> bytes:
     if UTF16.match(text):
         raise ValueError("its text is UTF-16; convert it to UTF-8")
     return text.removeprefix(UTF8_MARK)
-
-
-def _pieces(store: Store, part: Part) -> Iterator[bytes]:
-    """Yield bytes from the one before this part to the end of the object.
-
-    The byte before tells whether a line begins here. The next piece is fetched while one is used.
-    """
-    size, starts = part.info.size, range(max(0, part.start - 1), part.end, CHUNK)
-    with ThreadPoolExecutor(1) as ahead:
-        following: Future[bytes] | None = None
-        for at in starts:
-            end = min(at + CHUNK, part.end)
-            piece, following = following, ahead.submit(store.read_range, part.info, at, end)
-            if piece:
-                yield from _slices(piece.result())
-        if following:
-            yield from _slices(following.result())
-    for at in range(part.end, size, TAIL):
-        yield store.read_range(part.info, at, min(at + TAIL, size))
-
-
-def _slices(piece: bytes) -> Iterator[bytes]:
-    return (piece[at : at + SLICE] for at in range(0, len(piece), SLICE))
-
-
-def _whole_lines(pieces: Iterator[bytes], start: int, end: int) -> Iterator[bytes]:
-    """Yield some lines at a time. Each has its newline, also the last one of an object."""
-    at, skipping = max(0, start - 1), start > 0
-    rest: list[bytes] = []
-    for piece in pieces:
-        # The last line begins before `end`, so its newline is at `end - 1` or later.
-        stop = piece.find(b"\n", max(0, end - 1 - at)) + 1
-        kept = piece[:stop] if stop else piece
-        at += len(piece)
-        if skipping:
-            first = kept.find(b"\n") + 1
-            skipping, kept = not first, kept[first:] if first else b""
-        cut = kept.rfind(b"\n") + 1
-        if cut:
-            yield b"".join([*rest, kept[:cut]])
-            rest = []
-        if kept[cut:]:
-            rest.append(kept[cut:])
-        if stop:
-            return
-    if rest:
-        yield b"".join([*rest, b"\n"])
 
 
 # ---- Its rows ------------------------------------------------------------------------------------
@@ -199,11 +193,9 @@ def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) ->
 
 
 def _header(file: Any, delimiter: str) -> list[str]:
-    """Return the names in the first line that is not empty."""
-    line = next(filter(bytes.strip, file), b"").decode("utf-8-sig").rstrip("\r\n")
-    if "\r" in line or line.count('"') % 2:
-        raise ValueError("its lines must end in LF, or CR and LF, and names have no newline")
-    return next(csv.reader([line], delimiter=delimiter), [])
+    """Return the names in the first row that is not empty."""
+    lines = (line.decode("utf-8-sig") for line in file)
+    return next(filter(None, csv.reader(lines, delimiter=delimiter, strict=True)), [])
 
 
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
@@ -224,9 +216,7 @@ def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues
         for group in range(file.num_row_groups)
         if part.start <= _first_byte(file.metadata.row_group(group)) < part.end
     ]
-    check_names(schema.names, file.schema_arrow.names)
-    names = [name for name in schema.names if name in file.schema_arrow.names]
-    for batch in batches_of_file(file, names, row_groups=groups):
+    for batch in batches_of_file(file, schema.names, row_groups=groups):
         yield fit_batch(batch, arrow_schema)
 
 
@@ -259,7 +249,7 @@ def _naming(info: ObjectInfo, options: OptionValues) -> Iterator[None]:
         yield
     except (ConnectionError, PermissionError, FileNotFoundError):  # the store's
         raise
-    except (pa.ArrowException, ValueError, TypeError, EOFError, OSError) as error:
+    except (pa.ArrowException, csv.Error, ValueError, TypeError, EOFError, OSError) as error:
         problem = " ".join(str(error).split())
         text = f"cannot read `{info.key}` of {options.path} as {options.format}: {problem}"
         raise ValueError(text) from error

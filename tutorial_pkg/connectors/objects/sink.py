@@ -12,14 +12,12 @@ import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, DateType, IntegralType, StringType
 
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkBuilder, SinkContext, TargetContext
-from tutorial_pkg.connectors.arrow_columns import by_values, check_flat, in_utc
+from tutorial_pkg.connectors.arrow_columns import by_partition, check_flat, in_utc
 from tutorial_pkg.connectors.objects.avro import avro_schema
 from tutorial_pkg.connectors.objects.object_log import FOLDER, MARK, log_of
 from tutorial_pkg.connectors.objects.options import FORMAT, WRITE
@@ -36,9 +34,8 @@ SLOW_BATCHES = 10  # after so many later batches, no task of a dead driver is st
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What a task has written. `note` is the object that announced it."""
+    """What a task has written."""
 
-    note: str
     objects: tuple[ObjectInfo, ...]
     rows: int
 
@@ -55,8 +52,8 @@ class ObjectUpload:
         batch = in_utc(batch)
         self._rows += batch.num_rows
         columns = self._context.options.partitionBy
-        for values, rows in by_values(batch, columns):
-            folder = "".join(map(_folder, columns, values))
+        for texts, rows in by_partition(batch, columns):
+            folder = "".join(map(_folder, columns, texts))
             if folder not in self._drafts:
                 draft = ObjectDraft(self._context.options, batch.schema)
                 self._drafts[folder] = draft
@@ -74,19 +71,15 @@ class ObjectUpload:
         note = f"{FOLDER}/{context.query}/open/{context.batch:020}-{self._id}"
         store.write(note, json.dumps(list(drafts)).encode())
         objects = tuple(store.write(key, draft.finish()) for key, draft in drafts.items())
-        return Uploaded(note, objects, self._rows)
+        return Uploaded(objects, self._rows)
 
     def close(self) -> None:
         self._files.close()
 
 
-def _folder(name: str, value: Any) -> str:
+def _folder(name: str, text: str | None) -> str:
     """Return `name=value/` as other tools write it. The column is in the files, too."""
-    if value in (None, ""):
-        text = NO_VALUE
-    else:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{_escape(name)}={_escape(text)}/"
+    return f"{_escape(name)}={_escape(text or NO_VALUE)}/"
 
 
 def _escape(text: str) -> str:
@@ -118,26 +111,18 @@ def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
 
 
 def _remove_leftovers(store: Store, context: BatchContext) -> None:
-    """Remove what this query's tasks wrote up to this batch, and no manifest names.
+    """Remove what this query's tasks wrote some batches ago, and no manifest names.
 
-    A slow task may still upload. So its note stays for some batches, and is checked again.
+    By then, no slow task is still uploading.
     """
     manifests = log_of(store, context.query)
-
-    @cache
-    def published(batch: int) -> set[str]:
-        manifest = manifests.read(batch) or {"objects": []}
-        return {key for key, *_ in manifest["objects"]}
-
     for note in store.listing(f"{FOLDER}/{context.query}/open"):
         batch = int(note.key.rpartition("/")[2].partition("-")[0])
-        if batch > context.batch:
-            continue
-        keys = json.loads(store.read(note.key)) if note.size else []
-        dead = [key for key in keys if key not in published(batch)]
-        store.delete(dead)
-        if not dead or batch <= context.batch - SLOW_BATCHES:
-            store.delete([note.key])
+        if batch <= context.batch - SLOW_BATCHES:
+            manifest = manifests.read(batch) or {"objects": []}
+            published = {key for key, *_ in manifest["objects"]}
+            keys = json.loads(store.read(note.key))
+            store.delete([*(key for key in keys if key not in published), note.key])
 
 
 # ---- The sink ------------------------------------------------------------------------------------
@@ -164,7 +149,7 @@ def check(context: TargetContext) -> None:
 
 
 def _mark(store: Store) -> None:
-    if store.exists(MARK):
+    if store.find(MARK):
         return
     if next(visible(store.listing()), None):
         raise ValueError(

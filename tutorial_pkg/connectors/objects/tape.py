@@ -55,13 +55,11 @@ class Tape:
 
     def __init__(self, options: OptionValues, name: str, make: bool = False) -> None:
         self._options, self._name = options, name
-        self._store = Store(options, options.notes or f"{options.path}/_found", make)
-        self._log = ObjectLog(self._store, name)
+        store = Store(options, options.notes or f"{options.path}/_found", make)
+        if make:
+            store.check_conditional_writes("_check")
+        self._log = ObjectLog(store, name)
         self.end = 0
-
-    def check_store(self) -> None:
-        """Raise `ValueError` if two drivers could overwrite each other's records."""
-        self._store.check_conditional_writes("_check")
 
     def read_new(self) -> Iterator[ObjectInfo]:
         """Yield the objects after `end`, and move `end` behind them.
@@ -117,7 +115,6 @@ class Search:
         self._options = options
         self._content = Content(Store(options, options.path))
         self._tape = Tape(options, name, make=True)
-        self._tape.check_store()
         self._known: dict[str, str] = {}
         self._warned: set[ObjectInfo] = set()
         self._largest: str | None = None
