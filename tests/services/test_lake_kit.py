@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -100,6 +100,9 @@ class TestManifests(OnServer, StreamSinkTests):
 
 
 class TestDeltaAppend(OnServer, StreamSinkTests):
+    more: ClassVar[dict[str, str]] = {}
+    not_claimed: ClassVar[dict[str, str]] = {}
+
     def describe(self, folder: Path) -> StreamSink:
         place = self.place()
         settings = {"endpoint": place["endpoint"], "allow_http": "true"}
@@ -110,4 +113,18 @@ class TestDeltaAppend(OnServer, StreamSinkTests):
             table = DeltaTable(place["path"], storage_options=settings)
             return list(table.to_pyarrow_table().column("value").to_pylist())
 
-        return StreamSink(DeltaDataSource, read, place, server=self.as_server)
+        return StreamSink(
+            DeltaDataSource,
+            read,
+            {**place, **self.more},
+            server=self.as_server,
+            not_claimed=self.not_claimed,
+        )
+
+
+class TestDeltaUpsert(TestDeltaAppend):
+    more: ClassVar = {"mode": "upsert", "key": "value"}
+    not_claimed: ClassVar = {
+        "equal_rows": "a batch has each key at most once",
+        "nulls": "a key has no nulls",
+    }

@@ -150,8 +150,11 @@ def test_upsert_replaces_rows_by_key(tmp_path: Path) -> None:
 
 
 def test_upsert_keeps_columns_that_its_rows_lack(tmp_path: Path) -> None:
-    write_deltalake(tmp_path, table(1, item=["a"], price=[10]))
-    Query(tmp_path, mode="upsert", key="id").write(0, [(1, "b"), (2, "c")])
+    """The name of a key may have quotes."""
+    rows = table(1, item=["a"], price=[10]).rename_columns(['a "key"', "it's", "price"])
+    write_deltalake(tmp_path, rows)
+    schema = StructType().add('a "key"', LongType()).add("it's", StringType())
+    Query(tmp_path, schema, mode="upsert", key='a "key"').write(0, [(1, "b"), (2, "c")])
     assert content(tmp_path) == [(1, "b", 10), (2, "c", None)]
 
 

@@ -1,8 +1,5 @@
 """The bytes of an object to rows, for each of the formats.
 
-Avro's and Parquet's libraries are imported where they are used: Spark plans each query in new
-processes, and most need neither.
-
 A part of an object has the lines, or the row groups of a Parquet file, that begin in it. An object
 that cannot be cut belongs to the part with its first byte.
 """
@@ -27,9 +24,15 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import OptionValues, RowPacker
 from tutorial_pkg.connectors.arrow_columns import check_flat, fit_batch, map_type, spark_schema
+from tutorial_pkg.connectors.objects import avro
 from tutorial_pkg.connectors.objects.object_log import Content
 from tutorial_pkg.connectors.objects.options import FORMAT
 from tutorial_pkg.connectors.objects.tape import Part, matches
+from tutorial_pkg.connectors.parquet_files import (
+    batches_of_file,
+    parquet_file,
+    schema_of_file,
+)
 from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, Store
 from tutorial_pkg.core.arrow_casts import check_names
 from tutorial_pkg.core.lines import to_lines
@@ -199,16 +202,12 @@ def _header(file: Any, delimiter: str) -> list[str]:
 
 
 def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    from tutorial_pkg.connectors.objects import avro
-
     if part.start == 0:
         with _open(store, part.info) as file:
             yield from avro.batches(file, RowPacker(schema).arrow_schema, options.avroSchema)
 
 
 def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    from tutorial_pkg.connectors.parquet_files import batches_of_file, parquet_file
-
     arrow_schema = RowPacker(schema).arrow_schema
     file = parquet_file(ObjectFile(store, part.info))
     groups = [
@@ -267,22 +266,8 @@ def schema_of(options: OptionValues) -> StructType | str:
             f"format `{FORMAT}`: {options.format} has no column types; pass them, for example "
             '`.schema("id LONG, item STRING")`'
         )
-    if options.format == "avro":
-        from tutorial_pkg.connectors.objects import avro
-
-        if options.avroSchema:
-            return spark_schema(avro.arrow_schema(options.avroSchema))
-        store, first = _first_object(options)
-        with _naming(first, options), _open(store, first) as file:
-            return spark_schema(avro.arrow_schema(avro.schema_text(file)))
-    from tutorial_pkg.connectors.parquet_files import parquet_file, schema_of_file
-
-    store, first = _first_object(options)
-    with _naming(first, options):
-        return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))
-
-
-def _first_object(options: OptionValues) -> tuple[Store, ObjectInfo]:
+    if options.avroSchema and options.format == "avro":
+        return spark_schema(avro.arrow_schema(options.avroSchema))
     store = Store(options, options.path)
     objects = [info for info in Content(store).news() if matches(options, info) and info.size]
     if not objects:
@@ -290,4 +275,8 @@ def _first_object(options: OptionValues) -> tuple[Store, ObjectInfo]:
             f"format `{FORMAT}`: {options.path} has no objects yet, so their columns are unknown; "
             'pass them: `.schema("id LONG, item STRING")`'
         )
-    return store, min(objects)
+    first = min(objects)
+    with _naming(first, options):
+        if options.format == "avro":
+            return spark_schema(avro.arrow_schema(avro.schema_text(_open(store, first))))
+        return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))

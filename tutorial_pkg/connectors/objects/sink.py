@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -46,23 +45,19 @@ class ObjectUpload:
     def __init__(self, context: SinkContext) -> None:
         self._context, self._id = context, uuid.uuid4().hex
         self._drafts: dict[str, ObjectDraft] = {}
-        self._files, self._rows = ExitStack(), 0
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
-        batch = in_utc(batch)
-        self._rows += batch.num_rows
-        columns = self._context.options.partitionBy
+        batch, columns = in_utc(batch), self._context.options.partitionBy
         for texts, rows in by_partition(batch, columns):
             folder = "".join(map(_folder, columns, texts))
             if folder not in self._drafts:
-                draft = ObjectDraft(self._context.options, batch.schema)
-                self._drafts[folder] = draft
-                self._files.callback(draft.file.close)
+                self._drafts[folder] = ObjectDraft(self._context.options, batch.schema)
             self._drafts[folder].add(rows)
 
     def flush(self) -> Uploaded | None:
         """Announce the task's objects, then write them. Returns None for a task without rows."""
-        if not self._rows:
+        rows = sum(draft.rows for draft in self._drafts.values())
+        if not rows:
             return None
         context, options = self._context, self._context.options
         store = Store(options, options.path)
@@ -71,10 +66,11 @@ class ObjectUpload:
         note = f"{FOLDER}/{context.query}/open/{context.batch:020}-{self._id}"
         store.write(note, json.dumps(list(drafts)).encode())
         objects = tuple(store.write(key, draft.finish()) for key, draft in drafts.items())
-        return Uploaded(objects, self._rows)
+        return Uploaded(objects, rows)
 
     def close(self) -> None:
-        self._files.close()
+        for draft in self._drafts.values():
+            draft.file.close()
 
 
 def _folder(name: str, text: str | None) -> str:

@@ -24,10 +24,12 @@ class ObjectDraft:
 
     def __init__(self, options: OptionValues, schema: pa.Schema) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile()
+        self.rows = 0
         self._write, self._finish = WRITERS[options.format](self.file, schema, options)
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._write(batch)
+        self.rows += batch.num_rows
 
     def finish(self) -> IO[bytes]:
         self._finish()
