@@ -65,12 +65,6 @@ def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) ->
     return change(kind)
 
 
-def check_cast(source: pa.DataType, target: pa.DataType, column: str) -> None:
-    """Raise `ValueError` if a cast would change values of this column."""
-    if problem := cast_problem(source, target, same_fields=False):
-        raise ValueError(f"column `{column}`: {problem}; read it with its own type, and cast it")
-
-
 def fit_batch(
     batch: pa.RecordBatch, schema: pa.Schema, parses_text: bool = False
 ) -> pa.RecordBatch:
@@ -92,8 +86,10 @@ def _fit_column(array: pa.Array, field: pa.Field, parses_text: bool) -> pa.Array
     kind = array.type
     if kind == field.type:
         return array
-    if not parses_text:
-        check_cast(kind, field.type, field.name)
+    problem = None if parses_text else cast_problem(kind, field.type, same_fields=False)
+    if problem:
+        problem += "; read it with its own type, and cast it"
+        raise ValueError(f"column `{field.name}`: {problem}")
     try:
         if pa.types.is_timestamp(kind) and kind.unit == "ns":
             return array.cast(field.type, safe=False)

@@ -71,7 +71,10 @@ class TableUpload:
             self._partitions = self._check_table(spark_schema(batch.schema))
         for texts, rows in by_partition(batch, self._partitions):
             rows = rows.drop_columns(self._partitions)
-            self._check_nulls(rows, dict(zip(self._partitions, texts, strict=True)))
+            nulls = {name for name in rows.schema.names if rows.column(name).null_count}
+            nulls |= {name for name, text in zip(self._partitions, texts, strict=True) if not text}
+            for name in nulls & self._required:
+                raise ValueError(f"column `{name}` of the table must not be null, and a row is")
             if texts not in self._drafts:
                 self._drafts[texts] = RowGroups(tempfile.TemporaryFile(), rows.schema)
             self._drafts[texts].write(rows)
@@ -99,17 +102,8 @@ class TableUpload:
         options = self._context.options
         table = open_table(options)
         check_schema(table, schema, options)
-        self._required = [field.name for field in table.schema().fields if not field.nullable]
+        self._required = {field.name for field in table.schema().fields if not field.nullable}
         return table.metadata().partition_columns if options.mode == "append" else []
-
-    def _check_nulls(self, rows: pa.RecordBatch, values: dict[str, str | None]) -> None:
-        for name in self._required:
-            if name in values:
-                has_null = values[name] is None
-            else:
-                has_null = name in rows.schema.names and rows.column(name).null_count > 0
-            if has_null:
-                raise ValueError(f"column `{name}` of the table must not be null, and a row is")
 
 
 # ---- In the driver, once for a batch -------------------------------------------------------------

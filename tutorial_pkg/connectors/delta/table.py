@@ -53,6 +53,7 @@ def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
 
 def create_table(options: OptionValues, schema: pa.Schema) -> None:
     """Create a table for rows of this schema, unless there is one."""
+    _check_log(options)
     DeltaTable.create(
         _uri(options.path),
         Schema.from_arrow(schema),

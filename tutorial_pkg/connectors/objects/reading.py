@@ -88,9 +88,10 @@ def _pieces(store: Store, part: Part) -> Iterator[bytes]:
         yield store.read_range(part.info, at, min(at + TAIL, size))
 
 
-def _open(store: Store, info: ObjectInfo) -> Any:
-    """Open an object to be read from its beginning to its end."""
-    file: Any = io.BufferedReader(PartFile(store, Part(info, 0, info.size)), SLICE)
+def _open(store: Store, info: ObjectInfo, whole: bool = True) -> Any:
+    """Open an object to be read from its beginning, to its end if it is read as a `whole`."""
+    part = Part(info, 0, info.size if whole else 0)
+    file: Any = io.BufferedReader(PartFile(store, part), SLICE)
     unpack = _unpacking(info)
     return unpack(file) if unpack else file
 
@@ -278,5 +279,6 @@ def schema_of(options: OptionValues) -> StructType | str:
     first = min(objects)
     with _naming(first, options):
         if options.format == "avro":
-            return spark_schema(avro.arrow_schema(avro.schema_text(_open(store, first))))
+            file = _open(store, first, whole=False)
+            return spark_schema(avro.arrow_schema(avro.schema_text(file)))
         return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))

@@ -116,7 +116,6 @@ class Search:
         self._content = Content(Store(options, options.path))
         self._tape = Tape(options, name, make=True)
         self._known: dict[str, str] = {}
-        self._warned: set[ObjectInfo] = set()
         self._largest: str | None = None
         self._next_look = 0.0
         self._learn(self._tape.read_new())
@@ -150,10 +149,10 @@ class Search:
         if self._options.replaced == "refuse":
             raise ReplacedError(f"`{info.key}` was replaced after it was found: {HINT}")
         again: bool = self._options.replaced == "again"
-        if info not in self._warned:
-            self._warned.add(info)
-            then = "it is read again" if again else f"its new content is not read: {HINT}"
-            log.warning("%s: `%s` was replaced; %s", self._options.path, info.key, then)
+        then = "it is read again" if again else f"its new content is not read: {HINT}"
+        log.warning("%s: `%s` was replaced; %s", self._options.path, info.key, then)
+        if not again:
+            self._known[info.key] = info.tag
         return again
 
 
