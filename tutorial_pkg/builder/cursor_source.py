@@ -428,11 +428,6 @@ class CursorSourceBuilder(SplitsDeclaration):
         return self
 
     def build(self) -> type[DataSource]:
-        """Return the class for `spark.dataSource.register`.
-
-        Raises:
-            ValueError: A function cannot be pickled.
-        """
         if self._replayable and self._count > 1:
             raise ValueError(
                 f"format `{self._name}`: `distributed` is for pages that go through the log; one "

@@ -62,8 +62,6 @@ class BuiltSource(Built):
 class Declaration:
     """Functions and options, as they are declared one after the other."""
 
-    _OPENS = "`create`", "its state"
-
     def __init__(self, name: str, schema: Schema = "") -> None:
         self._name = name
         self._columns = "" if callable(schema) else schema
@@ -124,6 +122,14 @@ class Declaration:
         self._retries = Retries(errors, seconds, pause, transient, option)
         return self
 
+    def build(self) -> type[DataSource]:
+        """Return the class for `spark.dataSource.register`.
+
+        Raises:
+            ValueError: A function is missing, or cannot be pickled.
+        """
+        raise NotImplementedError
+
     def _set(
         self, name: str, function: Function, *parameters: str, may_yield: bool = False
     ) -> Self:
@@ -144,10 +150,10 @@ class Declaration:
     ) -> type[DataSource]:
         """Return the class for Spark, with the builder's `own` options and `more` attributes."""
         parsers = {f"option {option.name}": option.parse for option in self._options}
-        check_travel(self._name, self._given | parsers, self._OPENS)
-        names = {option.name for option in self._options}
-        retries = replace(self._retries, declared=self._retries.option in names)
-        options = self._all_options(*own, *retries.options())
+        check_travel(self._name, self._given | parsers)
+        declared = self._retries.option in [option.name for option in self._options]
+        retries = replace(self._retries, declared=declared)
+        options = Options(self._name, self._distinct(*own, *retries.options(), *self._options))
         doc = f"{text}\n\nGuarantee: {guarantee}, on the conditions in docs/builder.md.\n"
         doc += f"\nOptions:\n{options.table() or '    none'}\n"
         if "schema" in self._given:
@@ -164,22 +170,19 @@ class Declaration:
         }
         return type(f"{words}DataSource", (base,), more)
 
-    def _all_options(self, *own: Option) -> Options:
-        options = (*own, *self._options)
+    def _distinct(self, *options: Option) -> tuple[Option, ...]:
         names = [option.name.lower() for option in options]
-        for option in self._options:
+        for option in reversed(options):  # the user's own come last
             if names.count(option.name.lower()) > 1:
                 raise ValueError(
                     f"format `{self._name}`: option `{option.name}` exists already; choose "
                     "another name"
                 )
-        return Options(self._name, options)
+        return options
 
 
 class SplitsDeclaration(Declaration):
     """For sources with functions that share what `connect` opens in each process."""
-
-    _OPENS = "`.connect`", "`context.connection`"
 
     def connect(self, function: Callable[[OptionValues], Any]) -> Self:
         """Set `connect(options)`, which opens what others find in `context.connection`.

@@ -182,16 +182,14 @@ def checked(name: str, function: Function, *parameters: str, may_yield: bool = F
     return function
 
 
-def check_travel(
-    format_name: str, functions: Mapping[str, Function], opens: tuple[str, str]
-) -> None:
+def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
     """Raise `ValueError` for a function that Spark cannot pickle, and name what it captures."""
     for name, function in functions.items():
         if reason := _refusal(function):
             raise ValueError(
                 f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
-                f"{_captured(function)} ({reason}). Make such things in {opens[0]}, which runs "
-                f"where they are used, and keep them in {opens[1]}"
+                f"{_captured(function)} ({reason}). Open such things in `create` or `.connect`, "
+                "which run where they are used"
             )
 
 

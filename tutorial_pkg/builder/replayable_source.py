@@ -446,11 +446,6 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         return self
 
     def build(self) -> type[DataSource]:
-        """Return the class for `spark.dataSource.register`.
-
-        Raises:
-            ValueError: A function cannot be pickled.
-        """
         tasks = self._parallelism
         return self._build(
             BuiltReplayableSource,

@@ -31,7 +31,7 @@ class RowPacker:
         self.schema = schema
         self.arrow_schema = arrow_schema(schema)
         self._names = schema.fieldNames()
-        self._columns = [_Column(field.dataType) for field in schema]
+        self._columns = [_column_of(field.dataType) for field in schema]
 
     def pack(self, rows: Sequence[Any]) -> pa.RecordBatch:
         """Return all rows as one batch. Raise `ValueError` for the first value that doesn't fit."""
@@ -91,19 +91,24 @@ class RowPacker:
         return tuple(map(row.get, self._names))
 
     def _array(self, index: int, values: Sequence[Any]) -> pa.Array:
-        kind, column = self.arrow_schema.field(index).type, self._columns[index]
         try:
-            array = column.to_arrow(values, kind)
+            array = self._converted(index, values)
         except _CANNOT_HOLD:
             for value in values:
                 try:
-                    column.to_arrow([value], kind)
+                    self._converted(index, [value])
                 except _CANNOT_HOLD as error:
                     text = f"column {self._name(index)} cannot hold {quoted(value)}: {error}"
                     raise ValueError(text) from error
             raise
         self._check_nulls(array, index)
         return array
+
+    def _converted(self, index: int, values: Sequence[Any]) -> pa.Array:
+        convert, plain = self._columns[index]
+        if convert is not _unchanged and not set(map(type, values)) <= plain:
+            values = [None if value is None else convert(value) for value in values]
+        return pa.array(values, type=self.arrow_schema.field(index).type)
 
     def _cast(self, array: pa.Array, index: int, strict: bool) -> pa.Array:
         kind = self.arrow_schema.field(index).type
@@ -230,20 +235,6 @@ class Buffer:
 # ---- Columns: Arrow alone would accept some values that mean something else ----------------------
 
 
-class _Column:
-    """Checks the values of a column and converts them, unless all have `plain` types."""
-
-    def __init__(self, kind: types.DataType) -> None:
-        self._convert = _converter(kind)
-        plain = (plain for kinds, plain, _ in _FLAT if isinstance(kind, kinds))
-        self._plain = {*next(plain, ()), type(None)}
-
-    def to_arrow(self, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-        if self._convert is not _unchanged and not set(map(type, values)) <= self._plain:
-            values = [None if value is None else self._convert(value) for value in values]
-        return pa.array(values, type=kind)
-
-
 def _only(
     accepted: type | tuple[type, ...], expected: str, convert: Convert | None = None
 ) -> Convert:
@@ -298,6 +289,12 @@ _FLAT: list[tuple[type | tuple[type, ...], tuple[type, ...], Convert]] = [
     (types.DayTimeIntervalType, (timedelta,), _only(timedelta, "a timedelta")),
     (types.VariantType, (), lambda v: {"value": v.value, "metadata": v.metadata}),
 ]
+
+
+def _column_of(kind: types.DataType) -> tuple[Convert, set[type]]:
+    """Return a column's converter, and the types of values that don't need it."""
+    plain = (plain for kinds, plain, _ in _FLAT if isinstance(kind, kinds))
+    return _converter(kind), {*next(plain, ()), type(None)}
 
 
 def _converter(kind: types.DataType) -> Convert:

@@ -267,11 +267,6 @@ class SinkBuilder(Declaration, Generic[State]):
         return self._set("abort", function, "context", "handles")
 
     def build(self) -> type[DataSource]:
-        """Return the class for `spark.dataSource.register`.
-
-        Raises:
-            ValueError: A function is missing, or cannot be pickled.
-        """
         if ("receive" in self._given) == ("receive_batch" in self._given):
             raise ValueError(
                 f"format `{self._name}`: set one of `receive` and `receive_batch`, "

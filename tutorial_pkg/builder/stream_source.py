@@ -148,11 +148,6 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         return self
 
     def build(self) -> type[DataSource]:
-        """Return the class for `spark.dataSource.register`.
-
-        Raises:
-            ValueError: A function is missing, or cannot be pickled.
-        """
         self._require("fill")
         if "snapshot" in self._given or "restore" in self._given:
             self._require("snapshot", "restore")
@@ -220,11 +215,6 @@ class BatchSourceBuilder(InstancesDeclaration[State]):
     _MOST_INSTANCES = 10_000
 
     def build(self) -> type[DataSource]:
-        """Return the class for `spark.dataSource.register`.
-
-        Raises:
-            ValueError: A function is missing, or cannot be pickled.
-        """
         self._require("fill")
         instances = self._parallelism("how many instances, a task each")
         text = "Rows that functions add until they are done, made by `SourceBuilder.batch`."
