@@ -7,7 +7,6 @@ are logged.
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import threading
@@ -48,20 +47,14 @@ class Plan:
     options: OptionValues
     heartbeat: tuple[str, float] | None  # column and seconds
 
-    def heartbeat_row(self, column: str) -> pa.RecordBatch:
-        return self.packer.pack([{column: datetime.now(UTC)}])
-
 
 class Snapshots:
     """The last position of each instance, also after a crash.
 
-    Every frame contains the newest snapshot of its instance. A start writes a file, before any
-    instance adds rows: the snapshots of *all* restored instances, and the positions of their logs.
-    So after a restart, the snapshot of an instance is in the last frame after that position, or
-    else in the file. It never belongs to an earlier number of instances.
-
-    The `count` instances wait here for each other at the start. `saved` is set once the snapshots
-    of all are on disk.
+    Every frame contains the newest snapshot of its instance. At the start, before any of them adds
+    rows, the `count` instances wait here for each other, and the snapshots of *all* are `saved` in
+    a file, with the positions of their logs. So after a restart, the snapshot of an instance is in
+    the last frame after that position, or else in the file.
     """
 
     def __init__(self, logs: LogGroup, count: int, used: bool) -> None:
@@ -70,16 +63,14 @@ class Snapshots:
         self._file = logs.directory / "snapshots.json"
         if not used:
             self._file.unlink(missing_ok=True)  # it would become outdated
-        self._last = self._read() if used else []
         self._fresh: list[Any] = [None] * count
-        self._barrier = threading.Barrier(count, action=self._save)
+        self.barrier = threading.Barrier(count, action=self._save)
 
     def last(self) -> list[Any]:
-        """Return a copy of the newest snapshot of each instance; none before the first run."""
-        return self._read() if self.saved else copy.deepcopy(self._last)
+        """Return the newest snapshot of each instance; none before the first run.
 
-    def _read(self) -> list[Any]:
-        """Raise `LogDamagedError` if the file is missing, although frames contain snapshots."""
+        Raises `LogDamagedError` if the file is missing, although frames contain snapshots.
+        """
         if not self._file.is_file():
             self._check_never_written()
             return []
@@ -90,17 +81,9 @@ class Snapshots:
         ]
 
     def save_with_others(self, index: int, snapshot: Any) -> None:
-        """Return when the snapshots of all instances are on disk.
-
-        Raises:
-            BrokenBarrierError: Another instance has failed.
-        """
+        """Return when all are on disk. Raise `BrokenBarrierError` if another instance failed."""
         self._fresh[index] = snapshot
-        self._barrier.wait()
-
-    def abort(self) -> None:
-        """Make the other instances stop waiting."""
-        self._barrier.abort()
+        self.barrier.wait()
 
     def _save(self) -> None:
         ends = self._logs.sync().positions
@@ -158,7 +141,7 @@ class Instance(threading.Thread):
         except BaseException as failure:
             self.failure = failure
             self.status.last_error = str(failure)
-            self._snapshots.abort()
+            self._snapshots.barrier.abort()
         finally:
             self.status.running = False
 
@@ -268,7 +251,7 @@ class Instance(threading.Thread):
             return []
         column, seconds = self._plan.heartbeat
         is_due = time.monotonic() - self.idle_since >= seconds
-        return [self._plan.heartbeat_row(column)] if is_due else []
+        return [self._plan.packer.pack([{column: datetime.now(UTC)}])] if is_due else []
 
     def _acknowledge(self, tokens: list[Any]) -> None:
         self.status.unacknowledged = len(tokens)
@@ -314,7 +297,7 @@ class Instances:
         """Stop all instances. Abandon and report those that do not return in time."""
         for instance in self._all:
             instance.stopping.set()
-        self._snapshots.abort()
+        self._snapshots.barrier.abort()
         deadline = time.monotonic() + STOP_SECONDS
         for instance in self._all:
             instance.join(max(0.0, deadline - time.monotonic()))

@@ -156,14 +156,12 @@ class Buffer:
         Values with names are matched to columns by name. A dict is always a row, so put a map that
         is the only column into a tuple. Values must have the column's type: an `int` for LONG or
         DOUBLE, a `str` for STRING, a `datetime` for TIMESTAMP (without a time zone, in this
-        process's local time). Don't change lists and dicts inside a row until `fill` has returned.
+        process's local time). A value that doesn't fit ends the query, perhaps some rows later:
+        check doubtful values before you add them. Don't change lists and dicts inside a row until
+        `fill` has returned.
 
         `acknowledge` gets the `token` when the row is on disk. Call `add` in the thread of `fill`
         only: a callback of a client should put its messages into a `queue.Queue`.
-
-        Raises:
-            ValueError: A row does not fit the schema. The error may come some rows later, so that
-                row cannot be skipped: check doubtful values before you add them.
         """
         self._rows.append(row if type(row) in _IMMUTABLE else self._packer.values(row))
         if token is not None:

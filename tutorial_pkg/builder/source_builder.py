@@ -46,23 +46,16 @@ class SourceBuilder:
 
     Started again with the same log and checkpoint, the query resumes where it was, however it died.
 
-    - `stream`: events that arrive once: sensors, sockets, queues. A log on disk keeps them. Add
-      `.fill`, and `.snapshot`, `.restore`, `.acknowledge`, `.destroy`, `.timestamps("column")`,
-      `.heartbeat(seconds)`: see `help(tutorial_pkg.builder.StreamSourceBuilder)`, and
-      `help(tutorial_pkg.builder.Buffer)` for what a row may be.
-    - `cursor`: pages of a service, with `.splits`, `.connect`, `.close`, `.replayable`: see
-      `help(tutorial_pkg.builder.CursorSourceBuilder)`.
-    - `replayable`: what can be asked for the same rows again: tables, topics, files. Offsets, no
-      log, with `.connect`, `.close`, `.bound`, `.commit`, `.limit`: see
-      `help(tutorial_pkg.builder.ReplayableSourceBuilder)`.
-    - `batch`: what ends, with the functions of `stream`.
+    - `stream`: events that arrive once: sensors, sockets, queues. A log on disk keeps them.
+    - `cursor`: pages of a service.
+    - `replayable`: what can be asked for the same rows again: tables, topics, files. No log.
+    - `batch`: what ends.
 
-    All have `.option(name, parse, default, meaning)` (`.options(...)` takes several),
-    `.retry(...)`, `.distributed(count)` and `.build()`. Functions are pickled and run in other
-    processes: open connections in `create` or `.connect`. An error in one ends the query and names
-    it: `last_error(query)`. Guarantees, positions and retries: docs/builder.md. Several sources and
-    a sink under one name: `help(tutorial_pkg.builder.Format)`. The idea and the names are from
-    Hazelcast Jet's `SourceBuilder`, acknowledging is from Apache Beam.
+    `help(tutorial_pkg.builder)` names the builders and `Buffer`, which says what a row may be.
+    Functions are pickled and run in other processes: open connections in `create` or `.connect`. An
+    error in one ends the query and names it: `last_error(query)`. Guarantees, positions and
+    retries: docs/builder.md. The idea and the names are from Hazelcast Jet's `SourceBuilder`,
+    acknowledging is from Apache Beam.
     """
 
     @staticmethod
@@ -75,11 +68,10 @@ class SourceBuilder:
         in the folder that you name in `.load(path)`: see `builder_status(path)`.
 
         Args:
-            name: of the format.
+            name: the format.
             schema: `"number LONG, text STRING"`, a `StructType`, or a function of the query's
                 options that returns one of these.
-            create: `context` has the query's `options`, and `index` and `count` of the instance.
-                Take a share by them, or each instance adds all rows.
+            create: its `context` is a `SourceContext`.
         """
         return StreamSourceBuilder(name, schema, create)
 
@@ -106,9 +98,8 @@ class SourceBuilder:
 
         `position` is None at first, then what `read` returned with the page before: anything that
         JSON can hold. At the end of the pages return no rows and the same position; `read` is
-        called again after `pollSeconds`. docs/builder.md says which positions are safe. A page goes
-        to a log on disk before Spark sees it, unless you add `.replayable()`. `spark.read` reads
-        all pages, with a task for each split.
+        called again after `pollSeconds`. A page goes to a log on disk before Spark sees it, unless
+        you add `.replayable()`. `spark.read` reads all pages, with a task for each split.
         """
         return CursorSourceBuilder(name, schema, read)
 
@@ -133,8 +124,7 @@ class SourceBuilder:
         times a second while nothing is new. `read` runs in a task. Yield the rows from `start` up
         to, but without, `end`; for the same two positions, always yield the same rows.
 
-        New splits are read from the batch after the one in which they appear. A split that
-        vanishes, or ends earlier than before, stays at its position. docs/builder.md has more on
-        positions, identities of splits, and rows that are gone.
+        A split that vanishes, or ends earlier than before, stays at its position. docs/builder.md
+        has more on positions, identities of splits, and rows that are gone.
         """
         return ReplayableSourceBuilder(name, schema, look, read)

@@ -65,8 +65,6 @@ class BuiltStreamReader(LogReader):
 
     def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
         plan = Plan(self.functions(), RowPacker(self._schema), self.options, self._heartbeat)
-        if self._heartbeat:
-            plan.heartbeat_row(self._heartbeat[0])  # raises an error now if the schema doesn't fit
         return Instances(plan, logs, backlog, self.options.parallelism)
 
     def to_batch(self, found: list[Framed], number: str) -> pa.RecordBatch:
