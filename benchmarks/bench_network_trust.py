@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import network_status, start_spark
 from tutorial_pkg.connectors.network_lines import client_tls
-from tutorial_pkg.connectors.network_lines.channel import Channel
+from tutorial_pkg.connectors.network_lines.sender import Channel
 from tutorial_pkg.connectors.network_lines.sender import finish as confirm
 from tutorial_pkg.core.places import work_dir
 

@@ -25,8 +25,7 @@ from tutorial_pkg import (
     send_lines,
 )
 from tutorial_pkg.builder import REQUIRED, Buffer, not_empty
-from tutorial_pkg.connectors.network_lines.channel import Channel
-from tutorial_pkg.connectors.network_lines.sender import finish
+from tutorial_pkg.connectors.network_lines.sender import Channel, finish
 
 SPLIT_BY_SIZE = "files are split by size, not by an option"
 

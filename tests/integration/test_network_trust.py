@@ -14,8 +14,7 @@ from tests.certificates import Certificates
 from tests.network_queries import HOST, start_query
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import network_status
-from tutorial_pkg.connectors.network_lines.channel import SenderRefusedError
-from tutorial_pkg.connectors.network_lines.sender import send_lines
+from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError, send_lines
 
 
 @pytest.fixture

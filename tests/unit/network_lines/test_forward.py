@@ -15,8 +15,8 @@ from spark_connector_tests.query_process import wait_until
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.unit.network_lines.running import HOST, RESET_ON_CLOSE, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import forward
-from tutorial_pkg.connectors.network_lines.channel import SenderRefusedError
 from tutorial_pkg.connectors.network_lines.forward import Exchange, NameInUseError, send_named
+from tutorial_pkg.connectors.network_lines.sender import SenderRefusedError
 
 WELCOME = b'{"position":{},"block_bytes":10,"block_rows":10,"line_bytes":10,"idle_seconds":300}\n'
 

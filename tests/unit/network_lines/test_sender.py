@@ -14,9 +14,12 @@ import pytest
 from tests.unit.network_lines.running import HOST, RESET_ON_CLOSE, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import sender
-from tutorial_pkg.connectors.network_lines.channel import SenderRefusedError
 from tutorial_pkg.connectors.network_lines.forward import send_named
-from tutorial_pkg.connectors.network_lines.sender import LinesDroppedError, send_lines
+from tutorial_pkg.connectors.network_lines.sender import (
+    LinesDroppedError,
+    SenderRefusedError,
+    send_lines,
+)
 
 
 class Receiver:

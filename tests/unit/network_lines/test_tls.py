@@ -15,11 +15,11 @@ from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines import connection as connection_module
 from tutorial_pkg.connectors.network_lines import network_status
-from tutorial_pkg.connectors.network_lines.channel import SenderRefusedError
 from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.connectors.network_lines.protocol import greeting
 from tutorial_pkg.connectors.network_lines.sender import (
     LinesDroppedError,
+    SenderRefusedError,
     send_lines,
 )
 from tutorial_pkg.connectors.network_lines.tls import certified_names, client_tls, server_context

@@ -8,8 +8,8 @@
 - `lines`, `named`, `relp`: the three dialogues. `protocol`: what both sides say.
 - `positions`: how far senders with a name have come.
 - `receiver`: a separate process that listens. `status`, `metrics`: how the ports are doing.
-- `channel`: a sender's connection. `sender`: plain lines. `forward`: a sender with a name.
-  `follow`: its files that grow.
+- `sender`: the other side, and plain lines. `forward`: a sender with a name. `follow`: its files
+  that grow.
 """
 
 from typing import TYPE_CHECKING
@@ -18,11 +18,11 @@ from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesDataSo
 from tutorial_pkg.core.lazy import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see
-    from tutorial_pkg.connectors.network_lines.channel import (
-        SenderRefusedError as SenderRefusedError,
-    )
     from tutorial_pkg.connectors.network_lines.sender import (
         LinesDroppedError as LinesDroppedError,
+    )
+    from tutorial_pkg.connectors.network_lines.sender import (
+        SenderRefusedError as SenderRefusedError,
     )
     from tutorial_pkg.connectors.network_lines.sender import send_lines as send_lines
     from tutorial_pkg.connectors.network_lines.status import NetworkStatus as NetworkStatus
@@ -38,7 +38,7 @@ __getattr__ = lazy_names(
         "LinesDroppedError": "sender",
         "NetworkStatus": "status",
         "PortStatus": "status",
-        "SenderRefusedError": "channel",
+        "SenderRefusedError": "sender",
         "client_tls": "tls",
         "network_status": "status",
         "send_lines": "sender",

@@ -24,11 +24,6 @@ from tutorial_pkg.connectors.file_lines import (
     stream_options,
     text_of,
 )
-from tutorial_pkg.connectors.network_lines.channel import (
-    LOOK_SECONDS,
-    WAIT_SECONDS,
-    SenderRefusedError,
-)
 from tutorial_pkg.connectors.network_lines.forward import (
     OTHER_USE,
     Block,
@@ -38,6 +33,11 @@ from tutorial_pkg.connectors.network_lines.forward import (
     own_instance,
 )
 from tutorial_pkg.connectors.network_lines.protocol import json_line
+from tutorial_pkg.connectors.network_lines.sender import (
+    LOOK_SECONDS,
+    WAIT_SECONDS,
+    SenderRefusedError,
+)
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.core.read_limit import Limits

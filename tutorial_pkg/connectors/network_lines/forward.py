@@ -1,8 +1,6 @@
 """Exactly once from the sender: a connection of a sender with a name, and a file sent over it.
 
-The receiver keeps the sender's position beside its lines (`docs/formats/network_lines.md` has the
-protocol), so the sender keeps nothing. Whatever was killed or cut off, the receiver knows where to
-continue. `follow` sends files that grow in the same way.
+The receiver stores the sender's position beside its lines, so the sender stores nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.connectors.file_lines import LineFile, TrackedFile
-from tutorial_pkg.connectors.network_lines.channel import (
-    LOOK_SECONDS,
-    QUOTED,
-    Channel,
-    SenderRefusedError,
-    raise_if_refused,
-)
 from tutorial_pkg.connectors.network_lines.protocol import (
     MOST_WELCOME_BYTES,
     SAME_RELEASE,
@@ -32,11 +23,19 @@ from tutorial_pkg.connectors.network_lines.protocol import (
     json_line,
     parse_object,
 )
-from tutorial_pkg.connectors.network_lines.sender import SENDS_PER_SECOND, progress_bar
+from tutorial_pkg.connectors.network_lines.sender import (
+    LOOK_SECONDS,
+    QUOTED,
+    SENDS_PER_SECOND,
+    Channel,
+    SenderRefusedError,
+    progress_bar,
+    raise_if_refused,
+)
 from tutorial_pkg.core.pauses import patiently
 
 WINDOW = 8  # blocks on their way that are not on disk yet
-REPORT_SECONDS = 5.0  # until a receiver without a welcome is reported
+WAITS_BEFORE_REPORT = 5  # of a second each, for a welcome
 IN_USE_SECONDS = 3.0
 _CHECKED_BYTES = 1024
 _NUMBERS = ("block_bytes", "block_rows", "line_bytes", "idle_seconds")
@@ -83,8 +82,7 @@ class Exchange(Channel):
         super().__init__(address, tls)
         self._watch, self._inbox = watch, b""
         self._sent = self._stored = 0
-        self._started = self._signed_at = time.monotonic()
-        self._has_warned = False
+        self._waits, self._signed_at = 0, time.monotonic()
         self.welcome: dict[str, Any] = {}
         try:
             self.send(greeting(name, instance))
@@ -136,10 +134,13 @@ class Exchange(Channel):
     def on_wait(self) -> None:
         super().on_wait()
         self._watch()
-        is_late = time.monotonic() - self._started > REPORT_SECONDS
-        if is_late and not self.welcome and not self._has_warned:
-            self._has_warned = True
-            log.warning(_SILENT, self.where, REPORT_SECONDS)
+        self._waits += 1
+        if self._waits == WAITS_BEFORE_REPORT and not self.welcome:
+            log.warning(
+                "%s accepted the connection, and has not replied so far. It may be busy (a full "
+                "backlog, no free slot), or it is something else than `network_lines`.",
+                self.where,
+            )
 
     def take(self, reply: bytes) -> None:
         *replies, self._inbox = (self._inbox + reply).split(b"\n")
@@ -183,12 +184,6 @@ def open_exchange(*where: Any) -> Exchange:
         return isinstance(error, NameInUseError)
 
     return patiently(lambda: Exchange(*where), is_in_use, IN_USE_SECONDS, LOOK_SECONDS)
-
-
-_SILENT = (
-    "%s accepted the connection %.0f s ago, without a reply so far. It may be busy (a full "
-    "backlog, no free slot), or it is something else than a `network_lines` of this version."
-)
 
 
 # ---- A file --------------------------------------------------------------------------------------

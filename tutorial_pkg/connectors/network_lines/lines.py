@@ -1,12 +1,7 @@
 """Plain lines: from pieces of bytes to whole lines in frames.
 
-A line is dropped, and counted by its reason, in two cases only:
-
-- `too_long`: it has more than `maxLineBytes` bytes, whether its newline has arrived or not.
-- `unterminated`: the connection ended before the line's newline arrived. With `unterminated=keep`,
-  the last line of a sender that closes in good order is kept and counted. The system also closes
-  the connection of a killed sender in good order, and nothing tells a whole `amount=10` from the
-  start of `amount=1000`.
+A line is dropped and counted in two cases only: `too_long` and, if the connection ends before its
+newline, `unterminated`.
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ SMALL_SECONDS = 0.005  # between two frames of a sender that writes single lines
 
 
 class LineReader:
-    """The lines of one connection."""
+    """The dialogue with one sender of lines."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._port = connection, connection.port

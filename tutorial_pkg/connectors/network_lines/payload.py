@@ -1,12 +1,8 @@
 """The payload of a frame in the log: whole lines, and perhaps a *note* about them.
 
 Lines end with a newline. A note is JSON, followed by its length (four bytes, little-endian) and a
-NUL byte. So a payload's last byte tells whether there is a note, and the logs of versions without
-notes are read as they are. A note may have:
-
-- `client`: the name of the lines' sender, from its certificate.
-- `positions`: how far senders with a name have come (`positions`); `senders` in older logs.
-- `lengths`: the length of each row, where newlines do not separate them (`relp`).
+NUL byte, so a payload's last byte tells whether there is one. `docs/formats/network_lines.md` says
+what may be in a note.
 """
 
 from __future__ import annotations

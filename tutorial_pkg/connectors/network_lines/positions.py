@@ -53,14 +53,8 @@ class Change(NamedTuple):
 class Sender:
     """The position and the owner of a name.
 
-    Attributes:
-        entries: its position: JSON texts by key.
-        client: the name in the certificate that used it, if there was one.
-        instance: which of several machines uses it, in the sender's words.
-        heard: when it last sent, on the receiver's clock.
-        count: of two records for one name, the one with the higher count is newer. All names share
-            the counter, so it also orders them across the logs of several ports.
-        peer: the address from which it was last used, since the start.
+    `heard` is when it last sent, on the receiver's clock. Of two records for a name, perhaps in the
+    logs of two ports, the one with the higher `count` is newer.
     """
 
     entries: dict[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 VERSION = 2
@@ -105,7 +105,7 @@ def named_refusal(why: RefusedError) -> bytes:
     return json_line(refused=str(why), in_use=why.reason == "in_use")
 
 
-def refusal_for(head: bytes) -> Any:
+def refusal_for(head: bytes) -> Callable[[RefusedError], bytes]:
     """Return the form of a refusal that a client with these first bytes understands."""
     return named_refusal if head.startswith(GREETING) else plain_refusal
 

@@ -1,12 +1,8 @@
 """RELP, the protocol of rsyslog's `omrelp`, as the receiver sees it.
 
-A frame is `number command length data` and a newline. The sender opens a session, sends `syslog`
-frames, and keeps each message until the reply to it, which comes when the message is on disk. Over
-its next connection it resends the messages without a reply, even if they are in the log already:
-RELP is at least once.
-
-A message of more than `maxLineBytes` is cut and marked: an error code would make rsyslog drop it,
-or send it again and again.
+A frame is `number command length data` and a newline. The sender keeps each `syslog` message until
+the reply to it, and resends those without a reply over its next connection: at least once. A
+message over `maxLineBytes` is cut and marked, as rsyslog would send it again after an error code.
 """
 
 from __future__ import annotations

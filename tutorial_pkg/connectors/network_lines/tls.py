@@ -1,9 +1,4 @@
-"""TLS for a port and for a sender: certificates, their names, renewed files.
-
-With TLS the end of a connection cannot be forged: a side that ends says so within the encrypted
-stream (`close_notify`). So the receiver can tell a finished sender from a killed one, and a sender
-accepts a confirmation from the receiver alone.
-"""
+"""TLS for a port and for a sender: certificates, their names, renewed files."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ def client_tls(
 
     Args:
         ca: PEM file of the only authority to trust.
-        certificate: PEM file with the certificate that the receiver may ask for.
+        certificate: PEM file with this sender's certificate, if the receiver asks for one.
         key: PEM file with its private key, if that is in another file.
 
     Raises `ValueError` that names a file that cannot be used.
