@@ -37,26 +37,6 @@ def values(of: NetworkLinesReader, start: dict[str, int], end: dict[str, int]) -
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
-def test_rebuilt_reader_gives_the_same_rows(tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    first = reader(tmp_path, port)
-    start = first.initialOffset()
-    assert first.latestOffset(start, ReadAllAvailable()) == start
-    assert start.keys() == {str(port), "log"}
-    send_lines(HOST, port, map(LINE.format, range(1_000)))
-    middle = first.latestOffset(start, ReadAllAvailable())
-    assert values(first, start, middle) == list(map(LINE.format, range(1_000)))
-    send_lines(HOST, port, ["more"])
-    end = first.latestOffset(middle, ReadAllAvailable())
-    first.stop()
-
-    rebuilt = reader(tmp_path, port)
-    assert values(rebuilt, start, middle) == list(map(LINE.format, range(1_000)))
-    assert values(rebuilt, middle, end) == ["more"]
-    assert rebuilt.latestOffset(middle, ReadAllAvailable()) == end
-    rebuilt.stop()
-
-
 def test_exact_rows_of_awkward_bytes(tmp_path, free_ports) -> None:
     port = free_ports(1)
     there = reader(tmp_path, port, unterminated="keep")

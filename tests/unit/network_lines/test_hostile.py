@@ -6,7 +6,6 @@ import json
 import os
 import random
 import socket
-import ssl
 import time
 
 import psutil
@@ -127,13 +126,6 @@ def test_wrong_port_is_explained(start, certificates, data: bytes, protocol: str
     text = reply(running, data).decode()
     assert f"this port expects {protocol.upper()}" in text
     assert text.startswith('{"refused":' if data == GREETING else "network_lines refused: ")
-    assert running.lines() == []
-
-
-def test_tls_client_at_a_plain_port_fails_at_once(start, certificates) -> None:
-    running = start()
-    with pytest.raises(ssl.SSLError, match=r"(?i)wrong.version.number"):
-        certificates.client().wrap_socket(running.connect(), server_hostname=HOST)
     assert running.lines() == []
 
 

@@ -251,13 +251,3 @@ def test_status_is_published(start) -> None:
     running.lock = type(running.lock)(path)
     running.listener.close()
     assert str(network_status(path)) == f"Port {port}: not listening; 2 lines, 7 bytes received"
-
-
-def test_status_of_version_0_1_0(tmp_path) -> None:
-    port = (
-        '{"listening": true, "connections": 1, "accepted": 2, "idle_closed": 0, "bytes": 9, '
-        '"lines": 3, "backlog_bytes": 0, "dropped": {"too_long": 0, "unterminated": 0}}'
-    )
-    text = f'{{"process": 1, "ports": {{"11000": {port}}}, "warnings": []}}'
-    (tmp_path / "status.json").write_text(text)
-    assert str(network_status(tmp_path)) == "Port 11000: not listening; 3 lines, 9 bytes received"
