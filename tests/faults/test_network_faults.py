@@ -31,11 +31,11 @@ import sys, time
 from pathlib import Path
 from tutorial_pkg.connectors.network_lines.data_source import parse_options
 from tutorial_pkg.connectors.network_lines.listener import Listener
-from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.group import LogGroup
 directory, port = Path(sys.argv[1]), int(sys.argv[2])
 logs = LogGroup(directory, [port], "port")
 options = parse_options({"path": str(directory), "port": str(port)})
-Listener(directory, options, Backlog(logs.writers, 1 << 40))
+Listener(logs, options)
 print("listening", flush=True)
 time.sleep(60)
 """
@@ -89,7 +89,7 @@ def test_log_cut_below_the_checkpoint(spark, tmp_path, free_ports) -> None:
     last = list(frames(segment.parent, 0, end))[-1]
     os.truncate(segment, end - 1)
     text = (
-        f"the checkpoint has read port {port} up to position {end}, but the log "
+        f"the query has read port {port} up to position {end}, but the log "
         f"{tmp_path}/log/{port} holds 0 to {last.position}. It was deleted, truncated or replaced"
     )
     for trigger in ({"processingTime": "0 seconds"}, {"availableNow": True}):

@@ -278,7 +278,7 @@ class CursorReader(BuiltStreamReader):
     def _wait_for_pages(self, begin: LogOffset) -> None:
         """Return when there are some, or all have come: the same offset would end the query."""
         while self._drain_to is None:
-            self._produce(begin)
+            self._produce()
             ended = isinstance(self._producer, Instances) and self._producer.ended
             newest = self._logs().sync()
             if ended:

@@ -27,7 +27,7 @@ from tutorial_pkg.builder.status import InstanceStatus, status_file
 from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.pauses import Tries
-from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import LogDamagedError, last_frame
 from tutorial_pkg.durable_log.status import StatusPublisher
 
@@ -115,7 +115,7 @@ class Instance(threading.Thread):
     """
 
     def __init__(
-        self, plan: Plan, context: SourceContext, snapshots: Snapshots, backlog: Backlog
+        self, plan: Plan, context: SourceContext, snapshots: Snapshots, logs: LogGroup
     ) -> None:
         super().__init__(name=f"instance {context.index}", daemon=True)
         self.failure: BaseException | None = None
@@ -124,8 +124,8 @@ class Instance(threading.Thread):
         self.added_at, self.idle_since = time.time(), time.monotonic()
         self.inside: tuple[str, float] | None = None
         self._plan, self._context = plan, context
-        self._snapshots, self._backlog = snapshots, backlog
-        self._log = backlog.logs[context.index]
+        self._snapshots, self._logs = snapshots, logs
+        self._log = logs.writers[context.index]
         self._buffer = Buffer(plan.packer)
         self._state: Any = None
         self._retries = plan.functions.retries.of(plan.options)
@@ -192,7 +192,7 @@ class Instance(threading.Thread):
     def _fill_until_stopped(self) -> None:
         pause = 0.0
         while not self.stopping.wait(pause) and not self._buffer.closed:
-            if self._backlog.full:
+            if self._logs.full:
                 pause = MOST_PAUSE
             else:
                 added = self._fill()
@@ -273,11 +273,11 @@ class Instance(threading.Thread):
 class Instances:
     """Runs all instances until `close`; the producer of a log reader."""
 
-    def __init__(self, plan: Plan, logs: LogGroup, backlog: Backlog, count: int) -> None:
-        self._backlog = backlog
+    def __init__(self, plan: Plan, logs: LogGroup, count: int) -> None:
+        self._logs = logs
         self._snapshots = Snapshots(logs, count, "snapshot" in plan.functions)
         contexts = [SourceContext(index, count, plan.options) for index in range(count)]
-        self._all = [Instance(plan, context, self._snapshots, backlog) for context in contexts]
+        self._all = [Instance(plan, context, self._snapshots, logs) for context in contexts]
         repairs = [log.repair for log in logs.writers.values() if log.repair]
         self._publisher = StatusPublisher(status_file(logs.directory), self._statuses, repairs)
         for thread in (*self._all, self._publisher):
@@ -317,7 +317,7 @@ class Instances:
         inside, idle = instance.inside, now - instance.idle_since >= NOTABLE_SECONDS
         return replace(
             instance.status,
-            backlog_bytes=self._backlog.of(index),
+            backlog_bytes=self._logs.backlog(index),
             idle_since=instance.added_at if idle else None,
             inside=inside[0] if inside and now - inside[1] >= NOTABLE_SECONDS else None,
         )

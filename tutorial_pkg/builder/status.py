@@ -61,11 +61,11 @@ def builder_status(path: str | Path) -> BuilderStatus:
     It reads a file, so it works at any time, even if no query is running.
     """
     directory = Path(path)
-    published = status_file(directory).read()
-    if published.process is None:
-        for instance in published.each.values():
+    process, instances, warnings = status_file(directory).read()
+    if process is None:
+        for instance in instances.values():
             instance.running = False
-    return BuilderStatus(directory, published.process, published.each, published.warnings)
+    return BuilderStatus(directory, process, instances, warnings)
 
 
 def status_file(directory: Path) -> StatusFile[InstanceStatus]:

@@ -24,7 +24,7 @@ from tutorial_pkg.builder.replayable_source import SplitCalls, SplitPartition
 from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.spark_versions import stream_reader
-from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
 MOST_INSTANCES = 64
@@ -63,9 +63,9 @@ class BuiltStreamReader(LogReader):
         """Return the functions that instances call."""
         return self._functions
 
-    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Instances:
+    def start_producer(self, logs: LogGroup) -> Instances:
         plan = Plan(self.functions(), RowPacker(self._schema), self.options, self._heartbeat)
-        return Instances(plan, logs, backlog, self.options.parallelism)
+        return Instances(plan, logs, self.options.parallelism)
 
     def to_batch(self, found: list[Framed], number: str) -> pa.RecordBatch:
         expected = RowPacker(self._schema).arrow_schema

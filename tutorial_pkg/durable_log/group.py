@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.options import MOST
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.worker import cores
 from tutorial_pkg.durable_log.lock import WriterLock
@@ -36,7 +37,7 @@ OTHER_SOURCE = (
 )
 _LOST = (
     "It was deleted, truncated or replaced, so rows would be lost: restore it, or start again with "
-    "a new checkpoint"
+    "a new log and a new checkpoint"
 )
 
 
@@ -62,8 +63,8 @@ class LogOffset:
         return cls(positions, {"": ids} if isinstance(ids, str) else ids)
 
     def to_json(self) -> dict[str, Any]:
+        in_order = sorted(self.positions, key=lambda key: (len(key), key))
         ids = self.ids.get("", self.ids)
-        in_order = sorted(self.positions, key=lambda key: (int(key) if key.isdigit() else 0, key))
         return {key: self.positions[key] for key in in_order} | ({_ID_KEY: ids} if ids else {})
 
 
@@ -110,7 +111,8 @@ class Logs(ABC):
     def sync(self) -> LogOffset:
         """Put everything on disk that was appended, and return up to where that is."""
 
-    def processed(self, offset: LogOffset) -> None:  # noqa: B027 -- only a receiver needs it
+    @abstractmethod
+    def processed(self, offset: LogOffset) -> None:
         """The query has read up to `offset`."""
 
     @abstractmethod
@@ -127,15 +129,14 @@ class Logs(ABC):
 
     def check(self, offset: LogOffset) -> None:
         """Raise `ValueError` if `offset`, from a checkpoint, is not in these logs."""
-        first, end = self.first().positions, self.end().positions
+        first, end, ids = self.first().positions, self.end().positions, self.ids()
         for number, position in offset.positions.items():
             low, high = first.get(number, 0), end.get(number, 0)
             if not low <= position <= high:
                 raise ValueError(
-                    f"the checkpoint has read {self.noun} {number} up to position {position}, but "
-                    f"the log {self.of(number)} holds {low} to {high}. {_LOST}"
+                    f"the query has read {self.noun} {number} up to position {position}, but the "
+                    f"log {self.of(number)} holds {low} to {high}. {_LOST}"
                 )
-        ids = self.ids()
         if not offset.ids.items() <= ids.items():  # further folders may have been added
             raise ValueError(
                 f"the checkpoint belongs to the log with the id {offset.ids.get('', offset.ids)}, "
@@ -172,13 +173,16 @@ class LogGroup(Logs):
     """The logs in `directory`, open for writing: those of `numbers`, and older ones.
 
     Its id is created with the directory and stays. An offset with a different id belongs to a log
-    that is gone.
+    that is gone. The logs are `full` when `max_backlog_bytes` wait for the query.
 
     Raises `LogLockedError` and `LogDamagedError`.
     """
 
-    def __init__(self, directory: Path, numbers: Iterable[int], noun: str) -> None:
+    def __init__(
+        self, directory: Path, numbers: Iterable[int], noun: str, max_backlog_bytes: int = MOST
+    ) -> None:
         self.directory, self.noun = directory, noun
+        self._max_backlog_bytes = max_backlog_bytes
         self._lock = WriterLock(directory)
         self.id = _id_of(directory)
         self._appended = threading.Event()
@@ -186,6 +190,19 @@ class LogGroup(Logs):
             number: SegmentWriter(self.of(number), appended=self._appended)
             for number in sorted({*_numbers_in(directory), *numbers})
         }
+        self._processed = self.first().positions
+
+    @property
+    def full(self) -> bool:
+        """Whether writing should pause until the query has caught up."""
+        return sum(map(self.backlog, self.writers)) >= self._max_backlog_bytes
+
+    def backlog(self, number: int) -> int:
+        """Return the bytes in one log that wait for the query."""
+        return self.writers[number].end - self._processed[str(number)]
+
+    def processed(self, offset: LogOffset) -> None:
+        self._processed = {**self._processed, **offset.positions}
 
     def ids(self) -> Mapping[str, str]:
         return {"": self.id}
@@ -208,20 +225,6 @@ class LogGroup(Logs):
         for number, log in self.writers.items():
             log.delete_below(offset.positions.get(str(number), 0))
 
-    def check_end(self, processed: Mapping[str, int]) -> None:
-        """Raise `ValueError` if a query has read more of a log than there is.
-
-        New lines would otherwise fill the gap unread.
-        """
-        for number, position in processed.items():
-            end = self.writers[int(number)].end
-            if position > end:
-                raise ValueError(
-                    f"the query has read {self.noun} {number} up to position {position}, but the "
-                    f"log {self.of(number)} ends at {end}. {_LOST}, and without the file "
-                    "`query/reported.json`"
-                )
-
     def close(self) -> None:
         for log in self.writers.values():
             log.close()
@@ -230,26 +233,6 @@ class LogGroup(Logs):
     def _offset(self, position: Callable[[SegmentWriter], int]) -> LogOffset:
         positions = {str(number): position(log) for number, log in self.writers.items()}
         return LogOffset(positions, self.ids())
-
-
-class Backlog:
-    """The bytes in each log that still wait for the query."""
-
-    def __init__(self, logs: Mapping[int, SegmentWriter], max_bytes: int) -> None:
-        self.logs = logs
-        self._max_bytes = max_bytes
-        self._processed = {number: log.first for number, log in logs.items()}
-
-    def processed(self, positions: Mapping[str, int]) -> None:
-        """The query has processed the logs up to `positions`."""
-        self._processed |= {int(number): position for number, position in positions.items()}
-
-    def of(self, number: int) -> int:
-        return self.logs[number].end - self._processed[number]
-
-    @property
-    def full(self) -> bool:
-        return sum(map(self.of, self.logs)) >= self._max_bytes
 
 
 def is_of_logs(offset: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,21 +52,22 @@ class Handover:
             _replace(self._logs.directory / RECEIVED, state)
             self._published = state
 
-    def read_query(self) -> Mapping[str, int]:
-        """Return up to where the query has processed each log, and delete what it has committed.
+    def read_query(self) -> None:
+        """Learn up to where the query has processed each log, and delete what it has committed.
 
-        Raises `ValueError` if that is further than the logs go.
+        Raises `ValueError` if that is further than the logs go: new lines would fill the gap
+        unread.
         """
         reported = _read(self._logs.directory / REPORTED)
         if reported.get("log") != self._logs.id:
-            return {}
+            return
         if reported["committed"] != self._deleted:
             self._deleted = reported["committed"]
             self._logs.delete_below(LogOffset(self._deleted))
-        known = self._logs.writers
-        processed = {key: at for key, at in reported["processed"].items() if int(key) in known}
-        self._logs.check_end(processed)
-        return processed
+        first, processed = self._logs.first().positions, reported["processed"]
+        offset = LogOffset({key: max(at, processed.get(key, 0)) for key, at in first.items()})
+        self._logs.check(offset)
+        self._logs.processed(offset)
 
 
 def is_received(path: str) -> bool:
@@ -129,16 +131,15 @@ class ReceivedLogs(Logs):
 
     def check(self, offset: LogOffset) -> None:
         """Check as usual, but give a receiver time to publish again after a power failure."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                super().check(offset)
-            except ValueError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(POLL_SECONDS)
-            else:
-                return
+
+        def is_there() -> bool:
+            with suppress(ValueError):
+                super(ReceivedLogs, self).check(offset)
+                return True
+            return False
+
+        if not wait_for(is_there, PATIENCE_SECONDS, POLL_SECONDS):
+            super().check(offset)
 
     def processed(self, offset: LogOffset) -> None:
         for folder in self._folders.values():

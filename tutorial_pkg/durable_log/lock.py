@@ -6,9 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from tutorial_pkg.core.disk import naming
 from tutorial_pkg.core.waiting import wait_for
@@ -36,19 +34,15 @@ class FileLock:
         with naming(self.path):
             if not wait_for(lambda: _try_flock(self._file, fcntl.LOCK_EX), seconds, every=0.02):
                 return False
-        since = datetime.now().astimezone().isoformat(timespec="seconds")
-        signature = json.dumps({"process": os.getpid(), "since": since})
-        os.ftruncate(self._file, 0)
         with contextlib.suppress(OSError):  # on a full disk the lock works without a name, too
-            os.pwrite(self._file, signature.encode(), 0)
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, json.dumps({"process": os.getpid()}).encode(), 0)
         return True
 
     def holder(self) -> str:
         """Return the process that holds the lock, as a text for errors."""
-        signature = _signature(self._file)
-        if "process" not in signature:
-            return "an unknown process"
-        return f"process {signature['process']} (since {signature.get('since')})"
+        process = _holder(self._file)
+        return f"process {process}" if process else "an unknown process"
 
     def release(self) -> None:
         os.close(self._file)
@@ -76,16 +70,10 @@ class WriterLock(FileLock):
 def writer_process(directory: Path) -> int | None:
     """Return the process that holds the `WriterLock` of `directory`; None if that is unknown."""
     try:
-        file = os.open(directory / "lock", os.O_RDONLY)
+        with open(directory / "lock") as file:
+            return None if _try_flock(file.fileno(), fcntl.LOCK_SH) else _holder(file.fileno())
     except FileNotFoundError:
         return None
-    try:
-        if _try_flock(file, fcntl.LOCK_SH):
-            return None
-        process: int | None = _signature(file).get("process")
-        return process
-    finally:
-        os.close(file)
 
 
 def _try_flock(file: int, kind: int) -> bool:
@@ -97,9 +85,9 @@ def _try_flock(file: int, kind: int) -> bool:
     return True
 
 
-def _signature(file: int) -> dict[str, Any]:
-    """Return nothing if it is damaged: its process was killed while it signed."""
+def _holder(file: int) -> int | None:
+    """Return None if the name is damaged: its process was killed while it wrote."""
     try:
-        return dict(json.loads(os.pread(file, 4096, 0)))
+        return int(json.loads(os.pread(file, 4096, 0))["process"])
     except (ValueError, TypeError):
-        return {}
+        return None

@@ -18,7 +18,7 @@ from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import limits_of, read_limit
 from tutorial_pkg.core.spark_versions import ReadLimit, SupportsTriggerAvailableNow
 from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
-from tutorial_pkg.durable_log.group import Backlog, LogGroup, LogOffset, Logs, LogSlice
+from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs, LogSlice
 from tutorial_pkg.durable_log.segments import Frame, read_frames
 
 if TYPE_CHECKING:
@@ -51,18 +51,18 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self._numbers, self._noun = numbers, noun
         self._opened: Logs | None = None
-        self._backlog: Backlog | None = None
         self._producer: Producer | None = None
         self._drain_to: LogOffset | None = None
         self._patience = Patience()
 
     def open_logs(self) -> Logs:
         """Open the logs for writing; a connector may return logs that it only reads."""
-        return LogGroup(Path(self.options.path).resolve(), self._numbers, self._noun)
+        path, most = Path(self.options.path).resolve(), self.options.maxBacklogBytes
+        return LogGroup(path, self._numbers, self._noun, most)
 
     @abstractmethod
-    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Producer:
-        """Start appending to the logs of `numbers`. Pause while `backlog` is full."""
+    def start_producer(self, logs: LogGroup) -> Producer:
+        """Start appending to the logs of `numbers`. Pause while the group is `full`."""
 
     @abstractmethod
     def to_batch(self, frames: list[Framed], number: str) -> pa.RecordBatch:
@@ -78,7 +78,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._checked(start)
         self._logs().processed(begin)
         if self._drain_to is None:
-            self._produce(begin)
+            self._produce()
             self._patience.wait(lambda seconds: self._logs().wait_for_more(begin, seconds))
         newest = self._drain_to or self._logs().sync()
         self._patience.answer(newest.positions != begin.positions)
@@ -119,16 +119,12 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._logs().check(complete)
         return complete
 
-    def _produce(self, begin: LogOffset) -> None:
-        """Start the producer the first time; update its backlog."""
+    def _produce(self) -> None:
+        """Start the producer the first time; a separate receiver needs none."""
         logs = self._logs()
-        if not isinstance(logs, LogGroup):  # a receiver produces
-            return
-        if self._producer is None or self._backlog is None:
-            self._backlog = Backlog(logs.writers, self.options.maxBacklogBytes)
-            self._producer = self.start_producer(logs, self._backlog)
-        self._producer.raise_failure()
-        self._backlog.processed(begin.positions)
+        if isinstance(logs, LogGroup):
+            self._producer = self._producer or self.start_producer(logs)
+            self._producer.raise_failure()
 
 
 def _grouped(frames: Iterable[Framed]) -> Iterator[list[Framed]]:

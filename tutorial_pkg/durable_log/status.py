@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -20,7 +20,6 @@ from tutorial_pkg.durable_log.lock import writer_process
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FILE_NAME = "status.json"
 PUBLISH_SECONDS = 0.25
 
 Status = TypeVar("Status", bound="DataclassInstance")
@@ -28,21 +27,12 @@ Status = TypeVar("Status", bound="DataclassInstance")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Published(Generic[Status]):
-    """The file's content, empty before the first query; `process` is None if it has ended."""
-
-    process: int | None
-    each: dict[int, Status]
-    warnings: list[str]
-
-
 class StatusFile(Generic[Status]):
     """The file in `directory`. Under the name `key` it has a dataclass `kind` for each number."""
 
     def __init__(self, directory: Path, key: str, kind: type[Status]) -> None:
         self.directory = directory
-        self._file, self._key, self._kind = directory / FILE_NAME, key, kind
+        self._file, self._key, self._kind = directory / "status.json", key, kind
 
     def write(self, each: Mapping[int, Status], warnings: list[str]) -> None:
         """Replace the file in one step. Raises `OSError`."""
@@ -50,15 +40,18 @@ class StatusFile(Generic[Status]):
         text = json.dumps({"process": os.getpid(), self._key: numbers, "warnings": warnings})
         replace_file(self._file, text, survives_power_failure=False)
 
-    def read(self) -> Published[Status]:
-        """Return what was published last; nothing if a power failure has torn the file."""
+    def read(self) -> tuple[int | None, dict[int, Status], list[str]]:
+        """Return the writing process (None if it has ended), the statuses, and the warnings.
+
+        They are empty before the first query, and if a power failure has torn the file.
+        """
         try:
             content = json.loads(self._file.read_text())
         except (FileNotFoundError, NotADirectoryError, ValueError):
-            return Published(None, {}, [])
+            return None, {}, []
         statuses = {int(key): self._kind(**fields) for key, fields in content[self._key].items()}
         is_alive = content["process"] == writer_process(self.directory)
-        return Published(content["process"] if is_alive else None, statuses, content["warnings"])
+        return content["process"] if is_alive else None, statuses, content["warnings"]
 
 
 class StatusPublisher(threading.Thread, Generic[Status]):
@@ -95,10 +88,9 @@ class StatusPublisher(threading.Thread, Generic[Status]):
             return
         try:
             self._file.write(current, self._warnings)
+            self._published = current
         except OSError as failure:
             self.warn(f"the status could not be written for a while: {failure.strerror}")
-        else:
-            self._published = current
 
     def warn(self, text: str) -> None:
         """Add a warning to the log and to the status, once."""

@@ -39,7 +39,7 @@ def test_second_writer_waits_for_the_first(tmp_path) -> None:
     assert writer_process(tmp_path) is None
     with held(tmp_path) as holder:
         assert writer_process(tmp_path) == holder.pid
-        with pytest.raises(LogLockedError, match=f"process {holder.pid} "):
+        with pytest.raises(LogLockedError, match=f"process {holder.pid},"):
             WriterLock(tmp_path, patience=0.2)
     assert writer_process(tmp_path) is None
     WriterLock(tmp_path).release()

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutorial_pkg.durable_log.status import Published, StatusFile
+from tutorial_pkg.durable_log.status import StatusFile
 
 
 @dataclass
@@ -22,4 +22,4 @@ def test_status_file_is_private(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "status.json").stat().st_mode & 0o777 == 0o640
-    assert file.read() == Published(None, {1: Status("no row for jane@example.org")}, [])
+    assert file.read() == (None, {1: Status("no row for jane@example.org")}, [])

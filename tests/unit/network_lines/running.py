@@ -10,9 +10,8 @@ from tutorial_pkg.connectors.network_lines.data_source import parse_options
 from tutorial_pkg.connectors.network_lines.listener import Listener
 from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.connectors.network_lines.status import PortStatus
-from tutorial_pkg.durable_log.group import Backlog
-from tutorial_pkg.durable_log.lock import WriterLock
-from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
+from tutorial_pkg.durable_log.group import LogGroup
+from tutorial_pkg.durable_log.segments import read_frames
 
 HOST = "127.0.0.1"
 SECONDS = 60  # until something that must happen counts as not happening
@@ -31,15 +30,14 @@ class Running:
         self.open()
 
     def open(self) -> None:
-        self.lock = WriterLock(self.directory)
-        self.log = SegmentWriter(self.directory / str(self.port))
-        self.backlog = Backlog({self.port: self.log}, self.options.maxBacklogBytes)
-        self.listener = Listener(self.directory, self.options, self.backlog, patience=0)
+        most = self.options.maxBacklogBytes
+        self.logs = LogGroup(self.directory, [self.port], "port", most)
+        self.log = self.logs.writers[self.port]
+        self.listener = Listener(self.logs, self.options, patience=0)
 
     def close(self) -> None:
         self.listener.close()
-        self.log.close()
-        self.lock.release()
+        self.logs.close()
 
     def restart(self) -> None:
         """Start again, as a new process would."""

@@ -191,7 +191,7 @@ def test_silent_receiver_counts_as_gone(start) -> None:
     """A proxy may keep a connection open after the receiver has gone."""
     running = start(idle=0.3)
     with exchange(running) as sender:
-        running.backlog._max_bytes = -1  # it reads nothing from now on
+        running.logs._max_backlog_bytes = -1  # it reads nothing from now on
         with pytest.raises(TimeoutError, match="read nothing and replied nothing"):
             while True:
                 sender.rest(0.05)

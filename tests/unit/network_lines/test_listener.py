@@ -182,13 +182,13 @@ def test_full_backlog_stops_reading(start) -> None:
     lines = [b"%07d" % number for number in range(2_000_000)]
     with ThreadPoolExecutor(1) as thread:
         sending = thread.submit(send_lines, HOST, running.port, lines)
-        wait_until(lambda: running.backlog.full, SECONDS, "a full backlog")
+        wait_until(lambda: running.logs.full, SECONDS, "a full backlog")
         stopped_at = running.log.end
         threading.Event().wait(0.3)
         assert running.log.end == stopped_at < 500_000
 
         def is_sent() -> bool:
-            running.backlog.processed({running.port: running.log.end})
+            running.logs.processed(running.logs.end())
             return sending.done()
 
         wait_until(is_sent, SECONDS, "the sender's end")
@@ -244,10 +244,10 @@ def test_status_is_published(start) -> None:
         send_lines(HOST, port, ["12345", "123456", ""])
     counts = f"Port {port}: 0 connections, 2 lines, 7 bytes, backlog"
     status_becomes(f"{counts} {running.log.end} bytes, dropped: 1 too_long")
-    running.backlog.processed({port: running.log.end})
+    running.logs.processed(running.logs.end())
     status_becomes(f"{counts} 0 bytes, dropped: 1 too_long")
-    running.lock.release()
+    running.logs._lock.release()
     assert not network_status(path).listening
-    running.lock = type(running.lock)(path)
+    running.logs._lock = type(running.logs._lock)(path)
     running.listener.close()
     assert str(network_status(path)) == f"Port {port}: not listening; 2 lines, 7 bytes received"

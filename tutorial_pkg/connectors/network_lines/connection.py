@@ -30,7 +30,7 @@ from tutorial_pkg.connectors.network_lines.protocol import (
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.durable_log.group import Backlog
+from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import SegmentWriter
 
 RECEIVE_BYTES = 256 * 1024
@@ -131,7 +131,7 @@ class Connection:
         client: socket.socket,
         peer: str,
         port: PortLog,
-        backlog: Backlog,
+        logs: LogGroup,
         stopping: threading.Event,
     ) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # should the process die
@@ -141,7 +141,7 @@ class Connection:
         self.refusal: Callable[[RefusedError], bytes] = plain_refusal
         self.dropped: Counter[str] = Counter()
         self.active_at = time.monotonic()
-        self._socket, self._backlog, self._stopping = client, backlog, stopping
+        self._socket, self._logs, self._stopping = client, logs, stopping
         # Reading no more than a line at once means that only the first line can be too long.
         self._most = min(RECEIVE_BYTES, port.options.maxLineBytes)
         self._has_ended = self._is_broken = False
@@ -179,7 +179,7 @@ class Connection:
         is read, so TCP slows the senders down; that does not make them idle. Raises
         `DisconnectedError`.
         """
-        while self._backlog.full and not self._stopping.wait(FULL_SECONDS):
+        while self._logs.full and not self._stopping.wait(FULL_SECONDS):
             self.active_at = time.monotonic()
         if self._stopping.is_set() or self._is_broken:
             raise DisconnectedError

@@ -24,7 +24,7 @@ from tutorial_pkg.core.options import (
     names,
 )
 from tutorial_pkg.core.spark_versions import stream_reader
-from tutorial_pkg.durable_log.group import Backlog, LogGroup, Logs
+from tutorial_pkg.durable_log.group import LogGroup, Logs
 from tutorial_pkg.durable_log.handover import ReceivedLogs, is_received
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
@@ -195,11 +195,11 @@ class NetworkLinesReader(LogReader):
             return ReceivedLogs(self.options.path, "port")
         return super().open_logs()
 
-    def start_producer(self, logs: LogGroup, backlog: Backlog) -> Listener:
+    def start_producer(self, logs: LogGroup) -> Listener:
         # Imported here, because only one of Spark's processes listens.
         from tutorial_pkg.connectors.network_lines.listener import Listener
 
-        return Listener(logs.directory, self.options, backlog)
+        return Listener(logs, self.options)
 
     def to_batch(self, frames: list[Framed], number: str) -> pa.RecordBatch:
         from tutorial_pkg.connectors.network_lines.payload import to_batch  # with Arrow

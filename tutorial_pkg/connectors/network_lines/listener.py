@@ -34,7 +34,7 @@ from tutorial_pkg.connectors.network_lines.relp import RelpSession
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.durable_log.group import Backlog
+from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
 
@@ -56,23 +56,22 @@ class Listener:
 
     def __init__(
         self,
-        directory: Path,
+        group: LogGroup,
         options: OptionValues,
-        backlog: Backlog,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        self._backlog = backlog
+        self._group = group
         host, ports = options.host, range(options.port, options.port + options.parallelism)
         have_descriptors(options.parallelism, options.maxConnections)
-        logs = backlog.logs.values()
+        logs = group.writers.values()
         is_certified = options.senderNames == "certificate"
         positions = Positions(logs, options.forgetNamesAfter, is_certified)
         warnings = [log.repair for log in logs if log.repair]
-        self._publisher = StatusPublisher(status_file(directory), self._status, warnings)
+        self._publisher = StatusPublisher(status_file(group.directory), self._status, warnings)
         tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None
         self.ports = {
             port: PortListener(
-                listening, backlog, PortLog(backlog.logs[port], options, positions), tls
+                listening, group, PortLog(group.writers[port], options, positions), tls
             )
             for port, listening in bind_all(host, ports, patience).items()
         }
@@ -98,7 +97,7 @@ class Listener:
 
     def _status(self) -> dict[int, PortStatus]:
         return {
-            number: port.log.snapshot(self._backlog.of(number))
+            number: port.log.snapshot(self._group.backlog(number))
             for number, port in self.ports.items()
         }
 
@@ -114,13 +113,13 @@ class PortListener(threading.Thread):
     """The thread that accepts one port's clients. `failure` is the error that ended the port."""
 
     def __init__(
-        self, listening: socket.socket, backlog: Backlog, log: PortLog, tls: ServerTls | None
+        self, listening: socket.socket, group: LogGroup, log: PortLog, tls: ServerTls | None
     ) -> None:
         self._address = listening.getsockname()
         super().__init__(name=f"port {self._address[1]}", daemon=True)
         self.failure: BaseException | None = None
         self.log = log
-        self._listening, self._backlog, self._tls = listening, backlog, tls
+        self._listening, self._group, self._tls = listening, group, tls
         self._stopping = threading.Event()
         self._slots = threading.Semaphore(log.options.maxConnections)
         self._clients: dict[Connection, threading.Thread] = {}
@@ -160,7 +159,7 @@ class PortListener(threading.Thread):
         """Start to serve the next client; return whether there was one."""
         try:
             client, address = self._listening.accept()
-            connection = Connection(client, address[0], self.log, self._backlog, self._stopping)
+            connection = Connection(client, address[0], self.log, self._group, self._stopping)
         except TimeoutError:
             return False
         except OSError:  # it is gone already, or no file descriptor is left

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tutorial_pkg.connectors.network_lines.data_source import OPTIONS, parse_options, ports_of
 from tutorial_pkg.connectors.network_lines.listener import Listener
-from tutorial_pkg.durable_log.group import Backlog, LogGroup
+from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.handover import Handover
 
 PUBLISH_SECONDS = 0.01  # longest time until queries learn of a line
@@ -38,18 +38,18 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
     values = parse_options({**options, "path": str(path)})
     folder = Path(values.path).resolve()
     with ExitStack() as opened:
-        logs = opened.enter_context(closing(LogGroup(folder, ports_of(values), "port")))
+        group = LogGroup(folder, ports_of(values), "port", values.maxBacklogBytes)
+        logs = opened.enter_context(closing(group))
         published = Handover(logs)
         published.publish()
         opened.callback(published.publish)
-        backlog = Backlog(logs.writers, values.maxBacklogBytes)
-        backlog.processed(published.read_query())
-        with closing(Listener(folder, values, backlog)) as listener:
+        published.read_query()
+        with closing(Listener(logs, values)) as listener:
             notify("READY=1")
             while not stopping.wait(PUBLISH_SECONDS):
                 listener.raise_failure()
                 published.publish()
-                backlog.processed(published.read_query())
+                published.read_query()
                 logs.wait_for_more(logs.end(), POLL_SECONDS)
             notify("STOPPING=1")
         listener.raise_failure()

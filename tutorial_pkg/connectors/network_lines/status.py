@@ -74,11 +74,11 @@ def network_status(path: str | Path) -> NetworkStatus:
     This only reads files, so you can call it at any time, even when nothing listens.
     """
     directory = Path(path)
-    published = status_file(directory).read()
-    if published.process is None:
-        for port in published.each.values():
+    process, ports, warnings = status_file(directory).read()
+    if process is None:
+        for port in ports.values():
             port.listening, port.connections = False, 0
-    return NetworkStatus(directory, published.process, published.each, published.warnings)
+    return NetworkStatus(directory, process, ports, warnings)
 
 
 def status_file(directory: Path) -> StatusFile[PortStatus]:
