@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from socketserver import ThreadingMixIn
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from tutorial_pkg.core.extras import extra
 from tutorial_pkg.observe.records import QueryRecord
 
 with extra("metrics"):
-    from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
+    from prometheus_client import CollectorRegistry, generate_latest, start_http_server
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
     from prometheus_client.registry import Collector
 
 HOST = "127.0.0.1"
-SILENCE_SECONDS = 5.0  # after which a silent client is disconnected
 
 METRICS = {  # kind and help text by name
     "batches_total": (CounterMetricFamily, "batches that are done"),
@@ -46,29 +42,14 @@ class MetricsServer:
     """Serves what `metrics` collects over HTTP on loopback, with a thread for each client."""
 
     def __init__(self, metrics: Collector, port: int) -> None:
-        app = make_wsgi_app(_registry(metrics))
-        self._server = make_server(HOST, port, app, _Server, _Handler)
+        self._server, self._thread = start_http_server(port, HOST, _registry(metrics))
         self.url = f"http://{HOST}:{self._server.server_port}/metrics"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
 
     def close(self) -> None:
         """Stop serving, and free the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    block_on_close = False  # silent clients must not delay the end
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = SILENCE_SECONDS
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing: this may run in a notebook."""
 
 
 def _registry(metrics: Collector) -> CollectorRegistry:

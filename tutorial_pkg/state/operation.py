@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any, Protocol
 
 Accumulator = tuple[Any, ...]
+_Law = tuple[
+    str, Iterable[tuple[Any, ...]], Callable[..., tuple[Accumulator, Accumulator]]
+]  # a sentence, the cases to try, and the two sides that must be equal
 
 
 class AggregateOperation(Protocol):
@@ -72,67 +75,45 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
     three to six different rows. Almost equal numbers count as equal. An operation without `deduct`
     breaks the last law: it can roll, but not slide.
     """
-    nothing = operation.create()
-    samples = [nothing, *(operation.accumulate(nothing, row) for row in rows)]
+    nothing, combine = operation.create(), operation.combine
+    alone = [operation.accumulate(nothing, row) for row in rows]
+    samples = [nothing, *alone]
     for row in rows:
         samples.append(operation.accumulate(samples[-1], row))
     for sample in samples:
         if not isinstance(sample, tuple):
             return f"an accumulator must be a tuple, which cannot change in place, got {sample!r}"
-    for law in (_neutral, _commutative, _associative, _undone):
-        if text := law(operation, samples):
-            return text
-    return _accumulates(operation, samples, rows)
+    one, two, three = ([*product(samples, repeat=number)] for number in (1, 2, 3))
+    laws: list[_Law] = [
+        ("combine(a, create()) must be a", one, lambda a: (combine(a, nothing), a)),
+        ("combine must be commutative", two, lambda a, b: (combine(a, b), combine(b, a))),
+        (
+            "combine must be associative",
+            three,
+            lambda a, b, c: (combine(combine(a, b), c), combine(a, combine(b, c))),
+        ),
+        (
+            "accumulate(a, row) must equal combine(a, accumulate(create(), row))",
+            product(samples, zip(rows, alone, strict=True)),
+            lambda a, row: (operation.accumulate(a, row[0]), combine(a, row[1])),
+        ),
+    ]
+    if hasattr(operation, "deduct"):
+        laws.append(
+            ("deduct must undo combine", two, lambda a, b: (operation.deduct(combine(a, b), b), a))
+        )
+    for law, cases, sides in laws:
+        for case in cases:
+            left, right = sides(*case)
+            if not _same(left, right):
+                return f"{law}: with {', '.join(map(str, case))}, {left} is not {right}"
+    if hasattr(operation, "deduct"):
+        return None
+    return "there is no deduct, which must undo combine: it can roll, but it cannot slide"
 
 
-def _neutral(operation: AggregateOperation, samples: list[Accumulator]) -> str | None:
-    nothing = operation.create()
-    for one in samples:
-        if not _same(operation.combine(one, nothing), one):
-            return f"combine(a, create()) must be a: {one} became {operation.combine(one, nothing)}"
-    return None
-
-
-def _commutative(operation: AggregateOperation, samples: list[Accumulator]) -> str | None:
-    for one, two in product(samples, repeat=2):
-        if not _same(operation.combine(one, two), operation.combine(two, one)):
-            return f"combine must be commutative: try {one} and {two}, both ways round"
-    return None
-
-
-def _associative(operation: AggregateOperation, samples: list[Accumulator]) -> str | None:
-    combine = operation.combine
-    for one, two, three in product(samples, repeat=3):
-        if not _same(combine(combine(one, two), three), combine(one, combine(two, three))):
-            return f"combine must be associative: try {one}, {two} and {three}"
-    return None
-
-
-def _undone(operation: AggregateOperation, samples: list[Accumulator]) -> str | None:
-    if not hasattr(operation, "deduct"):
-        return "there is no deduct, which must undo combine: it can roll, but it cannot slide"
-    for one, two in product(samples, repeat=2):
-        back = operation.deduct(operation.combine(one, two), two)
-        if not _same(back, one):
-            return f"deduct must undo combine: {one}, combined with {two} and deducted, is {back}"
-    return None
-
-
-def _accumulates(
-    operation: AggregateOperation, samples: list[Accumulator], rows: Sequence[Any]
-) -> str | None:
-    for one, row in product(samples, rows):
-        alone = operation.accumulate(operation.create(), row)
-        if not _same(operation.accumulate(one, row), operation.combine(one, alone)):
-            return (
-                "accumulate(a, row) must equal combine(a, accumulate(create(), row)), but not for "
-                f"a = {one}"
-            )
-    return None
-
-
-def _same(one: Accumulator, two: Accumulator) -> bool:
-    return len(one) == len(two) and all(map(_equal, one, two))
+def _same(left: Accumulator, right: Accumulator) -> bool:
+    return len(left) == len(right) and all(map(_equal, left, right))
 
 
 def _equal(one: Any, two: Any) -> bool:
