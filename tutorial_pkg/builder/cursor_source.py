@@ -272,7 +272,9 @@ class CursorReader(BuiltStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._pause == math.inf and self._drain_to is None:
-            self._wait_for_pages(self._checked(start))
+            begin = self._checked(start)
+            self._logs().processed(begin)
+            self._wait_for_pages(begin)
         return super().latestOffset(start, limit)
 
     def _wait_for_pages(self, begin: LogOffset) -> None:
