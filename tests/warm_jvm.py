@@ -23,9 +23,9 @@ from tutorial_pkg.session import start
 from tutorial_pkg.session.settings import jvm_settings, socket_folder
 
 PROJECT = Path(__file__).parents[1]
-# The start is what 00 is about; 01 reads what its JVM prints; 18 leaves its JVM for a cluster; the
+# The start is what 00 is about; 01 reads what its JVM prints; 19 uses a cluster; the
 # tasks of 16 find their keys in the environment that the JVM was started with.
-COLD = ("00", "01", "16", "18", "19")
+COLD = ("00", "01", "16", "19")
 SECONDS = 120
 
 ATTACH = """

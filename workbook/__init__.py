@@ -16,7 +16,7 @@ Some lessons:
 - 10, 14, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
 - 12 `weather`: a REST service
-- 18 `broken_queries`; `cluster` with its `spark_daemon`, and `cluster_demo`
+- 18 `broken_queries`; 19 `cluster` with its `spark_daemon`
 - 20, 21, 22 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
 - 20, 21 `trading`, `windows`, `watermarks`, `trade_totals`: trades, and how event time passes
 - 22 `shop`, `words`: orders with their payments; the workbook's own text
@@ -30,14 +30,14 @@ from tutorial_pkg.core.lazy import lazy_names
 
 _NAMES = {
     "batches": "post run stream_of total",
-    "broken_queries": "scene",
+    "broken_queries": "order_stream scene",
     "checks": """
         check_00_1 check_01_1 check_01_2 check_02_1 check_02_2 check_03_1 check_04_1
         check_04_2 check_05_1 check_05_2 check_06_1 check_06_2 check_07_1 check_07_2
         check_08_1 check_08_2 check_09_1 check_09_2 check_10_1 check_10_2 check_11_1
         check_11_2 check_11_3 check_12_1 check_12_2 check_12_3 check_13_1 check_13_2
         check_13_3 check_13_4 check_14_1 check_16_1 check_16_2 check_17_1 check_17_2
-        check_18_1 check_18_2 check_20_1 check_20_2 check_20_3 check_21_1 check_22_1
+        check_18_1 check_18_2 check_19_1 check_20_1 check_20_2 check_20_3 check_21_1 check_22_1
         check_22_2
         the_solution""",
     "cluster": "Cluster",

@@ -1,11 +1,10 @@
-"""Commands for the terminal: python -m workbook progress | demo | cluster | cluster-demo"""
+"""Commands for the terminal: python -m workbook progress | demo | cluster"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,11 +32,6 @@ def _parser() -> argparse.ArgumentParser:
     cluster = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
     cluster.add_argument("--workers", type=int, default=2, help="with one core each (default: 2)")
     cluster.set_defaults(run=_cluster)
-
-    drill = commands.add_parser("cluster-demo", help="a query on a cluster that loses a worker")
-    drill.add_argument("--lines", type=int, default=60_000, help="how many to send")
-    drill.add_argument("--folder", type=Path, help="where to write (default: .work/cluster)")
-    drill.set_defaults(run=_cluster_demo)
     return parser
 
 
@@ -60,13 +54,6 @@ def _cluster(words: argparse.Namespace) -> None:
     from workbook.cluster import run_cluster
 
     run_cluster(work_dir("cluster"), words.workers)
-
-
-def _cluster_demo(words: argparse.Namespace) -> bool:
-    """True is exit code 1."""
-    from workbook.cluster_demo import run_cluster_demo
-
-    return not run_cluster_demo(words.lines, words.folder)
 
 
 if __name__ == "__main__":

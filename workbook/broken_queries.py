@@ -1,103 +1,101 @@
-"""Three broken queries for notebook 18: find the faults from their metrics.
+"""Notebook 18's orders, and three broken queries: find the faults from their metrics.
 
-Each function's docstring gives its fault away.
+The last functions' docstrings give the faults away.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg import SinkBuilder, item_stream, send_lines
-from workbook.senders import HOST, free_ports, wait_for_listener
+from tutorial_pkg import SinkBuilder, SourceBuilder
+from tutorial_pkg.builder import REQUIRED, SplitContext, integer
 
-TRIGGER = "500 milliseconds"
-PAUSE_SECONDS = 0.2
-BEHIND_SECONDS = 90
-ITEMS_PER_SECOND = 200
+Order = tuple[int, str, datetime]
 
 
-class BrokenQuery:
-    """A running query, and the function that feeds its source, if it needs one."""
+def order_stream(
+    spark: SparkSession, per_second: int, most: int = 1000, late: int = 0, hot: bool = False
+) -> DataFrame:
+    """A stream of orders: `number LONG, shop STRING, time TIMESTAMP`.
 
-    def __init__(self, query: StreamingQuery, feed: Callable[[], object] | None = None) -> None:
-        self.query = query
-        self._feed = feed
-        self._stopping = threading.Event()
-        self._feeder = threading.Thread(target=self._run, daemon=True)
-        self._feeder.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._feeder.join()
-        self.query.stop()
-
-    def _run(self) -> None:
-        while self._feed and not self._stopping.wait(PAUSE_SECONDS):
-            self._feed()
+    Args:
+        per_second: how many arrive.
+        most: how many a batch may have; the others wait in the source, which reports them as lag.
+        late: every second order is that many seconds old.
+        hot: whether 19 of 20 orders are from one shop, instead of a twentieth from each.
+    """
+    spark.dataSource.register(_ORDERS)
+    options = {"perSecond": per_second, "began": int(1000 * time.time()), "late": late}
+    reader = spark.readStream.format("orders").options(**options, hot=int(hot))
+    return reader.option("maxRowsPerTrigger", most).load()
 
 
-def scene(number: int, spark: SparkSession, folder: Path) -> BrokenQuery:
+def _look(context: SplitContext) -> dict[str, tuple[int, int]]:
+    options = context.options
+    millis = int(1000 * time.time()) - options.began
+    return {"all": (0, max(0, millis) * options.perSecond // 1000)}
+
+
+def _read(context: SplitContext, split: str, start: int, end: int) -> Iterator[Order]:
+    options = context.options
+    for number in range(start, end):
+        seconds = options.began / 1000 + number / options.perSecond - number % 2 * options.late
+        shop = number % 20 and (1 if options.hot else number % 20)
+        yield number, f"shop {shop}", datetime.fromtimestamp(seconds, UTC)
+
+
+_ORDERS = (
+    SourceBuilder.replayable("orders", "number LONG, shop STRING, time TIMESTAMP", _look, _read)
+    .distributed(2)
+    .option("perSecond", integer(1), REQUIRED, "how many orders arrive")
+    .option("began", integer(0), REQUIRED, "when the first one arrived, in epoch milliseconds")
+    .option("late", integer(0), 0, "how many seconds old every second order is")
+    .option("hot", integer(0), 0, "1: most orders are from one shop")
+    .build()
+)
+
+
+def scene(number: int, spark: SparkSession, folder: Path) -> StreamingQuery:
     """Start scene 1, 2 or 3; its query is named `scene 1` and so on."""
     name = f"scene {number}"
-    return (_first, _second, _third)[number - 1](spark, folder / name, name)
+    writer = (_first, _second, _third)[number - 1](spark).queryName(name)
+    writer = writer.trigger(processingTime="500 milliseconds")
+    return writer.option("checkpointLocation", str(folder / name)).start()
 
 
-def _started(df: DataFrame, folder: Path, name: str, format: str = "noop") -> StreamingQuery:
-    writer = df.writeStream.format(format).queryName(name).trigger(processingTime=TRIGGER)
-    return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-
-
-def _first(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
-    """The sink takes 11 ms for each row, and a hundred rows arrive each second."""
+def _first(spark: SparkSession) -> Any:
+    """The sink takes 40 ms for each order: two tasks write 50 of 100 orders per second."""
     slow = SinkBuilder.stream("slow_sink", create=lambda context: None)
-    spark.dataSource.register(slow.receive(lambda state, row: time.sleep(0.011)).build())
-    items = item_stream(spark, 100).coalesce(1)
-    return BrokenQuery(_started(items, folder, name, "slow_sink"))
+    spark.dataSource.register(slow.receive(lambda state, row: time.sleep(0.04)).build())
+    return order_stream(spark, 100, most=50).repartition(2).writeStream.format("slow_sink")
 
 
-def _second(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
-    """Lines of the second port are a minute and a half old: older than the watermark allows."""
-    port = free_ports(2)
-    reader = spark.readStream.format("network_lines").options(port=port, parallelism=2)
-    lines = reader.option("eventTime", "millis_prefix").load(str(folder / "log"))
-    timed = lines.withWatermark("event_time", "10 seconds")
-    query = _started(timed.groupBy(F.window("event_time", "10 seconds")).count(), folder, name)
-    for each in (port, port + 1):
-        wait_for_listener(each, query)
-    return BrokenQuery(query, lambda: _send_to_both(port))
+def _second(spark: SparkSession) -> Any:
+    """Every second order is a minute and a half old: older than the watermark allows."""
+    orders = order_stream(spark, 100, late=90).withWatermark("time", "10 seconds")
+    return orders.dropDuplicates(["number", "time"]).writeStream.format("noop")
 
 
-def _send_to_both(port: int) -> None:
-    now = time.time()
-    for behind in (0, 1):
-        stamp = int((now - behind * BEHIND_SECONDS) * 1000)
-        send_lines(HOST, port + behind, [f"{stamp},item" for _ in range(20)])
+def _third(spark: SparkSession) -> Any:
+    """Nineteen of twenty orders are from one shop, so one task does nearly all of the work.
 
-
-def _third(spark: SparkSession, folder: Path, name: str) -> BrokenQuery:
-    """Nineteen of twenty items have one key, and all rows of a key go to one task.
-
-    At 6 ms a row, that task needs more than a second for the rows of a second, on any machine.
-    Two tasks that shared the rows would need 0.6 s.
+    At 8 ms an order, it takes 1.5 s for the orders of a second. Two tasks that shared them would
+    take 0.8 s.
     """
-    number = F.regexp_extract("item", r"sequence=(\d+)", 1).cast("int")
-    key = F.when(number % 20 > 0, 0).otherwise(number)
-    items = item_stream(spark, ITEMS_PER_SECOND).select("item", key.alias("key"))
-    work = items.repartition(2, "key").mapInArrow(_work, "item STRING")
-    return BrokenQuery(_started(work, folder, name))
+    orders = order_stream(spark, 200, most=200, hot=True).repartition(2, "shop")
+    return orders.mapInArrow(_work, "number LONG").writeStream.format("noop")
 
 
 def _work(batches: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """Something that takes 6 ms a row."""
+    """Something that takes 8 ms an order."""
     for batch in batches:
-        time.sleep(0.006 * batch.num_rows)
-        yield batch.select(["item"])
+        time.sleep(0.008 * batch.num_rows)
+        yield batch.select(["number"])

@@ -20,13 +20,17 @@ from workbook.services import Service
 MOST_CHARACTERS = 300  # of an outcome
 
 
-def clear_desk(spark: SparkSession, lesson: str) -> Path:
+def clear_desk(spark: SparkSession | None, lesson: str) -> Path:
     """Stop what an earlier run left running, and return the lesson's empty folder in `.work/`.
 
     This session's queries are stopped, drivers in their own processes killed, and servers closed.
-    So "Run All" also works the second time.
+    So "Run All" also works the second time. Pass None before the lesson has a session of its own:
+    one that an earlier run left is then stopped, too.
     """
-    _stop_everything(spark)
+    if spark is not None:
+        _stop_everything(spark)
+    elif left := SparkSession.getActiveSession():
+        leave_desk(left)
     folder = work_dir("notebooks", lesson)
     shutil.rmtree(folder)
     folder.mkdir()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
@@ -22,7 +21,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg.core.errors import last_error
-from tutorial_pkg.observe import BatchMetrics, QueryMetrics, QueryRecord
+from tutorial_pkg.observe import BatchMetrics, QueryMetrics
 from tutorial_pkg.observe.records import lag
 
 REDRAW_SECONDS = 0.5
@@ -144,7 +143,7 @@ def batch_bars(batches: list[StreamingQueryProgress], unit: str = "") -> Figure:
     return figure
 
 
-# ---- All queries of a session --------------------------------------------------------------------
+# ---- A query that may be broken ------------------------------------------------------------------
 
 PHASES = {  # of a batch, in their order
     "latestOffset": SKY,
@@ -153,75 +152,70 @@ PHASES = {  # of a batch, in their order
     "addBatch": ORANGE,
     "commitOffsets": BLUE,
 }
+SMALLEST_NAMED = 0.04  # of the sum of all times: smaller parts have no room for a name
 
 
-def dashboard(metrics: QueryMetrics, until: Callable[[], Any], seconds: float = 300) -> None:
-    """Draw all running queries until `until()` is true.
+def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float = 300) -> None:
+    """Draw the query's batches, except the first one, until there are that many.
 
-    For each query: its rows per second, the seconds of each batch by phase, how far it is behind
-    its source, and the rows that it keeps and drops. Raises `TimeoutError` after that many
-    `seconds`.
+    Raises `TimeoutError` after that many `seconds`.
     """
+    alt = "Bars for each batch: its seconds by phase, and either its rows, with those dropped as "
+    alt += "late in front, or the number of rows that wait in the source."
     handle = DisplayHandle()
-    handle.display(all_queries(metrics.queries()))
-    end = time.monotonic() + seconds
-    while not until():
+    handle.display(_png(query_panels([]), alt), raw=True, metadata=_alternative(alt))
+    end, count = time.monotonic() + seconds, 0
+    while count < batches:
         if time.monotonic() > end:
-            raise TimeoutError(f"what the dashboard waits for did not happen within {seconds:g} s")
+            raise TimeoutError(f"{name}: {count} of {batches} batches within {seconds:g} s")
         time.sleep(REDRAW_SECONDS)
-        handle.update(all_queries(metrics.queries()))
-    handle.update(all_queries(metrics.queries()))
+        query = metrics.query(name)
+        count = query.batches_total
+        image = _png(query_panels(query.batches[1:batches]), alt)
+        handle.update(image, raw=True, metadata=_alternative(alt))
 
 
-def all_queries(queries: Sequence[QueryRecord], now: datetime | None = None) -> Figure:
-    """Return a row of plots for each running query."""
-    running = [query for query in queries if query.state == "running"]
-    plt.style.use(STYLE)
-    rows = max(1, len(running))
-    figure, axes = plt.subplots(
-        rows, 4, figsize=(13, 2.3 * rows), layout="constrained", squeeze=False
-    )
-    plt.close(figure)
-    for row, query in zip(axes, running, strict=False):
-        _draw(row, query.batches, now or datetime.now(UTC))
-        row[0].set_title(f"{query.name}: rows a second")
+def query_panels(batches: Sequence[BatchMetrics]) -> Figure:
+    """Return a panel for the seconds by phase, and those for lag and rows that say something."""
+    draw = {"seconds for each batch, by phase": _draw_phases}
+    if any(batch.lag for batch in batches):
+        draw["rows that wait in the source"] = _draw_lag
+    if len(draw) == 1 or any(batch.late_rows for batch in batches):
+        draw["rows in each batch"] = _draw_rows
+    figure, axes = chart("batch", "", height=2.6, panels=len(draw))
+    plt.close(figure)  # a handle shows it, not the end of the cell
+    for axis, (title, panel) in zip(axes, draw.items(), strict=True):
+        axis.set_title(title)
+        axis.grid(axis="x", visible=False)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        if batches:
+            panel(axis, batches)
     return figure
 
 
-def _draw(axes: Sequence[Any], batches: list[BatchMetrics], now: datetime) -> None:
-    numbers = [batch.batch for batch in batches]
-    rates, phases, behind, kept = axes
-    for axis in axes:
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.set_xlabel("batch")
-    rates.plot(numbers, [batch.in_per_second for batch in batches], color=GRAY, label="came")
-    rates.plot(numbers, [batch.done_per_second for batch in batches], color=BLUE, label="done")
-    rates.legend(fontsize="small")
+def _draw_lag(axis: Any, batches: Sequence[BatchMetrics]) -> None:
+    axis.bar([batch.batch for batch in batches], [batch.lag or 0 for batch in batches], color=RED)
 
-    phases.set_title("seconds of a batch, by phase")
+
+def _draw_rows(axis: Any, batches: Sequence[BatchMetrics]) -> None:
+    numbers, late = [batch.batch for batch in batches], [batch.late_rows for batch in batches]
+    axis.bar(numbers, [batch.rows_in for batch in batches], color=GRAY)
+    if any(late):
+        axis.bar(numbers, late, color=RED)
+        _name(axis, batches, "dropped\nas late", late[-1] / 2, RED)
+
+
+def _draw_phases(axis: Any, batches: Sequence[BatchMetrics]) -> None:
     bottom = [0.0] * len(batches)
     for phase, color in PHASES.items():
-        seconds = [batch.seconds.get(phase, 0.0) for batch in batches]
-        phases.bar(numbers, seconds, bottom=bottom, color=color, label=phase)
-        bottom = [below + height for below, height in zip(bottom, seconds, strict=True)]
-    phases.set_ylim(top=1.7 * max(bottom, default=1.0))  # the names stand above the bars
-    phases.legend(fontsize="x-small", ncols=2, loc="upper center")
+        heights = [batch.seconds.get(phase, 0.0) for batch in batches]
+        axis.bar([batch.batch for batch in batches], heights, bottom=bottom, color=color)
+        if heights[-1] > SMALLEST_NAMED * sum(batches[-1].seconds.values()):
+            _name(axis, batches, phase, bottom[-1] + heights[-1] / 2, color)
+        bottom = [below + height for below, height in zip(bottom, heights, strict=True)]
 
-    lags = {batch.batch: batch.lag for batch in batches if batch.lag is not None}
-    title = "lag behind the source, its units" if lags else "lag: the source reports none"
-    behind.set_title(title)
-    behind.plot(list(lags.keys()), list(lags.values()), color=PURPLE)
-    if not lags:
-        behind.tick_params(labelbottom=False, labelleft=False)
-    age = batches[-1].watermark_behind(now) if batches else None
-    if age is not None:
-        behind.set_xlabel(f"batch; the watermark is {age:,.0f} s old")
 
-    kept.set_title("rows kept, rows dropped as late")
-    kept.plot(numbers, [batch.state_rows for batch in batches], color=GREEN, lw=5, label="kept")
-    kept.plot(numbers, [batch.late_rows for batch in batches], color=RED, lw=1.5, label="late")
-    kept.legend(fontsize="small")
-    for axis in axes:
-        axis.set_ylim(bottom=0, top=max(1.0, axis.get_ylim()[1]))  # nothing but zeros lies flat
-        axis.yaxis.get_major_locator().set_params(integer=True)
-        with_commas(axis.yaxis)
+def _name(axis: Any, batches: Sequence[BatchMetrics], name: str, height: float, color: str) -> None:
+    """Write the name of a part of the last bar to its right."""
+    place = batches[-1].batch + 0.5, height
+    axis.annotate(name, place, color=color, va="center", annotation_clip=False)

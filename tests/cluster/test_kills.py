@@ -70,7 +70,7 @@ class Service:
 ROUNDS = 4
 
 
-@pytest.mark.soak  # in every run notebook 18 loses a worker, and the fault tests kill drivers
+@pytest.mark.soak  # in every run notebook 19 loses a worker, and the fault tests kill drivers
 def test_kills_lose_no_confirmed_line(
     cluster: Cluster, tmp_path: Path, free_ports: Callable[[int], int]
 ) -> None:

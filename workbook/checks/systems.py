@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import isclose
-from threading import Lock
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
-from pyspark import cloudpickle
 from pyspark.sql import Row
 
 from tutorial_pkg.observe import BatchMetrics
 from tutorial_pkg.state import broken_law
 from workbook.checks.crashes import crash_everywhere
+from workbook.checks.trial import as_json, context_of, filled, scratch
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.shop import SECOND, START, Order, Payment
 from workbook.watermarks import BEHIND, DELAY, LAG, LULL
@@ -59,7 +60,7 @@ def check_14_1(answer: Callable[..., Any]) -> str:
 
 # ---- 18 ------------------------------------------------------------------------------------------
 
-_HEALTHY = BatchMetrics(
+_BATCH_METRICS = BatchMetrics(
     batch=7,
     started=datetime(2026, 11, 22, 10, tzinfo=UTC),
     rows_in=100,
@@ -73,46 +74,141 @@ _HEALTHY = BatchMetrics(
     state_bytes=0,
     late_rows=0,
 )
-_SLOW = {"addBatch": 0.9, "triggerExecution": 3.0}
-_BEHIND = {"done_per_second": 80.0, "seconds": _SLOW}
-_ALARMS = [  # how a batch differs from a healthy one
-    Case(({},), [], "a healthy batch needs no alarm."),
-    Case(({"late_rows": 1},), ["late"], "one dropped row is enough."),
-    Case((_BEHIND,), ["behind"], "fewer rows were done than arrived, in 3 s."),
-    Case(({**_BEHIND, "late_rows": 1},), ["behind", "late"], "both may be wrong at once."),
-    Case(({"done_per_second": 80.0},), [], "a batch of a tenth of a second says little."),
-    Case(({"seconds": _SLOW},), [], "it took long, but more rows were done than arrived."),
-    Case(({**_BEHIND, "in_per_second": 50.0},), [], "the rates must be compared."),
-    Case(({**_BEHIND, "seconds": {"triggerExecution": 1.0}},), [], "1 s is not longer than 1 s."),
+_NO_ALARM = "a lag that falls or stands still once is none that grows."
+_ALARMS = [  # (lag, late rows) of the batches
+    Case(([],), [], "a query that has just started has no batches."),
+    Case(([(0, 0)] * 9,), [], "a healthy query needs no alarm."),
+    Case(([(n, 0) for n in range(9)],), ["behind"], "the lag has grown each time."),
+    Case(([(n, 0) for n in range(5)],), ["behind"], "five batches are enough."),
+    Case(([(n, 0) for n in range(4)],), [], "four batches are too few."),
+    Case(([*((n, 0) for n in range(9)), (0, 0)],), [], _NO_ALARM),
+    Case(([*((n, 0) for n in range(9)), (9, 0), (9, 0)],), [], _NO_ALARM),
+    Case(([(9, 0), (5, 0), *((n, 0) for n in range(5))],), ["behind"], "only the last five count."),
+    Case(([(0, 0), (5, 0), (3, 0), (8, 0), (9, 0)],), [], _NO_ALARM),
+    Case(([(0, 0)] * 4 + [(0, 1)],), ["late"], "one dropped row is enough."),
+    Case(([(0, 1)],), ["late"], "one dropped row is enough, also in the first batch."),
+    Case(([(0, 7)] + [(0, 0)] * 4,), ["late"], "five batches ago is not over."),
+    Case(([(0, 7)] + [(0, 0)] * 5,), [], "only the last five count."),
+    Case(([(n, 1) for n in range(5)],), ["behind", "late"], "both may be wrong at once."),
+    Case(([(None, 0)] * 9,), [], "a lag of None is unknown."),
+    Case(([(None, 0), *((n, 0) for n in range(4))],), [], "a lag of None is unknown."),
 ]
 
 
-@exercise("def alarms(batch)")
-def check_18_1(answer: Callable[[BatchMetrics], Any]) -> str:
-    """Does `answer(batch)` name what is wrong with a batch?"""
+@exercise("def alarms(batches)")
+def check_18_1(answer: Callable[..., Any]) -> str:
+    """Does `answer(batches)` name what is wrong with a query now?"""
 
-    def alarms(changes: dict[str, Any]) -> Any:
-        return answer(replace(_HEALTHY, **changes))
+    def alarms_for_lag_and_late_rows(batches: list[tuple[float | None, int]]) -> Any:
+        return answer([replace(_BATCH_METRICS, lag=lag, late_rows=late) for lag, late in batches])
 
-    compare(alarms, _ALARMS, key=lambda result: sorted(listed(result)))
+    compare(alarms_for_lag_and_late_rows, _ALARMS, key=lambda result: sorted(listed(result)))
     return "It rings when it should, and only then."
 
 
-@exercise("def labeller(shop)")
-def check_18_2(answer: Callable[[Any], Callable[..., Any]]) -> str:
-    """Does `answer(shop)` return a function for `mapInArrow` that leaves the shop at home?"""
-    shops = [SimpleNamespace(name=name, lock=Lock()) for name in ("corner", "station")]
-    for shop, function in [(shop, answer(shop)) for shop in shops]:
-        try:
-            label = cloudpickle.loads(cloudpickle.dumps(function))
-        except TypeError as error:
-            text = f"The function cannot travel: {error}. Expected that it captures the name only."
-            raise Wrong(f"{text} Try name = shop.name before `def label`.") from None
-        batches = list(label(iter([pa.record_batch({"item": ["tea", ""]})])))
-        found = [batch.to_pydict() for batch in batches]
-        expected = [{"item": [f"{shop.name}: tea", f"{shop.name}: "]}]
-        must_be(found, expected, "Of tea and '' it made", "each item gets its own shop's name.")
-    return "Only the name travels."
+@exercise("class Readings")
+def check_18_2(answer: Any) -> str:
+    """Does the state `answer` resume from an older version, and refuse a newer one?"""
+    why = "that is the next row of each sensor."
+    state = _started(answer, None)
+    for number in (0, 1):
+        must_be(_sorted_rows(state), [("a", number), ("b", number)], "`fill` added", why)
+    for number in (40, 0):
+        state = _started(answer, number)
+        must_be(_sorted_rows(state), [("a", number), ("b", 0)], f"After {number} it added", why)
+        _sorted_rows(state)
+        saved = as_json(state.snapshot())
+        version = saved.get("version") if isinstance(saved, dict) else None
+        must_be(version, 2, "The version in your snapshot is", "the next version needs it.")
+        later = _started(answer, saved)
+        _sorted_rows(state)  # must not change what the other one has restored
+        expected = [("a", number + 2), ("b", 2)]
+        must_be(_sorted_rows(later), expected, f"After {show(saved)} it added", why)
+    try:
+        _started(answer, {**saved, "version": 3})
+    except ValueError as error:
+        text = f"Your error says {show(str(error))}; expected that it names version 3."
+        expect("3" in str(error), text)
+    else:
+        raise Wrong("A snapshot of version 3 was accepted; expected a ValueError. Try `raise`.")
+    return "Version 1 is continued, and version 3 is refused."
+
+
+def _started(answer: Any, snapshot: Any) -> Any:
+    state = answer(context_of())
+    if snapshot is not None:
+        state.restore([snapshot])
+    return state
+
+
+def _sorted_rows(state: Any) -> list[Any]:
+    return sorted(tuple(row) for row in filled(state).rows)
+
+
+# ---- 19 ------------------------------------------------------------------------------------------
+
+
+@exercise()
+def check_19_1(answer: Any) -> str:
+    """Does the pair `(Part, publish)` publish each batch once, whatever runs twice?"""
+    pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
+    expect(pair, f"You set answer to {show(answer)}; expected a class and a function.")
+    state, publish = answer
+    with scratch() as folder:
+
+        def task(batch: int, index: int, items: list[str], query: str = "q") -> Any:
+            options = SimpleNamespace(folder=str(folder))
+            task = state(SimpleNamespace(query=query, batch=batch, index=index, options=options))
+            for item in items:
+                task.receive(Row(item=item))
+            return task
+
+        def commit(batch: int, handles: list[Any], query: str = "q") -> None:
+            options = SimpleNamespace(folder=str(folder))
+            context = SimpleNamespace(query=query, batch=batch, options=options)
+            publish(context, handles)
+
+        def readers_see(expected: list[str], why: str) -> None:
+            files = [file.read_text() for file in folder.glob("*.txt")]
+            must_be(sorted("".join(files).splitlines()), sorted(expected), "Readers see", why)
+
+        handles = [task(0, index, items).flush() for index, items in ((0, ["a", "b"]), (1, ["c"]))]
+        readers_see([], "nothing is published before `publish`. Try a name without .txt.")
+        commit(0, handles)
+        readers_see(["a", "b", "c"], "`publish` shows the rows of all tasks.")
+        task(1, 0, ["d"])  # its worker is killed
+        slow = [task(0, 0, ["a", "b"]), task(1, 0, ["d", "e"])]  # cut off from the network
+        handle = task(1, 0, ["d", "e"]).flush()
+        with _written_in_place(folder, "*") as names:
+            for attempt in slow:
+                attempt.flush()
+        text = "a second attempt wrote to the first one's file. Try uuid4() in its name."
+        must_be(names, [], "Files written again:", text)
+        commit(1, [handle])
+        readers_see([*"abcde"], "a task may run twice, even after its batch.")
+        with _written_in_place(folder, "*.txt") as names:
+            parts = [["d"], ["e"], []]
+            commit(1, [task(1, index, items).flush() for index, items in enumerate(parts)])
+        readers_see([*"abcde"], "a repeated batch replaces what it has published before.")
+        text = "readers may see half of one. Try a draft and os.replace."
+        must_be(names, [], "Files written in place:", text)
+        commit(1, [task(1, 0, ["e", "d"]).flush()])
+        readers_see([*"abcde"], "a repeated batch may have fewer tasks. Try one file per batch.")
+        commit(1, [task(1, 0, ["f"], "other").flush()], "other")
+        readers_see([*"abcdef"], "a different query also has a batch 1. Try context.query.")
+    return "Every batch is published once, whatever runs twice."
+
+
+@contextmanager
+def _written_in_place(folder: Path, pattern: str) -> Iterator[list[str]]:
+    """Yield a list to which the files are added that were not replaced by others, but written."""
+    names: list[str] = []
+    files = {file: file.stat().st_ino for file in folder.glob(pattern) if file.is_file()}
+    for file in files:
+        os.utime(file, (0, 0))
+    yield names
+    kept = [file for file, inode in files.items() if file.exists() and file.stat().st_ino == inode]
+    names += [file.name for file in kept if file.stat().st_mtime]
 
 
 # ---- 17 ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,11 @@ import matplotlib
 import pytest
 from matplotlib import pyplot as plt
 
-from tutorial_pkg.observe import BatchMetrics, QueryRecord
+from tutorial_pkg.observe import BatchMetrics
 from workbook import explainers, plots
 from workbook.diagrams import flow
 from workbook.plans import Stage, plan_graph, stage_of
-from workbook.plots import all_queries, batch_bars, chart, picture, with_commas
+from workbook.plots import batch_bars, chart, picture, query_panels, with_commas
 from workbook.windows import draw_windows
 
 matplotlib.use("Agg")
@@ -54,17 +55,16 @@ def test_lag_has_a_panel_if_it_has_a_unit() -> None:
     assert [bar.get_height() for bar in panel.patches] == [2]
 
 
-def test_dashboard_has_a_row_for_each_running_query() -> None:
-    seconds = {"addBatch": 0.2, "triggerExecution": 0.3}
-    old = NOW - timedelta(seconds=90)
-    batch = BatchMetrics(0, NOW, 10, None, 5.0, 50.0, seconds, 40.0, old, 7, 100, 1)
-    queries = [
-        QueryRecord(state, "id", "run", state, batches=[batch]) for state in ("running", "stopped")
-    ]
-    [_, _, lag, _] = all_queries(queries, NOW).axes
-    assert list(lag.lines[0].get_ydata()) == [40]
-    assert lag.get_xlabel() == "batch; the watermark is 90 s old"
-    assert len(all_queries([]).axes) == 4
+def test_panels_carry_information() -> None:
+    seconds = {"queryPlanning": 0.001, "addBatch": 0.2, "triggerExecution": 0.201}
+    batch = BatchMetrics(1, NOW, 10, None, 5.0, 50.0, seconds, 0.0, None, 7, 100, 0)
+    phases, rows = query_panels([batch]).axes
+    assert ([*rows.texts], [text.get_text() for text in phases.texts]) == ([], ["addBatch"])
+    _, lag = query_panels([batch, replace(batch, batch=2, lag=40.0)]).axes
+    assert [bar.get_height() for bar in lag.patches] == [0, 40]
+    _, _, rows = query_panels([replace(batch, lag=40.0, late_rows=4)]).axes
+    assert [text.get_text() for text in rows.texts] == ["dropped\nas late"]
+    assert len(query_panels([]).axes) == 2
 
 
 def test_overlapping_windows_are_drawn_apart() -> None:
