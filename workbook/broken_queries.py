@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from tutorial_pkg import SinkBuilder, SourceBuilder
 from tutorial_pkg.builder import REQUIRED, SplitContext, integer
@@ -71,20 +71,20 @@ def scene(number: int, spark: SparkSession, folder: Path) -> StreamingQuery:
     return writer.option("checkpointLocation", str(folder / name)).start()
 
 
-def _first(spark: SparkSession) -> Any:
+def _first(spark: SparkSession) -> DataStreamWriter:
     """The sink takes 40 ms for each order: two tasks write 50 of 100 orders per second."""
     slow = SinkBuilder.stream("slow_sink", create=lambda context: None)
     spark.dataSource.register(slow.receive(lambda state, row: time.sleep(0.04)).build())
     return order_stream(spark, 100, most=50).repartition(2).writeStream.format("slow_sink")
 
 
-def _second(spark: SparkSession) -> Any:
+def _second(spark: SparkSession) -> DataStreamWriter:
     """Every second order is a minute and a half old: older than the watermark allows."""
     orders = order_stream(spark, 100, late=90).withWatermark("time", "10 seconds")
     return orders.dropDuplicates(["number", "time"]).writeStream.format("noop")
 
 
-def _third(spark: SparkSession) -> Any:
+def _third(spark: SparkSession) -> DataStreamWriter:
     """Nineteen of twenty orders are from one shop, so one task does nearly all of the work.
 
     At 8 ms an order, it takes 1.5 s for the orders of a second. Two tasks that shared them would
