@@ -60,9 +60,8 @@ _NAMES = {
     "shop": """
         DELIVERIES ORDERS PAYMENTS SECOND START deliveries in_batches joined orders payments""",
     "solved": "progress",
-    "trade_totals": "expected totals totals_script trades_in",
     "trading": """
-        OPENING SCHEMA STEP TICKERS Trade averages counts sessions trade trades window_ends""",
+        OPENING SCHEMA STEP TICKERS Trade counts first_trades sessions trade trades window_ends""",
     "watermarks": """
         BEHIND DELAY LAG LULL arrivals behind by_frame draw_policies followed least""",
     "weather": "Weather draw_requests",

@@ -1,4 +1,4 @@
-"""Queries with state, made to be killed: totals of each ticker, and sliding windows.
+"""A query with state, made to be killed: the trades and shares of each ticker.
 
 As a script it is a driver. Arguments: folder, trades of each exchange.
 """
@@ -22,7 +22,6 @@ from tutorial_pkg.builder import integer
 from tutorial_pkg.state import Accumulator, rolling, use_rocksdb
 from workbook.trading import SCHEMA, TICKERS, trade
 
-totals_script = Path(__file__)
 PAUSE, AT_ONCE = 0.02, 80
 A_BATCH = 5000  # rows at most: there are many batches, on a slow machine, too
 
@@ -100,16 +99,6 @@ def totals(folder: Path) -> dict[str, tuple[int, int]]:
     for file in sorted((folder / "out").glob("*.json")):
         for row in json.loads(file.read_text()):
             found[row["ticker"]] = row["trades"], row["shares"]
-    return found
-
-
-def expected(until: int) -> dict[str, tuple[int, int]]:
-    """Compute the final totals in plain Python."""
-    found = dict.fromkeys(TICKERS, (0, 0))
-    for exchange in (0, 1):
-        for row in (trade(TICKERS, exchange, number) for number in range(until)):
-            trades, shares = found[row.ticker]
-            found[row.ticker] = trades + 1, shares + row.quantity
     return found
 
 

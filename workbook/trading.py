@@ -40,6 +40,11 @@ def trade(tickers: dict[str, int], exchange: int, number: int) -> Trade:
     return Trade(time, ticker, 100 * euros + dice.randint(-99, 99), dice.randint(1, 100))
 
 
+def first_trades(number: int) -> list[Trade]:
+    """Return the first trades, as the two exchanges report them in turn."""
+    return [trade(TICKERS, n % 2, n // 2) for n in range(number)]
+
+
 def trades(
     until: datetime, exchanges: int = 2, tickers: dict[str, int] | None = None
 ) -> Iterator[Trade]:
@@ -67,14 +72,6 @@ def counts(
     return Counter(
         (row.ticker, end) for row in rows for end in window_ends(row.time, window, slide)
     )
-
-
-def averages(rows: Iterable[Trade]) -> dict[str, tuple[float, int]]:
-    """Return the average price in euros of each ticker's trades, and their number."""
-    prices: dict[str, list[int]] = {}
-    for row in rows:
-        prices.setdefault(row.ticker, []).append(row.price)
-    return {name: (sum(found) / len(found) / 100, len(found)) for name, found in prices.items()}
 
 
 def sessions(times: Iterable[datetime], gap: timedelta) -> list[tuple[datetime, datetime, int]]:

@@ -25,6 +25,8 @@ from spark_connector_tests.query_process import wait_until
 from tests.unit.workbook import capstone
 from tests.unit.workbook.test_checks import answer_of
 from tutorial_pkg import item_stream
+from tutorial_pkg.core.spark_versions import HAS_STATE
+from tutorial_pkg.state import use_rocksdb
 from workbook import NumberReader, Slice, checks
 
 
@@ -285,7 +287,7 @@ def test_12_3(spark: SparkSession) -> None:
     assert "late_rows: " in checks.check_11_3(ByName, examine).message
 
 
-def test_21(spark: SparkSession) -> None:
+def test_13(spark: SparkSession) -> None:
     look, read, commit = capstone.look, capstone.read, capstone.commit
 
     def page_0(context: Any, book: str, start: int, end: int) -> Any:
@@ -319,7 +321,7 @@ def test_21(spark: SparkSession) -> None:
     refuses(checks.check_13_3, (capstone.sink_of(blind), "too many"))
 
 
-def test_21_4(spark: SparkSession, tmp_path: Path) -> None:
+def test_13_4(spark: SparkSession, tmp_path: Path) -> None:
     from spark_connector_tests import StreamSink, StreamSource
     from workbook import append_once, entries
     from workbook.ledger import LedgerServer
@@ -352,6 +354,17 @@ def test_21_4(spark: SparkSession, tmp_path: Path) -> None:
             (my_source, "two functions"),
             ((my_source, one_book), "expected two books"),
         )
+
+
+@pytest.mark.skipif(not HAS_STATE, reason="before Spark 4.1 transformWithState takes pandas only")
+def test_bursts(spark: SparkSession) -> None:
+    use_rocksdb(spark)
+    assert checks.check_21_1(answer_of("21_1")).passed
+    for old, new, symptom in (
+        ("self.handle.deleteTimer(newest + SILENCE)", "pass", "delete the old timer"),
+        ("self.burst.clear()", "self.burst.update((0, 0))", "rows of state are left"),
+    ):
+        refuses(checks.check_21_1, (answer_of("21_1", old, new), symptom))
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
-from math import isclose
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,14 +16,16 @@ from typing import Any
 import pyarrow as pa
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.streaming import DataStreamWriter, StatefulProcessor
 
 from tutorial_pkg.observe import BatchMetrics
-from tutorial_pkg.state import broken_law
+from workbook.batches import post, stream_of
 from workbook.checks.crashes import crash_everywhere
-from workbook.checks.trial import as_json, context_of, filled, scratch
+from workbook.checks.trial import as_json, context_of, filled, run_and_restart, scratch, session
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.shop import SECOND, START, Order, Payment
+from workbook.trading import OPENING, SCHEMA, TICKERS, Trade
 from workbook.watermarks import BEHIND, DELAY, LAG, LULL
 
 # ---- 14 ------------------------------------------------------------------------------------------
@@ -366,24 +368,61 @@ def check_20_3(answer: Callable[..., Any]) -> str:
 
 # ---- 21 ------------------------------------------------------------------------------------------
 
-_TRADES = [Row(price=p, quantity=q) for p, q in ((200, 10), (301, 30), (250, 1), (100, 7))]
+_BURSTS = [  # each batch has the seconds of some tickers' trades
+    {"TREE": [0, 10], "SALT": [5], "FISH": [5], "ROAD": [5], "CODE": [5]},
+    {"TREE": [25], "SALT": [12, 30]},
+    {"TREE": [22], "SALT": [26]},  # out of order
+    {"TREE": [50]},
+    {"TREE": [62]},
+    {"LAMP": [63]},
+    {"SALT": [59]},
+    {"LAMP": [100]},  # now TREE and SALT are silent
+    {"LAMP": [101, 140]},
+    {"TREE": [150]},
+    {"LAMP": [200]},
+]
+_YIELDED = [("CODE", 1), ("FISH", 1), ("ROAD", 1), ("SALT", 5), ("TREE", 1), ("TREE", 6)]
 
 
-@exercise("class SharePrice")
-def check_21_1(answer: Any) -> str:
-    """Is `answer` a class that computes the average price of a share?"""
-    operation = answer()
-    must_be(operation.result.upper().split(), ["CENTS", "DOUBLE"], "`result` is", "it is a price.")
-    law = broken_law(operation, _TRADES)
-    expect(not law, f"A law is broken: {law}.")
-    sums = operation.create()
-    for row in _TRADES:
-        sums = operation.combine(sums, operation.accumulate(operation.create(), row))
-    result = operation.finish(sums)
-    right = isinstance(result, tuple) and len(result) == 1 and isclose(result[0], 11980 / 48)
-    text = f"For 48 shares and 11,980 cents `finish` returned {show(result)}; expected "
-    expect(right, f"{text}({11980 / 48},), because a trade of 30 shares counts 30 times. No // .")
-    return "All laws hold: Spark may cut, combine and deduct it as it likes."
+@exercise("class Bursts(StatefulProcessor)", base=StatefulProcessor)
+def check_21_1(answer: type[StatefulProcessor]) -> str:
+    """Does `answer` count the trades of each burst, in a query that is restarted?"""
+    yielded: dict[int, list[Any]] = {}
+
+    def collect(rows: DataFrame, batch: int) -> None:
+        yielded[batch] = [tuple(row) for row in rows.collect()]
+
+    with scratch() as folder:
+
+        def query() -> DataStreamWriter:
+            trades = stream_of(session(), folder / "trades", SCHEMA)
+            bursts = trades.withWatermark("time", "5 seconds").groupBy("ticker")
+            counts = bursts.transformWithState(
+                answer(), "ticker STRING, trades LONG", "append", "eventTime"
+            )
+            return counts.writeStream.foreachBatch(collect)
+
+        steps = [partial(post, folder / "trades", map(_trades, _BURSTS[:4]))]
+        steps.append(partial(post, folder / "trades", map(_trades, _BURSTS[4:])))
+        rows = run_and_restart(query, folder, steps).lastProgress.stateOperators[0].numRowsTotal
+    why = "a burst ends 30 s after its newest trade, and the next one starts at 0. Try to delete "
+    why += "the old timer when a newer trade sets one, and to clear the state at the end."
+    result = sorted(row for batch in yielded.values() for row in batch)
+    must_be(result, _YIELDED, "Your class yielded", why)
+    expect(
+        rows < len(TICKERS) - 1,
+        f"{rows} rows of state are left; expected only the state of "
+        "LAMP, because all others are silent. Try `clear()`.",
+    )
+    return "Each burst is counted once, and a silent ticker leaves no state behind."
+
+
+def _trades(seconds: dict[str, list[int]]) -> list[Trade]:
+    return [
+        Trade(OPENING + timedelta(seconds=at), t, 100, 1)
+        for t, ats in seconds.items()
+        for at in ats
+    ]
 
 
 # ---- 22 ------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark_connector_tests import Report
 from tutorial_pkg.core.errors import last_error
@@ -71,10 +71,11 @@ def must_keep_all(report: Report) -> None:
 
 def run_and_restart(
     query: Callable[[], DataStreamWriter], folder: Path, steps: Sequence[Callable[[], object]]
-) -> None:
+) -> StreamingQuery:
     """After each step run a query to its end, with its checkpoint in the folder.
 
-    The last batch is then repeated, as if the query had died before Spark recorded it.
+    The last batch is then repeated, as if the query had died before Spark recorded it. Returns the
+    query that did so.
     """
     for step in steps:
         step()
@@ -83,10 +84,10 @@ def run_and_restart(
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
     for name in (f"{last}", f".{last}.crc"):
         (commits / name).unlink(missing_ok=True)
-    run_to_end(query(), folder)
+    return run_to_end(query(), folder)
 
 
-def run_to_end(writer: DataStreamWriter, folder: Path) -> None:
+def run_to_end(writer: DataStreamWriter, folder: Path) -> StreamingQuery:
     """Run a query over what there is now; raise `Wrong` with its error if it fails."""
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
@@ -98,6 +99,7 @@ def run_to_end(writer: DataStreamWriter, folder: Path) -> None:
     if not ended:
         query.stop()
         raise Wrong(f"In a real query your class had not finished after {SECONDS} s.")
+    return query
 
 
 # ---- The builder's functions ---------------------------------------------------------------------
