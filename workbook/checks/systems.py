@@ -404,7 +404,8 @@ def check_21_1(answer: type[StatefulProcessor]) -> str:
 
         steps = [partial(post, folder / "trades", map(_trades, _BURSTS[:4]))]
         steps.append(partial(post, folder / "trades", map(_trades, _BURSTS[4:])))
-        rows = run_and_restart(query, folder, steps).lastProgress.stateOperators[0].numRowsTotal
+        last = run_and_restart(query, folder, steps).lastProgress
+    rows = last.stateOperators[0].numRowsTotal if last else 0
     why = "a burst ends 30 s after its newest trade, and the next one starts at 0. Try to delete "
     why += "the old timer when a newer trade sets one, and to clear the state at the end."
     result = sorted(row for batch in yielded.values() for row in batch)
