@@ -20,7 +20,7 @@ from nbval.plugin import IPyNbCell
 from pyspark import SparkContext
 
 from tutorial_pkg.session import start
-from tutorial_pkg.session.settings import jvm_settings, socket_folder
+from tutorial_pkg.session.settings import socket_folder
 
 PROJECT = Path(__file__).parents[1]
 # The start is what 00 is about; 01 reads what its JVM prints; 19 uses a cluster; the
@@ -95,9 +95,8 @@ def has_spark(jvm: Any) -> bool:
 def launched() -> Any:
     """Spark's Python processes take over its folder, that of notebooks, and find the tests."""
     start._prepare_python()
-    settings = jvm_settings("local[2]", {})
     with chdir(PROJECT / "notebooks"), patch.dict(os.environ, PYTHONPATH=str(PROJECT)):
-        return start._launch(settings, start._open_log())
+        return start.launch("local[2]", {}, start._open_log())
 
 
 def new_door(jvm: Any) -> dict[str, str]:

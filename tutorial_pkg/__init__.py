@@ -42,39 +42,26 @@ if TYPE_CHECKING:  # what editors and type checkers see
 
 __version__ = "0.3.0"
 
-_MODULES = {
-    "BatchMetrics": "observe",
-    "CpuLogDataSource": "connectors.cpu_log",
-    "CpuMonitor": "connectors.cpu_log",
-    "DeltaDataSource": "connectors.delta",
-    "FileLinesDataSource": "connectors.file_lines",
-    "KafkaDataSource": "connectors.kafka",
-    "LogRowsSink": "observe",
-    "NatsDataSource": "connectors.nats",
-    "NetworkLinesDataSource": "connectors.network_lines",
-    "ObjectsDataSource": "connectors.objects",
-    "Peeked": "observe",
-    "PostgresDataSource": "connectors.postgres",
-    "QueryMetrics": "observe",
-    "QueryRecord": "observe",
-    "SinkBuilder": "builder",
-    "SourceBuilder": "builder",
-    "builder_status": "builder",
-    "item_stream": "connectors.item_stream",
-    "last_error": "core.errors",
-    "network_status": "connectors.network_lines",
-    "parse_cpu_log": "connectors.cpu_log",
-    "peek": "observe",
-    "register": "session.start",
-    "run_until_signal": "session.graceful",
-    "send_lines": "connectors.network_lines",
-    "start_spark": "session.start",
-    "stop_spark": "session.start",
+_NAMES = {
+    "builder": "SinkBuilder SourceBuilder builder_status",
+    "connectors.cpu_log": "CpuLogDataSource CpuMonitor parse_cpu_log",
+    "connectors.delta": "DeltaDataSource",
+    "connectors.file_lines": "FileLinesDataSource",
+    "connectors.item_stream": "item_stream",
+    "connectors.kafka": "KafkaDataSource",
+    "connectors.nats": "NatsDataSource",
+    "connectors.network_lines": "NetworkLinesDataSource network_status send_lines",
+    "connectors.objects": "ObjectsDataSource",
+    "connectors.postgres": "PostgresDataSource",
+    "core.errors": "last_error",
+    "observe": "BatchMetrics LogRowsSink Peeked QueryMetrics QueryRecord peek",
+    "session.graceful": "run_until_signal",
+    "session.start": "register start_spark stop_spark",
 }
-
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = ("builder", "connectors", "observe", "session", "state")  # for `help(...)`
 
-__all__ = list(_MODULES)
+__all__ = sorted(_MODULES)
 __getattr__ = lazy_names(__name__, {**_MODULES, **{name: name for name in _SUBMODULES}})
 
 

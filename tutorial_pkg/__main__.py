@@ -11,12 +11,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tutorial_pkg.observe.prometheus import MetricsServer
 
 _TLS_FILES = {
     "ca": "send with TLS, to a receiver whose certificate this authority has issued",
@@ -104,12 +99,29 @@ def _prepare(_: argparse.Namespace) -> int:
 
 
 def _send(options: argparse.Namespace) -> int:
+    from tutorial_pkg.connectors.network_lines.follow import follow
+    from tutorial_pkg.connectors.network_lines.forward import send_named
+    from tutorial_pkg.connectors.network_lines.sender import send_lines
+    from tutorial_pkg.connectors.network_lines.tls import client_tls
+
+    def tls() -> ssl.SSLContext | None:
+        files = options.tls_ca, options.tls_certificate, options.tls_key
+        return client_tls(*files) if options.tls_ca else None
+
+    to, rate, name = (options.host, options.port), options.rate, options.name
     try:
-        if (options.file is None) == (options.follow is None):
-            raise ValueError("give one of FILE and --follow PATH")
+        _check(options)
+        context = tls()
         if options.follow:
-            return _follow(options)
-        sent = _send_named(options) if options.name else _send_plain(options)
+            logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
+            follow(options.follow, *to, name, tls, _stop_by_signal(), options.instance)
+            return 0
+        if name:
+            sent = send_named(options.file, *to, name, rate, context, options.instance)
+        else:
+            is_input = options.file == "-"
+            with nullcontext(sys.stdin.buffer) if is_input else open(options.file, "rb") as lines:
+                sent = send_lines(*to, lines, rate, options.connections, context)
     except (OSError, ValueError) as error:
         print(f"send: {error}", file=sys.stderr)
         return 1
@@ -117,35 +129,20 @@ def _send(options: argparse.Namespace) -> int:
     return 0
 
 
-def _send_plain(options: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines import send_lines
-
-    tls, is_input = _client_tls(options), options.file == "-"
-    with nullcontext(sys.stdin.buffer) if is_input else open(options.file, "rb") as lines:
-        how = options.rate, options.connections, tls
-        return send_lines(options.host, options.port, lines, *how)
-
-
-def _send_named(options: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines.forward import send_named
-
-    if options.connections != 1:
-        raise ValueError("a sender with a --name has one connection: it keeps the lines in order")
-    if options.file == "-":
-        raise ValueError("a sender with a --name needs a FILE, which it can read again")
-    where = options.file, options.host, options.port, options.name, options.rate
-    return send_named(*where, _client_tls(options), options.instance)
-
-
-def _follow(options: argparse.Namespace) -> int:
-    from tutorial_pkg.connectors.network_lines.follow import follow
-
-    if not options.name:
+def _check(options: argparse.Namespace) -> None:
+    """Raise `ValueError` for arguments of `send` that do not go together."""
+    if (options.file is None) == (options.follow is None):
+        raise ValueError("give one of FILE and --follow PATH")
+    if options.follow and not options.name:
         raise ValueError("--follow needs a --name, by which the receiver knows what it has")
-    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
-    where = options.follow, options.host, options.port, options.name
-    follow(*where, partial(_client_tls, options), _stop_by_signal(), options.instance)
-    return 0
+    if options.name and options.connections != 1:
+        raise ValueError("a sender with a --name has one connection: it keeps the lines in order")
+    if options.name and options.file == "-":
+        raise ValueError("a sender with a --name needs a FILE, which it can read again")
+    if (options.tls_certificate or options.tls_key) and not options.tls_ca:
+        raise ValueError(
+            "--tls-ca is missing: the authority that issued the receiver's certificate"
+        )
 
 
 def _receive(options: argparse.Namespace) -> int:
@@ -167,31 +164,15 @@ def _receive(options: argparse.Namespace) -> int:
     try:
         with ExitStack() as opened:
             if metrics is not None:
-                opened.callback(_serve_metrics(path, metrics).close)
+                from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
+                from tutorial_pkg.observe.prometheus import MetricsServer
+
+                opened.callback(MetricsServer(ReceiverMetrics(path), metrics).close)
             receive(path, {n: text for n, text in values.items() if text is not None}, stopping)
     except (OSError, ValueError, LogLockedError) as error:
         print(f"receive: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _serve_metrics(path: Path, port: int) -> MetricsServer:
-    from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
-    from tutorial_pkg.observe.prometheus import MetricsServer
-
-    return MetricsServer(ReceiverMetrics(path), port)
-
-
-def _client_tls(options: argparse.Namespace) -> ssl.SSLContext | None:
-    from tutorial_pkg.connectors.network_lines.tls import client_tls
-
-    if options.tls_ca:
-        return client_tls(options.tls_ca, options.tls_certificate, options.tls_key)
-    if options.tls_certificate or options.tls_key:
-        raise ValueError(
-            "--tls-ca is missing: the authority that issued the receiver's certificate"
-        )
-    return None
 
 
 def _stop_by_signal() -> threading.Event:

@@ -14,14 +14,17 @@ import pyarrow as pa
 
 from tutorial_pkg.core import compute as pc
 
-_IsKind = Callable[[pa.DataType], bool]
-_KINDS: dict[str, tuple[_IsKind, ...]] = {
+_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "boolean": (pa.types.is_boolean,),
     "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     "binary": (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
     "duration": (pa.types.is_duration,),
     "time": (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp),
+    "map": (pa.types.is_map,),
+    "struct": (pa.types.is_struct,),
+    "list": (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+    "list view": (pa.types.is_list_view, pa.types.is_large_list_view),  # Arrow loses its values
 }
 
 
@@ -40,10 +43,6 @@ def cast_problem(
         may_round: Whether a DOUBLE may be rounded to a FLOAT.
     """
     source = _stored(source)
-    if pa.types.is_list_view(source) or pa.types.is_large_list_view(source):
-        return f"{source} loses values when Arrow casts it; convert it to a list"
-    if pa.types.is_nested(source) or pa.types.is_nested(target):
-        return _nested_problem(source, target, same_fields, may_round)
     kind, expected = _kind(source), _kind(target)
     if kind is None or expected is None:
         return None
@@ -53,6 +52,16 @@ def cast_problem(
         return f"{source} does not fit into {target} unchanged"
     if kind == "time":
         return _zone_problem(source, target)
+    if kind == "struct":
+        names, wanted = ([field.name for field in struct] for struct in (source, target))
+        if same_fields and sorted(names) != sorted(wanted):
+            return f"expected a struct with the fields {wanted}, got {names}"
+        if problem := _name_problem(wanted, names):
+            return problem
+    for name, inner, inner_target in _inner_types(source, target):
+        problem = cast_problem(inner, inner_target, same_fields=same_fields, may_round=may_round)
+        if problem:
+            return f"field `{name}`: {problem}" if name else problem
     return None
 
 
@@ -65,23 +74,23 @@ def check_names(expected: Iterable[str], names: Iterable[str]) -> None:
 def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast with Arrow's checks, and raise `ArrowInvalid` if a number would become infinity."""
     cast = array.cast(target)
-    if count_infinities(cast) > count_infinities(array):
+    if _count_infinities(cast) > _count_infinities(array):
         raise pa.ArrowInvalid("a number is beyond the range of FLOAT")
     return cast
 
 
-def count_infinities(array: pa.Array) -> int:
+def _count_infinities(array: pa.Array) -> int:
     """Count infinite numbers, also within lists, maps and structs."""
-    kind = array.type
-    if pa.types.is_floating(kind):
+    if pa.types.is_floating(array.type):
         return int(pc.sum(pc.is_inf(array)).as_py() or 0)
-    if pa.types.is_map(kind):
-        return count_infinities(array.keys) + count_infinities(array.items)
-    if pa.types.is_struct(kind):
-        return sum(map(count_infinities, array.flatten()))
-    if hasattr(kind, "value_type") and not pa.types.is_dictionary(kind):
-        return count_infinities(array.flatten())
-    return 0
+    inner = []
+    if pa.types.is_map(array.type):
+        inner = [array.keys, array.items]
+    elif pa.types.is_struct(array.type):
+        inner = array.flatten()
+    elif _kind(array.type) in ("list", "list view"):
+        inner = [array.flatten()]
+    return sum(map(_count_infinities, inner))
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -117,43 +126,16 @@ def _rounds(source: pa.DataType, target: pa.DataType) -> bool:
 
 def _zone_problem(source: pa.DataType, target: pa.DataType) -> str | None:
     has_zone, needs_zone = (bool(getattr(kind, "tz", None)) for kind in (source, target))
-    if needs_zone and not has_zone:
-        return (
-            f"{source} has no time zone, but {target} does; name the zone: "
-            '`pc.assume_timezone(column, "UTC")`, or read it as TIMESTAMP_NTZ'
-        )
-    if has_zone and not needs_zone:
-        return (
-            f"{source} has a time zone, but {target} does not; take the local time: "
-            "`pc.local_timestamp(column)`, or read it as TIMESTAMP"
-        )
-    return None
-
-
-def _nested_problem(
-    source: pa.DataType, target: pa.DataType, same_fields: bool, may_round: bool
-) -> str | None:
-    if pa.types.is_null(source):
+    if has_zone == needs_zone:
         return None
-    if _shape(source) != _shape(target):
-        return f"expected {target}, got {source}"  # to Arrow, a map is a list of structs
-    if pa.types.is_struct(source):
-        names, expected = [[field.name for field in kind] for kind in (source, target)]
-        if same_fields and sorted(names) != sorted(expected):
-            return f"expected a struct with the fields {expected}, got {names}"
-        if problem := _name_problem(expected, names):
-            return problem
-    for name, inner, inner_target in _inner_types(source, target):
-        problem = cast_problem(inner, inner_target, same_fields=same_fields, may_round=may_round)
-        if problem:
-            return f"field `{name}`: {problem}" if name else problem
-    return None
-
-
-def _shape(kind: pa.DataType) -> str:
-    if pa.types.is_map(kind) or pa.types.is_struct(kind):
-        return "map" if pa.types.is_map(kind) else "struct"
-    return "list" if pa.types.is_nested(kind) else "value"
+    remedy = (
+        'has no time zone; name it: `pc.assume_timezone(column, "UTC")`, or read it as '
+        "TIMESTAMP_NTZ"
+        if needs_zone
+        else "has a time zone; take the local time: `pc.local_timestamp(column)`, or read it as "
+        "TIMESTAMP"
+    )
+    return f"{source}, unlike {target}, {remedy}"
 
 
 def _inner_types(
@@ -167,5 +149,5 @@ def _inner_types(
         for field in target:
             if field.name in names:
                 yield field.name, source.field(field.name).type, field.type
-    elif hasattr(source, "value_type") and hasattr(target, "value_type"):
+    elif _kind(target) == "list":
         yield "", source.value_type, target.value_type

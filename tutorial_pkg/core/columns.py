@@ -22,19 +22,24 @@ def check_columns(
         place: the column with the target of each row; required unless the option of that name is
             `given`.
     """
+    names, problem = schema.names, ""
     for field in schema:
-        if field.name not in taken:
-            raise ValueError(_text(format_name, taken, f"got `{field.name}`"))
-        kinds = [kind.simpleString() for kind in taken[field.name]]
+        kinds = [kind.simpleString() for kind in taken.get(field.name, ())]
         kind = field.dataType.simpleString()
-        if kind not in kinds:
-            what = f"`{field.name}` is {kind}, not {' or '.join(kinds)}"
-            raise ValueError(_text(format_name, taken, what))
-        if schema.names.count(field.name) > 1:
-            raise ValueError(_text(format_name, taken, f"`{field.name}` exists twice"))
-    if needed not in schema.names:
-        raise ValueError(_text(format_name, taken, f"`{needed}` is missing"))
-    if given is None and place not in schema.names:
+        if field.name not in taken:
+            problem = f"got `{field.name}`"
+        elif kind not in kinds:
+            problem = f"`{field.name}` is {kind}, not {' or '.join(kinds)}"
+        elif names.count(field.name) > 1:
+            problem = f"`{field.name}` exists twice"
+    if needed not in names:
+        problem = problem or f"`{needed}` is missing"
+    if problem:
+        raise ValueError(
+            f"format `{format_name}` writes the columns {', '.join(taken)}; {problem}: choose and "
+            "cast with `selectExpr`"
+        )
+    if given is None and place not in names:
         raise ValueError(
             f"format `{format_name}`: set the option `{place}`, or add a column `{place}`"
         )
@@ -48,10 +53,3 @@ def places(batch: pa.RecordBatch, place: str, given: str | None) -> Iterable[str
     if column.null_count:
         raise ValueError(f"column `{place}` must not be null without the option `{place}`")
     return list(column.to_pylist())
-
-
-def _text(format_name: str, taken: Columns, what: str) -> str:
-    return (
-        f"format `{format_name}` writes the columns {', '.join(taken)}; {what}: choose and cast "
-        "with `selectExpr`"
-    )

@@ -36,10 +36,9 @@ class OptionValues(SimpleNamespace):
 class Option:
     """One option of a connector.
 
-    `parse` turns the text from Spark into a value, or raises `ValueError`. `takes` describes the
-    accepted values in errors and in the documentation: `allowed`, or the parser's own description.
-    A name that ends in `.*` is a family: its value is a dictionary of all options with this prefix,
-    by the rest of the name, in lower case.
+    `parse` turns the text from Spark into a value, or raises `ValueError`. `allowed` describes the
+    accepted values, unless the parser does (`accepts`). A name that ends in `.*` is a family: its
+    value is a dictionary of all options with this prefix, by the rest of the name, in lower case.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """Describe the accepted values."""
+        """The accepted values, for errors and for the documentation."""
         parser = getattr(self.parse, "__name__", type(self.parse).__name__)
         return self.allowed or getattr(self.parse, "allowed", None) or f"a value for `{parser}`"
 

@@ -6,7 +6,6 @@ docs/versions.md explains the differences to users.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +57,7 @@ else:
 
 def stream_reader(reader: Any) -> DataSourceStreamReader:
     """Adapt a reader with `latestOffset(start, limit)` to this Spark."""
-    adapted: DataSourceStreamReader = reader if HAS_LIMITS else _SelfLimiting(reader)
-    return adapted
+    return reader if HAS_LIMITS else _SelfLimiting(reader)
 
 
 class _SelfLimiting(DataSourceStreamReader):
@@ -80,26 +78,19 @@ class _SelfLimiting(DataSourceStreamReader):
             self._initial = self._reader.initialOffset()
         return self._initial
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        limit: ReadLimit = self._reader.getDefaultReadLimit()
-        return limit
-
     def latestOffset(self, *arguments: Any) -> Any:
         """Spark passes no arguments; tests pass a start and a limit."""
         if self._start is None:
             self._start = self.initialOffset()
-        return self._reader.latestOffset(*(arguments or (self._start, self.getDefaultReadLimit())))
+        missing = self._start, self._reader.getDefaultReadLimit()
+        return self._reader.latestOffset(*(arguments or missing))
 
-    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
-        planned: Sequence[InputPartition] = (
-            [] if start == end else self._reader.partitions(start, end)
-        )
+    def partitions(self, start: Any, end: Any) -> Any:
         self._start = end
-        return planned
+        return [] if start == end else self._reader.partitions(start, end)
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        rows: Iterator[Any] = self._reader.read(partition)
-        return rows
+    def read(self, partition: InputPartition) -> Any:
+        return self._reader.read(partition)
 
     def commit(self, end: Any) -> None:
         self._reader.commit(end)

@@ -23,17 +23,16 @@ PACKAGE = Path(__file__).parents[1]
 
 def check_master(master: str) -> None:
     """Raise `ConnectionError` if no standalone master responds; Spark would try for a minute."""
-    addresses = re.findall(r"(?:spark://|,)(?:\[([^\]]+)\]|([^,:\[\]]+)):(\d+)", master)
-    reason = ""
-    for six, four, port in addresses:
+    failure = None
+    for host, port in re.findall(r"(?:spark://|,)\[?([^,]+?)\]?:(\d+)(?=,|$)", master):
         try:
-            socket.create_connection((six or four, int(port)), CONNECT_SECONDS).close()
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
             return
         except OSError as error:
-            reason = error.strerror or str(error)
-    if addresses:
+            failure = error
+    if failure:
         raise ConnectionError(
-            f"no Spark master responds at {master!r} ({reason}): start it, or correct "
+            f"no Spark master responds at {master!r} ({failure}): start it, or correct "
             "`spark.master`; the address is at the top of its web page"
         )
 
@@ -88,18 +87,18 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
             "`spark.authenticate` and `spark.authenticate.secret`, or SPARK_CONF_DIR to a folder "
             "with a `spark-defaults.conf` that has them. The log has more"
         )
-    workers, since = 0, time.monotonic()
 
-    def have_joined() -> bool:
-        nonlocal workers, since
-        now = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # without the driver
-        if now != workers:
-            workers, since = now, time.monotonic()
-        return workers > 0 and time.monotonic() - since > SETTLED_SECONDS
+    def count() -> int:
+        return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # without the driver
 
-    if not wait_for(have_joined, seconds) and not workers:
-        memory = context.getConf().get("spark.executor.memory", "1g")
-        print(
-            f"No worker of {context.master} has joined within {seconds:g} s; queries wait for one "
-            f"with a free core and {memory} (`spark.executor.memory`). See the master's web page"
-        )
+    workers = wait_for(count, seconds)
+    while workers:
+        time.sleep(SETTLED_SECONDS)
+        if count() == workers:
+            return
+        workers = count()
+    memory = context.getConf().get("spark.executor.memory", "1g")
+    print(
+        f"No worker of {context.master} has joined within {seconds:g} s; queries wait for one "
+        f"with a free core and {memory} (`spark.executor.memory`). See the master's web page"
+    )

@@ -35,7 +35,6 @@ IN_ARGS = re.compile(r"""(?:--master|spark\.master)[ =]["']?([^\s"']+)""")
 IN_FILE = re.compile(r"^\s*spark\.master[ \t=:]+(\S+)", re.MULTILINE)
 PROPERTIES_FILE = re.compile(r"""--properties-file[ =]["']?([^\s"']+)""")
 ML = "pyspark.ml"
-BRINGS_JARS = re.compile(r"--jars|--packages|--driver-class-path")
 JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
@@ -92,8 +91,10 @@ def settings_for(master: str, app_name: str | None, given: Settings, outside: Se
     else:
         _refuse_loopback(master, chosen)
     if is_local(master):
-        brings_jars = any(chosen.get(name) for name in JARS)
-        defaults |= _on_one_machine(cores_of(master), brings_jars)
+        defaults |= _on_one_machine(cores_of(master))
+        if not any([*map(chosen.get, JARS), "SPARK_HOME" in os.environ, ML in sys.modules]):
+            # Spark would search all jars for SQL functions, and find only its ML library's.
+            defaults["spark.sql.extensions.test.loadFromCp"] = "false"
     return {**defaults, **chosen}
 
 
@@ -110,9 +111,9 @@ def cores_of(master: str) -> int:
     return int(number[0]) if number else 1
 
 
-def _on_one_machine(cores: int, brings_jars: bool) -> Settings:
+def _on_one_machine(cores: int) -> Settings:
     """Return settings for a laptop; a cluster has its administrator's."""
-    settings = {
+    return {
         "spark.local.dir": str(work_dir("spark")),
         "spark.sql.warehouse.dir": str(work_dir("warehouse")),
         "spark.sql.catalogImplementation": "in-memory",
@@ -123,16 +124,6 @@ def _on_one_machine(cores: int, brings_jars: bool) -> Settings:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(socket_folder()),
     }
-    if not (brings_jars or _may_bring_functions()):
-        # Spark would search all jars for extensions, for a second, and find only its ML library's.
-        settings["spark.sql.extensions.test.loadFromCp"] = "false"
-    return settings
-
-
-def _may_bring_functions() -> bool:
-    """Return whether jars or `pyspark.ml` may bring SQL functions of their own."""
-    jars = BRINGS_JARS.search(os.environ.get(SUBMIT_ARGS, ""))
-    return bool(jars) or "SPARK_HOME" in os.environ or ML in sys.modules
 
 
 def _refuse_loopback(master: str, chosen: Settings) -> None:
@@ -161,20 +152,15 @@ def socket_folder() -> Path:
 # ---- For the JVM ---------------------------------------------------------------------------------
 
 
-def jvm_settings(master: str, given: Settings) -> Settings:
-    """Return the caller's settings that a JVM must know at its start, the master included."""
-    start = {name: value for name, value in given.items() if not name.startswith(OF_A_SESSION)}
-    return start | {MASTER: master}
+def submit_words(master: str, given: Settings) -> str:
+    """Return `PYSPARK_SUBMIT_ARGS` with the caller's settings added: Spark takes the last of two.
 
-
-def submit_words(settings: Settings) -> str:
-    """Return `PYSPARK_SUBMIT_ARGS` with `settings` added: Spark takes the last of two.
-
-    Secrets are left out, because every user of a machine can see a command line. The session gets
-    them when its JVM runs.
+    Settings of a session are left out, so that the next one can have others in the same JVM. So are
+    secrets, because every user of a machine can see a command line.
     """
     words = shlex.split(os.environ.get(SUBMIT_ARGS, SHELL))
-    own = words[:-1] if words[-1:] == [SHELL] else words
-    public = [name for name in settings if not SECRET.search(name) and name != MASTER]
-    ours = [word for name in public for word in ("--conf", f"{name}={settings[name]}")]
-    return shlex.join([*own, *ours, "--master", settings[MASTER], SHELL])
+    words = words[:-1] if words[-1:] == [SHELL] else words
+    for name, value in given.items():
+        if name != MASTER and not name.startswith(OF_A_SESSION) and not SECRET.search(name):
+            words += ["--conf", f"{name}={value}"]
+    return shlex.join([*words, "--master", master, SHELL])

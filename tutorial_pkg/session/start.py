@@ -45,7 +45,6 @@ from tutorial_pkg.session.settings import (
     Settings,
     is_here,
     is_local,
-    jvm_settings,
     named_outside,
     read_by_jvm,
     settings_for,
@@ -107,7 +106,7 @@ def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSess
         master = given.get(MASTER) or named_outside() or f"local[{cores}]"
         settings_for(master, app_name, given, {})  # raises before a JVM is started
         log = _open_log()
-        gateway = _gateway_for(jvm_settings(master, given), log)
+        gateway = _gateway_for(master, given, log)
         outside = read_by_jvm(gateway.jvm)
     check_master(master)
     settings = settings_for(master, app_name, given, outside)
@@ -168,16 +167,16 @@ def stop_spark(spark: SparkSession) -> None:
 # ---- The JVM -------------------------------------------------------------------------------------
 
 
-def _gateway_for(settings: Settings, log: Path) -> Any:
+def _gateway_for(master: str, given: Settings, log: Path) -> Any:
     """Return the JVM of an ended session, or a new one if that was started differently."""
     gateway: Any = SparkContext._gateway
-    shape = submit_words(settings), os.environ["PYSPARK_PYTHON"]
+    shape = submit_words(master, given), os.environ["PYSPARK_PYTHON"]
     # `getattr` would look for an attribute in the JVM.
     if gateway and vars(gateway).get("started_for", shape) != shape:
         _end_jvm()
         gateway = None
     if not gateway:
-        gateway = _launch(settings, log)
+        gateway = launch(master, given, log)
         gateway.started_for = shape
     return gateway
 
@@ -195,20 +194,19 @@ def _end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def _launch(settings: Settings, log: Path) -> Any:
+def launch(master: str, given: Settings, log: Path) -> Any:
     """Start the JVM with its output in `log`, so that it never reaches a notebook's cell."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     options = ("-Duser.timezone=UTC", "-XX:+UseSerialGC", *archive_options(java))
-    own_options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     replaced = {
-        SUBMIT_ARGS: submit_words(settings),
-        "SPARK_SUBMIT_OPTS": " ".join([*options, own_options]),
+        SUBMIT_ARGS: submit_words(master, given),
+        "SPARK_SUBMIT_OPTS": " ".join([*options, os.environ.get("SPARK_SUBMIT_OPTS", "")]),
     }
     defaults = {}
-    if is_here(settings[MASTER]):
+    if is_here(master):
         defaults["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens there only, too
-    if is_local(settings[MASTER]):
+    if is_local(master):
         defaults["SPARK_DRIVER_MEMORY"] = "2g"
         defaults |= {"SPARK_HOME": str(home)} if (home := spark_home()) else {}
     with open(log, "ab") as output, _environment({**defaults, **os.environ, **replaced}):

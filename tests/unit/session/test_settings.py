@@ -10,7 +10,6 @@ import pytest
 from tutorial_pkg import start_spark
 from tutorial_pkg.session.settings import (
     cores_of,
-    jvm_settings,
     named_outside,
     settings_for,
     submit_words,
@@ -100,15 +99,15 @@ def test_loopback_driver_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch)
 def test_jars_may_bring_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.ml", raising=False)
     assert settings_for("local", None, {}, {})[EXTENSIONS] == "false"
-    assert EXTENSIONS not in settings_for("local", None, {"spark.jars": "a.jar"}, {})
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages=a:b:1 pyspark-shell")
-    assert EXTENSIONS not in settings_for("local", None, {}, {})
+    for name in ("spark.jars", "spark.driver.extraClassPath"):  # also from `--jars` and the like
+        assert EXTENSIONS not in settings_for("local", None, {name: "a.jar"}, {})
+        assert EXTENSIONS not in settings_for("local", None, {}, {name: "a.jar"})
 
 
 def test_jvm_command_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 2g pyspark-shell")
     given = {"spark.driver.memory": "8g", "spark.ui.enabled": "false", "spark.ssl.keyPassword": "x"}
-    assert submit_words(jvm_settings("local[2]", given)) == (
+    assert submit_words("local[2]", given) == (
         "--driver-memory 2g --conf spark.driver.memory=8g --master 'local[2]' pyspark-shell"
     )
 
