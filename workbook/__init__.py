@@ -19,7 +19,7 @@ Some lessons:
 - 18 `broken_queries`; 19 `cluster` with its `spark_daemon`
 - 20, 21, 22 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
 - 20, 21 `trading`, `windows`, `watermarks`, `trade_totals`: trades, and how event time passes
-- 22 `shop`, `words`: orders with their payments; the workbook's own text
+- 22 `shop`: orders with their payments and deliveries
 - 13 `ledger`, `ledger_drill`: the capstone's service, and its last test
 
 For the terminal: `__main__` (`python -m workbook`), `demo`, `rerun` (run notebooks and store the
@@ -57,8 +57,7 @@ _NAMES = {
     "plans": "last_plan plan_graph plan_of shuffles",
     "senders": "HOST free_ports play wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",
-    "shop": """
-        DELIVERIES ORDERS PAYMENTS SECOND START deliveries in_batches joined orders payments""",
+    "shop": "open_shop",
     "solved": "progress",
     "trading": """
         OPENING SCHEMA STEP TICKERS Trade counts first_trades sessions trade trades window_ends""",
@@ -66,7 +65,6 @@ _NAMES = {
         BEHIND DELAY LAG LULL arrivals behind by_frame draw_policies followed least""",
     "weather": "Weather draw_requests",
     "windows": "draw_counts draw_windows results spans_of",
-    "words": "NO_TEXT WORD lines_of search tf_idf",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -1,22 +1,23 @@
-"""Orders, their payments and deliveries, cut into batches; and the joins done by plain Python."""
+"""A shop's orders, payments and deliveries: as lists, and as files that a stream can read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypeVar
+from pathlib import Path
+from typing import NamedTuple
 
+from workbook.batches import post
+
+ORDERS = 200
+SECONDS_PER_FILE = 20
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-ORDERS = "time TIMESTAMP, id INT, euros INT"
-PAYMENTS = "paid TIMESTAMP, order INT"
-DELIVERIES = "delivered TIMESTAMP, parcel INT"
 SECOND = timedelta(seconds=1)
 
 
 class Order(NamedTuple):
     time: datetime
     id: int
-    euros: int
 
 
 class Payment(NamedTuple):
@@ -29,43 +30,43 @@ class Delivery(NamedTuple):
     parcel: int
 
 
-def orders(count: int) -> list[Order]:
-    """One every second."""
-    return [Order(START + n * SECOND, n, 10 + n * 7 % 90) for n in range(count)]
+class Shop(NamedTuple):
+    orders: list[Order]
+    payments: list[Payment]
+    deliveries: list[Delivery]
+
+    def waits(self, seconds: int) -> list[tuple[int, int]]:
+        """Return each paid order's second and its wait in seconds, for the first orders."""
+        when = {payment.order: payment.paid for payment in self.payments}
+        early = [order for order in self.orders if order.time < START + seconds * SECOND]
+        paid = [(order, when[order.id] - order.time) for order in early if order.id in when]
+        return [((order.time - START) // SECOND, wait // SECOND) for order, wait in paid]
 
 
-def payments(count: int) -> list[Payment]:
-    """One per order, except every seventh: after 1 to 9 seconds, every fifth after 15 to 23."""
-    paying = [n for n in range(count) if n % 7]
-    waits = [1 + n * 5 % 9 + (14 if n % 5 == 0 else 0) for n in paying]
-    return [Payment(START + (n + w) * SECOND, n) for n, w in zip(paying, waits, strict=True)]
+def open_shop(folder: Path) -> Shop:
+    """Write `orders`, `payments` and `deliveries` below `folder`, a file for each 20 seconds.
+
+    There is an order per second. Every seventh isn't paid; the others are after 1 to 9 seconds,
+    every fifth after 15 to 23. Every eleventh isn't delivered; the others are after 20 to 29.
+    """
+    numbers = range(ORDERS)
+    orders = [Order(_at(n), n) for n in numbers]
+    payments = [Payment(_at(n + 1 + n * 5 % 9 + 14 * (n % 5 == 0)), n) for n in numbers if n % 7]
+    deliveries = [Delivery(_at(n + 20 + n % 10), n) for n in numbers if n % 11]
+    shop = Shop(orders, payments, deliveries)
+    for name, rows in shop._asdict().items():
+        post(folder / name, _in_files(rows))
+    return shop
 
 
-def deliveries(count: int) -> list[Delivery]:
-    """One per order, except every eleventh, 20 to 29 seconds after it."""
-    sent = [n for n in range(count) if n % 11]
-    return [Delivery(START + (n + 20 + n % 10) * SECOND, n) for n in sent]
+def _at(second: int) -> datetime:
+    return START + second * SECOND
 
 
-Told = TypeVar("Told", Order, Payment, Delivery)
-
-
-def in_batches(rows: Sequence[Told], seconds: int = 20) -> list[list[Told]]:
-    """Cut the rows into batches of 20 seconds each."""
-    batches: list[list[Told]] = []
+def _in_files(rows: Sequence[Order | Payment | Delivery]) -> list[list[NamedTuple]]:
+    files: list[list[NamedTuple]] = []
     for row in sorted(rows):
-        number = (row[0] - START) // (seconds * SECOND)
-        batches += [[] for _ in range(len(batches), number + 1)]
-        batches[number].append(row)
-    return batches
-
-
-def joined(
-    rows: Iterable[Order], paid: Iterable[Payment], within: timedelta
-) -> list[tuple[int, datetime | None]]:
-    """Each order with its payment, from the order's time to `within` after it, or None."""
-    when = {payment.order: payment.paid for payment in paid}
-    return [
-        (row.id, at if (at := when.get(row.id)) and row.time <= at <= row.time + within else None)
-        for row in rows
-    ]
+        number = (row[0] - START) // (SECONDS_PER_FILE * SECOND)
+        files += [[] for _ in range(len(files), number + 1)]
+        files[number].append(row)
+    return files

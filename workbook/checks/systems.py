@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,7 +23,6 @@ from workbook.batches import post, stream_of
 from workbook.checks.crashes import crash_everywhere
 from workbook.checks.trial import as_json, context_of, filled, run_and_restart, scratch, session
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
-from workbook.shop import SECOND, START, Order, Payment
 from workbook.trading import OPENING, SCHEMA, TICKERS, Trade
 from workbook.watermarks import BEHIND, DELAY, LAG, LULL
 
@@ -428,65 +426,37 @@ def _trades(seconds: dict[str, list[int]]) -> list[Trade]:
 
 # ---- 22 ------------------------------------------------------------------------------------------
 
-_BATCH = pa.record_batch(
-    {"ticker": ["SALT", "TREE", "GONE", "SALT", "O'NE", "LAMP"], "price": [*range(6)]}
-)
-_SECTORS = ["food", "wood", None, "food", "quotes", None]
-_KNOWN = [True, True, False, True, True, True]
-
-
-@exercise("def with_sector(batch, connection)")
-def check_22_1(answer: Callable[..., Any]) -> str:
-    """Does `answer` look up all keys of a batch with one statement?"""
-    statements: list[str] = []
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE TABLE companies (ticker TEXT PRIMARY KEY, sector TEXT)")
-        rows = [("TREE", "wood"), ("SALT", "food"), ("O'NE", "quotes"), ("LAMP", None)]
-        connection.executemany(
-            "INSERT INTO companies VALUES (?, ?)", [*rows, ("REST", "not asked")]
-        )
-        connection.commit()
-        connection.set_trace_callback(statements.append)
-        result = answer(_BATCH, connection)
-        connection.set_trace_callback(None)
-        unknown = answer(_BATCH.slice(2, 1), connection)
-    text = f"You returned {type(result).__name__}; expected a RecordBatch."
-    expect(isinstance(result, pa.RecordBatch), f"{text} Try batch.append_column.")
-    expected = _BATCH.to_pydict() | {"sector": _SECTORS, "known": _KNOWN}
-    why = "every row stays, GONE is not in the table, and LAMP is there without a sector."
-    must_be(result.to_pydict(), expected, "You returned", why)
-    types = [field.type for field in unknown.schema][2:]
-    why = "a batch of unknown tickers has the same types. Try pa.array(..., pa.string())."
-    must_be(types, [pa.string(), pa.bool_()], "The new columns are", why)
-    must_be(len(statements), 1, "Statements for a batch:", "one is enough. Try IN (?, ?, ...).")
-    text = f"Your statement is {show(statements[0])}; expected that it asks for this batch's "
-    asked = all(ticker in statements[0] for ticker in ("SALT", "TREE", "O''NE", "LAMP"))
-    expect(asked, f"{text}tickers only. Try a ? for each of them.")
-    return "One question for a batch, whatever its size."
-
-
-_ORDERS = [Order(START + n * SECOND, n, 10) for n in reversed(range(4))]
-_UNTIL = "order.time + within must be *before* the watermark; until then a payment may come."
-_PAID = "a payment counts from its order's time to `within` after it, both included."
-_UNPAID = [  # payments as second by order, within how many seconds, second of the watermark
-    Case(({}, 10, 5), [], _UNTIL),
-    Case(({}, 10, 11.5), [0, 1], _UNTIL),
-    Case(({}, 10, 11), [0], _UNTIL),
-    Case(({}, 3, 5), [0, 1], _UNTIL),
-    Case(({0: 4, 1: 11}, 10, 11.5), [], _PAID),
-    Case(({0: 10.5, 1: 86_404}, 10, 11.5), [0, 1], _PAID),
-    Case(({2: 1}, 10, 12.5), [0, 1, 2], _PAID),
-    Case(({3: 12, 0: 1}, 10, 30), [1, 2], "each payment belongs to one order."),
+_CACHE = [  # the time, a batch's items, the items that are looked up, the prices
+    (0, ["tea", "milk", "tea"], ["milk", "tea"], [3, 2, 3]),
+    (5, ["salt", "tea"], ["salt"], [None, 3]),
+    (9, ["salt"], [], [None]),
+    (10, ["milk", "salt"], ["milk"], [20, None]),
+    (14, [], [], []),
+    (15, ["milk", "salt"], ["salt"], [20, None]),
 ]
 
 
-@exercise("def unpaid(orders, payments, within, watermark)")
-def check_22_2(answer: Callable[..., Any]) -> str:
-    """Does `answer` say which orders are unpaid for good?"""
+@exercise("class PriceCache")
+def check_22_1(answer: Any) -> str:
+    """Does the class `answer` look up only what it doesn't know, or knows for too long?"""
+    prices, now, calls = {"tea": 3, "milk": 2}, 0, []
 
-    def unpaid(paid: dict[int, float], within: int, watermark: float) -> Any:
-        payments = [Payment(START + at * SECOND, order) for order, at in paid.items()]
-        return answer(list(_ORDERS), payments, within * SECOND, START + watermark * SECOND)
+    def query(items: Any) -> dict[str, int]:
+        calls.append(sorted(items))
+        return {item: prices[item] for item in items if item in prices}
 
-    compare(unpaid, _UNPAID, key=sorted)
-    return "Not a moment earlier: until then its payment may still come."
+    cache = answer(query, 10, lambda: now)
+    for now, items, asked, euros in _CACHE:
+        calls.clear()
+        batch = pa.record_batch({"item": pa.array(items, pa.string())})
+        result = cache.add_prices(batch)
+        text = f"You returned {type(result).__name__}; expected a RecordBatch."
+        expect(isinstance(result, pa.RecordBatch), f"{text} Try batch.append_column.")
+        why = "answers younger than 10 s are known, also those about unknown items."
+        must_be(calls, [asked] if asked else [], f"At second {now} you called `query` with", why)
+        expected = pa.record_batch({"item": batch["item"], "euros": pa.array(euros, pa.int32())})
+        why = "each item has the price of its latest answer. Try pa.array(..., pa.int32())."
+        must_be(result.schema, expected.schema, f"At second {now} the columns are", why)
+        must_be(result.to_pydict(), expected.to_pydict(), f"At second {now} the batch is", why)
+        prices = {"tea": 30, "milk": 20}
+    return "It asks once for each item and ten seconds, and never for nothing."

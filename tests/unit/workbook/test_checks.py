@@ -236,12 +236,17 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "20_2": [(("min(clock", "max(clock"), "follows the clock"), (("- LULL", ""), "expected 7.5")],
     "20_3": [(("now - BEHIND", "now"), "behind the clock"), (("time - LAG", "time"), "the lag")],
     "22_1": [
-        (("f\"IN ({', '.join('?' * len(keys))})\"", '"IN (?)"'), "raised"),
-        (("sector_of.get, tickers", "sector_of.get, keys"), "raised"),
-    ],
-    "22_2": [
-        (("order.time + within < watermark", "order.time < watermark"), "*before* the watermark"),
-        (("at is not None and order.time <= at <=", "at is not None or at =="), "counts"),
+        (
+            (
+                "{item: (euros.get(item), now) for item in stale}",
+                "{i: (e, now) for i, e in euros.items()}",
+            ),
+            "raised",
+        ),
+        (("= query, seconds", "= query, 99"), "At second 10"),
+        (("if stale:", "if True:"), "`query`"),
+        ((", pa.int32()", ""), "pa.int32()"),
+        (("in items if", "in {'tea', *items} if"), "`query`"),
     ],
 }
 
