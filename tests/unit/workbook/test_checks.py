@@ -246,7 +246,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("= query, seconds", "= query, 99"), "At second 10"),
         (("if stale:", "if True:"), "`query`"),
         ((", pa.int32()", ""), "pa.int32()"),
-        (("in items if", "in {'tea', *items} if"), "`query`"),
+        (("set(items)", "{'tea', *items}"), "`query`"),
     ],
 }
 
