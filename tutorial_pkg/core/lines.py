@@ -69,15 +69,12 @@ def event_times(lines: pa.StringArray) -> pa.TimestampArray:
     prefixes = pc.binary_slice(lines.cast(pa.binary()), 0, _PREFIX_BYTES)
     parts = pc.split_pattern(prefixes, b",", max_splits=1)
     digits = pc.list_element(parts, 0)
-    valid = pc.and_(pc.equal(pc.list_value_length(parts), 2), _all_digits(digits))
+    # Digits are ASCII, so bytes that are not UTF-8 may be viewed as strings.
+    all_digits = pc.ascii_is_decimal(digits.view(pa.string()))
+    valid = pc.and_(pc.equal(pc.list_value_length(parts), 2), all_digits)
     millis = pc.if_else(valid, digits, None).cast(pa.string()).cast(pa.int64())
     millis = pc.if_else(pc.less_equal(millis, LAST_MILLIS), millis, None)
     return pc.multiply(millis, 1000).cast(_EVENT_TIME_TYPE)
-
-
-def _all_digits(texts: pa.BinaryArray) -> pa.BooleanArray:
-    """Digits are ASCII, so bytes that are not UTF-8 may be viewed as strings."""
-    return pc.ascii_is_decimal(texts.view(pa.string()))
 
 
 def with_event_time(batch: pa.RecordBatch, mode: str) -> pa.RecordBatch:
@@ -91,13 +88,9 @@ def with_event_time(batch: pa.RecordBatch, mode: str) -> pa.RecordBatch:
         return complete
     if mode == "DROPMALFORMED":
         return complete.filter(times.is_valid())
-    first_bad = pc.index(times.is_null(), True).as_py()
-    raise ValueError(_malformed_text(batch.column("value")[first_bad].as_py()))
-
-
-def _malformed_text(line: str) -> str:
+    line = batch.filter(times.is_null()).column("value")[0].as_py()
     shown = line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}..."
-    return (
+    raise ValueError(
         f"eventTime=millis_prefix: no epoch milliseconds before the first comma of line {shown!r}; "
         "use mode=PERMISSIVE to get a null event_time, or mode=DROPMALFORMED to drop such lines"
     )

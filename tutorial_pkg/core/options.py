@@ -146,7 +146,7 @@ class Options:
         Raises `ValueError` that names the option, its value (without passwords) and the allowed
         values.
         """
-        self._check_names({name.lower(): name for name in given})
+        self._check_names(given)
         values = {name.lower(): value for name, value in given.items()}
         return OptionValues(
             **{option.name: self._value(option, values) for option in self.declared.values()}
@@ -154,17 +154,25 @@ class Options:
 
     def table(self) -> str:
         """Return the options as lines for a docstring, in the order of declaration."""
-        return "\n".join(
-            f"    {option.name} ({option.takes}; {_default_text(option)}): {option.meaning}"
-            for option in self.declared.values()
-        )
+        lines = []
+        for option in self.declared.values():
+            default = "required" if option.default is REQUIRED else f"default {option.default}"
+            default = "not set by default" if option.default is None else default
+            lines.append(f"    {option.name} ({option.takes}; {default}): {option.meaning}")
+        return "\n".join(lines)
 
-    def _check_names(self, given: Mapping[str, str]) -> None:
-        """`given` has the names as the user wrote them, by their lower-case form."""
+    def _check_names(self, given: Iterable[str]) -> None:
+        known = ", ".join(f"`{option.name}`" for option in self.declared.values())
         families = tuple(name[:-1] for name in self.declared if name.endswith(FAMILY))
-        for name in given.keys() - self.declared.keys() - ADDED_BY_SPARK:
-            if not name.startswith(families):
-                raise ValueError(self._unknown_text(given[name]))
+        for name in given:
+            lower = name.lower()
+            if lower in self.declared.keys() | ADDED_BY_SPARK or lower.startswith(families):
+                continue
+            near = difflib.get_close_matches(lower, self.declared, n=1)
+            hint = f"did you mean `{self.declared[near[0]].name}`?" if near else "remove it."
+            raise ValueError(
+                f"format `{self.format_name}`: unknown option `{name}`; {hint} It takes {known}."
+            )
 
     def _value(self, option: Option, values: Mapping[str, str]) -> Any:
         if option.name.endswith(FAMILY):
@@ -191,12 +199,6 @@ class Options:
         members = {name: replace(family, name=name) for name in names}
         return {name[len(prefix) :]: self._value(members[name], values) for name in names}
 
-    def _unknown_text(self, name: str) -> str:
-        near = difflib.get_close_matches(name.lower(), self.declared, n=1)
-        hint = f"did you mean `{self.declared[near[0]].name}`?" if near else "remove it."
-        known = ", ".join(f"`{option.name}`" for option in self.declared.values())
-        return f"format `{self.format_name}`: unknown option `{name}`; {hint} It takes {known}."
-
 
 def documented(options: Options) -> Callable[[type], type]:
     """A class decorator that puts the table of `options` where `{options}` stands."""
@@ -208,9 +210,3 @@ def documented(options: Options) -> Callable[[type], type]:
         return cls
 
     return fill
-
-
-def _default_text(option: Option) -> str:
-    if option.default is None:
-        return "not set by default"
-    return "required" if option.default is REQUIRED else f"default {option.default}"

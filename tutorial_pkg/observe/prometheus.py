@@ -15,18 +15,18 @@ with extra("metrics"):
 
 HOST = "127.0.0.1"
 
-METRICS = {  # kind and help text by name
-    "batches_total": (CounterMetricFamily, "batches that are done"),
-    "rows_in_total": (CounterMetricFamily, "rows from the sources"),
-    "rows_out_total": (CounterMetricFamily, "rows to the sink"),
-    "late_rows_total": (CounterMetricFamily, "rows that a watermark has dropped"),
-    "in_per_second": (GaugeMetricFamily, "rows per second that arrived before the last batch"),
-    "done_per_second": (GaugeMetricFamily, "rows per second that the last batch processed"),
-    "phase_seconds": (GaugeMetricFamily, "seconds of the last batch, by phase"),
-    "lag": (GaugeMetricFamily, "distance to the newest offsets of the sources, in their unit"),
-    "watermark_behind_seconds": (GaugeMetricFamily, "seconds from the watermark to now"),
-    "state_rows": (GaugeMetricFamily, "rows that aggregates and joins keep"),
-    "state_bytes": (GaugeMetricFamily, "memory that aggregates and joins use"),
+METRICS = {  # help text by name; totals are counters
+    "batches_total": "batches that are done",
+    "rows_in_total": "rows from the sources",
+    "rows_out_total": "rows to the sink",
+    "late_rows_total": "rows that a watermark has dropped",
+    "in_per_second": "rows per second that arrived before the last batch",
+    "done_per_second": "rows per second that the last batch processed",
+    "phase_seconds": "seconds of the last batch, by phase",
+    "lag": "distance to the newest offsets of the sources, in their unit",
+    "watermark_behind_seconds": "seconds from the watermark to now",
+    "state_rows": "rows that aggregates and joins keep",
+    "state_bytes": "memory that aggregates and joins use",
 }
 
 Queries = Callable[[], list[QueryRecord]]
@@ -70,19 +70,20 @@ class RunningQueries(Collector):
     def collect(self) -> list[Metric]:
         now, families = self._now(), []
         running = {query.name: query for query in self._queries() if query.state == "running"}
-        for name, (kind, text) in METRICS.items():
+        for name, text in METRICS.items():
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             labels = ["query", "phase"] if name == "phase_seconds" else ["query"]
             family = kind(f"spark_query_{name}", text, None, labels)
             for query in running.values():
                 for phase, value in _values(query, name, now).items():
-                    if value is not None:
+                    if value is not None:  # the sink may not count its rows
                         family.add_metric([query.name, phase][: len(labels)], value)
             families.append(family)
         return [family for family in families if family.samples]
 
 
 def _values(query: QueryRecord, name: str, now: datetime) -> Mapping[str, float | None]:
-    """Return a metric's values by phase; None where the sink does not count its rows."""
+    """Return a metric's values by phase."""
     if name.endswith("_total"):
         return {"": getattr(query, name)}
     if query.last is None:
