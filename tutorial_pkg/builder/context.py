@@ -56,11 +56,9 @@ class SplitContext:
     """What the functions of a replayable or a cursor source learn about the query.
 
     Args:
-        options: the options of the query.
         connection: what `.connect` returned in this process.
         batch: true in `spark.read`.
         offset: for `look` and `splits`: the query's positions by split name; None at the start.
-        schema: the columns of the rows, as a `StructType`.
         draining: for `look`: the query ends at the positions that it returns (`availableNow`).
         identity: for `bound` and `read`: that of the split.
         payload: for `read` in a batch: that of the split.
@@ -103,9 +101,9 @@ def _warn_once(text: str) -> None:
 class SinkContext:
     """For `create`: the task with partition `index` of micro-batch `batch` of a query.
 
-    `query` is the same after a restart from the checkpoint, so (query, batch) always names the
-    same micro-batch. With `df.write`, `streaming` is false, `query` names this job alone, and
-    `batch` is 0. With `overwrite` the rows replace all existing ones: see `also_overwrite`.
+    (`query`, `batch`) names the same micro-batch after a restart. With `df.write`, `streaming` is
+    false, `query` names this job alone, and `batch` is 0. With `overwrite` the rows replace all
+    existing ones.
     """
 
     query: str

@@ -205,7 +205,7 @@ class PageBatchReader(Pages, DataSourceReader):
 class PageInstance(Pages):
     """The state of an instance. It reads a share of the splits, by a hash of their names.
 
-    The instance starts over after a transient error, so nothing is retried here.
+    It starts over after a transient error, so nothing is retried here.
     """
 
     def __init__(
@@ -221,11 +221,8 @@ class PageInstance(Pages):
 
     def _mine(self, positions: dict[str, Any]) -> dict[str, Any]:
         index, count = self._share.index, self._share.count
-        return {
-            split: at
-            for split, at in positions.items()
-            if zlib.crc32(split.encode()) % count == index
-        }
+        mine = [split for split in positions if zlib.crc32(split.encode()) % count == index]
+        return {split: positions[split] for split in mine}
 
     def fill(self, buffer: Buffer) -> None:
         self.look_if_due()
@@ -327,29 +324,25 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._end
 
     def _plan(self, start: dict[str, Any], most: float) -> None:
+        """Fetch pages until there are `most` rows, or a second has passed."""
         known = _positions_of(start)
         self.positions = known | self.positions
         self.look_if_due()
-        self._fetched, batch = {}, dict[str, list[Any]]()
-        for page in self._up_to(most):
-            self._fetched.setdefault(page.split, []).extend(page.batches)
-            first, rows = batch.get(page.split, (page.start, 0))
-            batch[page.split] = [first, rows + page.rows]
+        self._fetched, batch, total = {}, dict[str, list[Any]](), 0
+        seconds = math.inf if math.inf in (most, self.pause) else FETCH_SECONDS
+        deadline = time.monotonic() + seconds
+        while total < most and not (total and time.monotonic() >= deadline):
+            page = self.next_page()
+            if page is None:
+                break
+            if page.rows:
+                self._fetched.setdefault(page.split, []).extend(page.batches)
+                first, rows = batch.get(page.split, (page.start, 0))
+                batch[page.split] = [first, rows + page.rows]
+                total += page.rows
         moved = batch or self.positions.keys() != known.keys()
         end = {"positions": dict(self.positions), "batch": batch}
         self._start, self._end = start, end if moved else start
-
-    def _up_to(self, most: float) -> Iterator[Page]:
-        """Yield pages with rows until there are `most` rows, or a second has passed."""
-        seconds = math.inf if math.inf in (most, self.pause) else FETCH_SECONDS
-        deadline, rows = time.monotonic() + seconds, 0
-        while rows < most and not (rows and time.monotonic() >= deadline):
-            page = self.next_page()
-            if page is None:
-                return
-            rows += page.rows
-            if page.rows:
-                yield page
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
         """Hand the rows to the tasks. Without them, another process has planned the batch."""
@@ -413,8 +406,7 @@ class CursorSourceBuilder(SplitsDeclaration):
     def distributed(self, count: int) -> Self:
         """Share the splits between `count` threads, unless the option `parallelism` says otherwise.
 
-        Each has its own log and connection. Not with `.replayable()`: there one thread
-        reads all pages.
+        Each has its own log and connection. With `.replayable()`, one thread reads all pages.
         """
         self._check_count(count, MOST_INSTANCES)
         self._count = count
@@ -432,8 +424,8 @@ class CursorSourceBuilder(SplitsDeclaration):
     def build(self) -> type[DataSource]:
         if self._replayable and self._count > 1:
             raise ValueError(
-                f"format `{self._name}`: `distributed` is for pages that go through the log; one "
-                "thread reads those of a `replayable` source"
+                f"format `{self._name}`: one thread reads the pages of a `replayable` source; "
+                "leave out `distributed`"
             )
         text = "Pages of a service, made by `SourceBuilder.cursor`."
         own = [POLL, PAGES] if self._replayable else self._log_options()

@@ -27,9 +27,9 @@ class Format(DataSource):
 
                 return changes if self.options.get("mode") == "changes" else table
 
-    `source` and `sink` return what `SourceBuilder` and `SinkBuilder` have built, or any other
-    `DataSource` class. `spark.read` and `spark.readStream` use the same source. Import in them what
-    needs another package: the error for a missing one quotes `install`.
+    `source` and `sink` return any `DataSource` class. `spark.read` and `spark.readStream` use the
+    same source. Import in them what needs another package: the error for a missing one quotes
+    `install`.
     """
 
     format: ClassVar[str]

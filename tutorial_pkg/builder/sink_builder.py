@@ -173,10 +173,9 @@ class SinkBuilder(Declaration, Generic[State]):
         spark.dataSource.register(sink)
         stream.writeStream.format("lines").option("checkpointLocation", "/a/folder").start()
 
-    The functions run in tasks. Each partition of each micro-batch calls `create`, then `receive`
-    for every row (or `receive_batch` for some thousand at once), `flush`, and `destroy`.
-
-    Functions are pickled, so open connections and files in `create`.
+    Each partition of each micro-batch calls `create` in a task, then `receive` for every row (or
+    `receive_batch` for some thousand at once), `flush`, and `destroy`. Functions are pickled, so
+    open connections and files in `create`.
 
     Guarantee: at least once, because Spark repeats failed tasks, and the last micro-batch after a
     crash. With `.commit`: exactly once, if `commit` publishes the rows and records
@@ -187,10 +186,9 @@ class SinkBuilder(Declaration, Generic[State]):
 
     @classmethod
     def stream(cls, name: str, create: Callable[[SinkContext], NewState]) -> SinkBuilder[NewState]:
-        """Start a sink; `create(context)` makes the state of a task.
+        """Start a sink; `create(context)` makes the state of a task, from a `SinkContext`.
 
-        `context` is a `SinkContext`. Return a new state each time: a worker runs many tasks, and a
-        repeated task receives all its rows again.
+        Return a new state each time: a repeated task receives all its rows again.
         """
         made: SinkBuilder[NewState] = SinkBuilder(name)
         return made._set("create", create, "context")
@@ -208,10 +206,9 @@ class SinkBuilder(Declaration, Generic[State]):
         return self
 
     def also_overwrite(self) -> Self:
-        """Add the modes that replace: with `context.overwrite`, the rows replace all existing rows.
+        """Add a stream's output mode `complete` and `df.write.mode("overwrite")`.
 
-        These are a stream's output mode `complete` and `df.write.mode("overwrite")`. Delete the
-        existing rows in `commit`.
+        With `context.overwrite`, delete the existing rows in `commit`.
         """
         self._overwrite = True
         return self
@@ -219,7 +216,7 @@ class SinkBuilder(Declaration, Generic[State]):
     def check(self, function: Callable[[TargetContext], object]) -> Self:
         """Set `check(context)`, which raises `ValueError` before the query runs.
 
-        `context` is a `TargetContext` with the `schema` of the rows and the `options`.
+        `context` is a `TargetContext`.
         """
         return self._set("check", function, "context")
 
@@ -241,8 +238,7 @@ class SinkBuilder(Declaration, Generic[State]):
     def flush(self, function: Callable[[State], Any]) -> Self:
         """Set `flush(state)`, which stores the task's rows where they survive a crash.
 
-        It is called once, after the last row. Return the handle that `commit` needs, as any object
-        that can be pickled.
+        It is called once, after the last row. Return the handle that `commit` needs; it is pickled.
         """
         return self._set("flush", function, "state")
 

@@ -110,10 +110,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def restore(self, function: Callable[[State, list[Any]], object]) -> Self:
         """Set `restore(state, snapshots)`, which resumes from the positions of the last run.
 
-        `snapshots` has the snapshots of *all* instances, by index, as JSON has kept them: a tuple
-        is a list. The last run may have had a different number of instances, and different options.
-        So put the name of the server or table into the snapshot, and raise `ValueError` here if it
-        is a different one.
+        `snapshots` has the snapshots of *all* instances, by index. The last run may have had a
+        different number of them, and different options: put the name of the server or table into
+        the snapshot, and raise `ValueError` here if it is a different one.
         """
         return self._set("restore", function, "state", "snapshots")
 
@@ -135,8 +134,8 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
     def heartbeat(self, seconds: float) -> Self:
         """Add a row with only the current time after this many seconds without a row.
 
-        While a source is silent, its watermark stops, and the last windows stay open; heartbeats
-        close them. docs/builder.md explains when to use them, and how to keep them out of counts.
+        It moves the watermark on, so that the last windows close. docs/builder.md explains when to
+        use heartbeats, and how to keep them out of counts.
         """
         if not seconds > 0:
             raise ValueError(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from spark_connector_tests.query_process import wait_until
@@ -167,24 +166,6 @@ def test_status_shows_rows_and_idle_instances(tmp_path: Path) -> None:
         assert str(status).startswith("Instance 0: running; 5 rows, ")
     assert str(builder_status(tmp_path)).startswith("Instance 0: not running; 5 rows, ")
     assert str(tmp_path / "no") in str(builder_status(tmp_path / "no"))
-
-
-def test_limits_and_available_now(tmp_path: Path) -> None:
-    source = counter(most=50).build()
-    with running(source, tmp_path, maxRowsPerTrigger=20, parallelism=2) as run:
-        run.latest()
-        wait_until(lambda: status_of(tmp_path, 1).rows == 50, 60, "rows")
-        end = run.reader.latestOffset(run.offset, ReadMaxRows(20))
-        sizes = [
-            b.num_rows for p in run.reader.partitions(run.offset, end) for b in run.reader.read(p)
-        ]
-        assert sum(sizes) == 20
-        start = run.reader.initialOffset()
-    with running(source, tmp_path, start, parallelism=2) as run:
-        run.reader.prepareForTriggerAvailableNow()
-        assert len(run.rows()) == 100
-        assert run.rows() == []
-        assert not builder_status(tmp_path).running  # no instance was created
 
 
 def test_full_backlog_pauses_fill(tmp_path: Path) -> None:
