@@ -94,16 +94,16 @@ class _Listener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
-        for metric, values in progress.observedMetrics.items():
-            to = self.to.get(metric)
-            for first in values if to else ():
-                if to and first is not None:
-                    name, query = metric.removeprefix(_PREFIX), progress.name or str(progress.id)
-                    place = _as_row(first)
-                    peeked = Peeked(
-                        name, query, progress.batchId, place.partition, _as_row(place.row)
-                    )
-                    _hand_over(peeked, to)
+        for metric, firsts in progress.observedMetrics.items():
+            if to := self.to.get(metric):
+                name, query = metric.removeprefix(_PREFIX), progress.name or str(progress.id)
+                for first in filter(None, map(_as_row, firsts)):
+                    row = _as_row(first.row)
+                    peeked = Peeked(name, query, progress.batchId, first.partition, row)
+                    try:
+                        to(peeked)
+                    except BaseException:  # in this thread no interruption comes from outside
+                        _log.exception("peek(%r): its `to` failed for %s", name, peeked)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """The next run is shown, too."""
@@ -112,14 +112,6 @@ class _Listener(StreamingQueryListener):
 def _as_row(value: Any) -> Any:
     """Spark Connect returns a nested row as a dict."""
     return Row(**value) if isinstance(value, dict) else value
-
-
-def _hand_over(peeked: Peeked, to: Callable[[Peeked], object]) -> None:
-    """Log an error of the user's function, so that other peeks continue."""
-    try:
-        to(peeked)
-    except BaseException:  # in this thread no interruption comes from outside
-        _log.exception("peek(%r): its `to` failed for %s", peeked.name, peeked)
 
 
 _listeners: WeakKeyDictionary[SparkSession, _Listener] = WeakKeyDictionary()

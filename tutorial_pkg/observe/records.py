@@ -44,7 +44,7 @@ class BatchMetrics:
         state = progress.stateOperators
         return cls(
             batch=progress.batchId,
-            started=_time(progress.timestamp),
+            started=datetime.fromisoformat(progress.timestamp),
             rows_in=progress.numInputRows,
             rows_out=progress.sink.numOutputRows if progress.sink.numOutputRows >= 0 else None,
             in_per_second=progress.inputRowsPerSecond,
@@ -102,18 +102,14 @@ def lag(progress: StreamingQueryProgress) -> float | None:
     Return None if no source reports any. Offsets are JSON in any shape: their numbers are summed.
     If a source's offsets can't be compared like this, it reports the distance: `{"unread": 5}`.
     """
-    distances = [_distance(source.latestOffset, source.endOffset) for source in progress.sources]
-    known = [distance for distance in distances if distance is not None]
-    return sum(max(0.0, distance) for distance in known) if known else None
-
-
-def _distance(latest: str | None, end: str | None) -> float | None:
-    newest, reached = _value(latest), _value(end)
-    if isinstance(newest, dict) and newest.keys() == {"unread"}:
-        return _sum_of_numbers(newest)
-    if newest is None or reached is None:
-        return None
-    return _sum_of_numbers(newest) - _sum_of_numbers(reached)
+    distances = []
+    for source in progress.sources:
+        newest, reached = _value(source.latestOffset), _value(source.endOffset)
+        if isinstance(newest, dict) and newest.keys() == {"unread"}:
+            distances.append(_sum_of_numbers(newest))
+        elif newest is not None and reached is not None:
+            distances.append(max(0.0, _sum_of_numbers(newest) - _sum_of_numbers(reached)))
+    return sum(distances) if distances else None
 
 
 def _value(offset: str | None) -> Any:
@@ -125,18 +121,12 @@ def _value(offset: str | None) -> Any:
 
 
 def _sum_of_numbers(value: Any) -> float:
-    if isinstance(value, dict):
-        return sum(map(_sum_of_numbers, value.values()))
-    if isinstance(value, list):
-        return sum(map(_sum_of_numbers, value))
+    if isinstance(value, dict | list):
+        return sum(map(_sum_of_numbers, value.values() if isinstance(value, dict) else value))
     return value if isinstance(value, int | float) else 0.0
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 def _watermark(event_time: dict[str, str]) -> datetime | None:
     """Spark reports 1970 until it has seen an event."""
-    at = _time(event_time["watermark"]) if "watermark" in event_time else None
-    return at if at and at.timestamp() > 0 else None
+    at = datetime.fromisoformat(event_time.get("watermark", "1970-01-01T00:00Z"))
+    return at if at.timestamp() > 0 else None

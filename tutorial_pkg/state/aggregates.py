@@ -160,22 +160,20 @@ class Sliding(StatefulProcessor):
             frames[end] = self._operation.accumulate(before, row)
         for end, accumulator in frames.items():
             self._frames.updateValue((end,), accumulator)
-        self._set_timers(new)
-        yield from ()
-
-    def _set_timers(self, ends: list[int]) -> None:
-        """Set timers for the windows of a new frame, and for when it leaves the last one."""
-        timers = {at for end in ends for at in range(end, end + self._window + 1, self._slide)}
+        # For the windows of a new frame, and for when it leaves the last one.
+        timers = {at for end in new for at in range(end, end + self._window + 1, self._slide)}
         known = set(self._handle.listTimers()) if timers else set()
         for at in sorted(timers - known):  # Spark warns if a timer exists already
             self._handle.registerTimer(at)
+        yield from ()
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Any]:
         """Close a window: add its newest frame, and deduct the one before its oldest."""
         end = expiredTimerInfo.getExpiryTimeInMs()
-        frames, window = self._previous_window()
+        frames, *previous = self._sum.get() or (0, *self._operation.create())
+        window = tuple(previous)
         if newest := self._frame(end):
             frames, window = frames + 1, self._operation.combine(window, newest)
         if oldest := self._frame(end - self._window):
@@ -194,11 +192,6 @@ class Sliding(StatefulProcessor):
         ends = range(end - self._window + self._slide, end + 1, self._slide)
         frames = filter(None, map(self._frame, ends))
         return reduce(self._operation.combine, frames, self._operation.create())
-
-    def _previous_window(self) -> tuple[int, Accumulator]:
-        """Return the number of frames in the last window, and their combined accumulator."""
-        frames, *window = self._sum.get() or (0, *self._operation.create())
-        return frames, tuple(window)
 
     def _frame(self, end: int) -> Accumulator | None:
         frame: Accumulator | None = self._frames.getValue((end,))
