@@ -105,16 +105,15 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
         return Flushed(query, run, checkpoints, handle)
 
     def _run(self, iterator: Iterator[Any], context: SinkContext, who: str) -> Any:
-        functions, handle = self._functions, None
+        functions = self._functions
         receive = "receive" if "receive" in functions else "receive_batch"
         state = self._retries.patiently(lambda: functions.call("create", who, context))
         with closing_with(lambda: functions.call("destroy", who, state)):
             for rows in iterator:  # an error of the query's rows is not one of `receive`
                 functions.call(receive, who, state, rows)
-            if "flush" in functions:
-                handle = functions.call("flush", who, state)
-                with functions.blamed("flush", who):
-                    cloudpickle.dumps(handle)
+            handle = functions.call("flush", who, state)
+            with functions.blamed("flush", who):
+                cloudpickle.dumps(handle)
         return handle
 
     def commit(self, messages: Sequence[Flushed | None], batchId: int = 0) -> None:
