@@ -135,7 +135,7 @@ def test_archived_object_is_named(s3: S3Server, bucket: str) -> None:
     def trouble(command: str, path: str) -> str | None:
         return "archived" if command == "GET" and path.endswith("cold.txt") else None
 
-    archived = pytest.raises(Exception, match=r"`cold\.txt` .* is archived")
+    archived = pytest.raises(Exception, match=r"`cold\.txt` is archived")
     with troubled(s3.uri, trouble) as (endpoint, _), archived:
         rows(f"{bucket}/in", endpoint=endpoint)
 

@@ -26,6 +26,9 @@ from tutorial_pkg.core.disk import replace_file, sync_directory
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
+CREDENTIALS = (
+    "are the credentials right, not expired, and in the environment of the driver and the workers?"
+)
 CLIENT_SECONDS = 2  # of silent retries inside the client; after that, each retry is logged
 
 
@@ -105,19 +108,16 @@ class Store:
                     f"{self.url} is an object; load {parent}, with option `glob` {name}"
                 )
 
-    def read(self, key: str) -> bytes:
-        return self._get(key, {})
-
-    def read_range(self, info: ObjectInfo, start: int, end: int) -> bytes:
-        """Return some bytes of a listed object. Raises `ReplacedError` if it was replaced."""
-        condition = {"if_match": info.tag} if info.tag else {}
-        return self._get(info.key, {"range": (start, end), **condition})
-
-    def _get(self, key: str, options: Any) -> bytes:
+    def read(self, key: str, options: Any = None) -> bytes:
         def get() -> bytes:
             return obstore.get(self.client, key, options=options).bytes().to_bytes()
 
         return self._ask(get, key)
+
+    def read_range(self, info: ObjectInfo, start: int, end: int) -> bytes:
+        """Return some bytes of a listed object. Raises `ReplacedError` if it was replaced."""
+        condition = {"if_match": info.tag} if info.tag else {}
+        return self.read(info.key, {"range": (start, end), **condition})
 
     def find(self, key: str) -> ObjectInfo | None:
         """Return an object, if it exists and the client can parse its name."""
@@ -148,12 +148,8 @@ class Store:
         if self._folder:
             return
         key = f"{folder}/check-{uuid.uuid4().hex}"
-        for _ in range(2):
-            try:
-                self._ask(lambda: self._put(key, b"may be deleted", "create"), key)
-            except FileExistsError:
-                break
-        else:
+        self.create(key, b"may be deleted")
+        if self.create(key, b"may be deleted, too"):
             raise ValueError(
                 f"{self.url} ignores `If-None-Match`, so two writers could overwrite each other's "
                 "batches without an error. Use a store that supports such conditional writes, and "
@@ -189,16 +185,11 @@ class Store:
         except exceptions.InvalidPathError:
             raise
         except exceptions.BaseError as error:
-            if "InvalidObjectState" in str(error):
-                raise PermissionError(
-                    f"`{key}` of {self.url} is archived (InvalidObjectState), and cannot be read; "
-                    "restore it in the store, or exclude it with the option `glob`"
-                ) from None
             if _is_refusal(error):
-                raise PermissionError(
-                    f"{self.url} refuses: {short_text(error)}; are the credentials right, not "
-                    "expired, and in the environment of the driver and of the workers?"
-                ) from None
+                archived = f"`{key}` is archived; restore it, or exclude it with the option `glob`"
+                hint = archived if "InvalidObjectState" in str(error) else CREDENTIALS
+                text = f"{self.url} refuses: {short_text(error)}; {hint}"
+                raise PermissionError(text) from None
             seconds = f" for {self._options.waitSeconds} s (option `waitSeconds`)"
             after = seconds if _is_transient(error) else ""
             raise ConnectionError(f"{self.url} fails{after}: {short_text(error)}") from None
@@ -215,9 +206,6 @@ class ObjectFile(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._at
 
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._info.size}[whence]

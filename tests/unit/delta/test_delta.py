@@ -277,7 +277,6 @@ def test_replaced_or_older_table_is_an_error(tmp_path: Path) -> None:
     ("damage", "error"),
     [
         (lambda folder: entry_of(folder, 1).unlink(), "version 1 is no longer in the table's log"),
-        (lambda folder: entry_of(folder, 1).write_text(""), f"{1:020}.json is empty or damaged"),
         (
             lambda folder: os.truncate(
                 entry_of(folder, 1), entry_of(folder, 1).stat().st_size - 40
