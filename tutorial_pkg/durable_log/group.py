@@ -190,7 +190,7 @@ class LogGroup(Logs):
             number: SegmentWriter(self.of(number), appended=self._appended)
             for number in sorted({*_numbers_in(directory), *numbers})
         }
-        self._processed = self.first().positions
+        self._processed = {number: log.first for number, log in self.writers.items()}
 
     @property
     def full(self) -> bool:
@@ -199,10 +199,10 @@ class LogGroup(Logs):
 
     def backlog(self, number: int) -> int:
         """Return the bytes in one log that wait for the query."""
-        return self.writers[number].end - self._processed[str(number)]
+        return self.writers[number].end - self._processed[number]
 
     def processed(self, offset: LogOffset) -> None:
-        self._processed = {**self._processed, **offset.positions}
+        self._processed |= {int(number): at for number, at in offset.positions.items()}
 
     def ids(self) -> Mapping[str, str]:
         return {"": self.id}
