@@ -16,7 +16,6 @@ from confluent_kafka import Producer
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import spark_partition_id
 
 from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
@@ -148,20 +147,6 @@ def test_record_has_sparks_columns(topics: Topics, topic: str) -> None:
         "headers": [{"key": "a", "value": b"1"}, {"key": "a", "value": None}],
     }
     assert (two["key"], two["offset"], two["headers"]) == (None, 1, None)
-
-
-def test_read_with_spark(topics: Topics, topic: str, spark: SparkSession) -> None:
-    """In several tasks; and no rows where there are none."""
-    spark.dataSource.register(KafkaDataSource)
-    for number in (0, 1):
-        topics.send(topic, range(2_500 * number, 2_500 * number + 2_500), partition=number)
-    options = {**topics.options, "minPartitions": "6"}
-    rows = spark.read.format("kafka_py").options(**options, subscribe=topic).load()
-    numbers = sorted(int(row.value) for row in rows.select("value").collect())
-    tasks = rows.select(spark_partition_id()).distinct().count()
-    assert (numbers, tasks) == (list(range(5_000)), 6)
-    none = spark.read.format("kafka_py").options(**options, subscribePattern="no_such.*")
-    assert none.load().collect() == []
 
 
 def test_later_topic_is_read_from_its_start(topics: Topics) -> None:

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import spark_partition_id
 
 from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
@@ -206,14 +205,6 @@ def test_subject_and_start_select_messages(streams: Streams, name: str) -> None:
     assert streams.ask(lambda broker: broker.stream_info(name)).state.consumer_count == 0
 
 
-def test_read_with_spark(streams: Streams, name: str, spark: SparkSession) -> None:
-    spark.dataSource.register(NatsDataSource)
-    streams.send(f"{name}.a", range(2_500))
-    rows = spark.read.format("nats").options(**streams.options, stream=name, parallelism=2).load()
-    assert rows.select(spark_partition_id()).distinct().count() == 2
-    assert sorted(int(row.data) for row in rows.select("data").collect()) == list(range(2_500))
-
-
 @pytest.mark.parametrize("retention", ["workqueue", "interest"])
 def test_work_queue_is_refused_as_stream(streams: Streams, retention: str) -> None:
     name = next(NAMES)
@@ -334,19 +325,6 @@ def add_consumer(streams: Streams, name: str, **config: Any) -> None:
     settings = {"ack_policy": AckPolicy.EXPLICIT, **config}
     consumer = ConsumerConfig(durable_name="spark", **settings)
     streams.ask(lambda broker: broker.add_consumer(name, consumer))
-
-
-def test_queue_acknowledges_logged_messages(streams: Streams, tmp_path: Path) -> None:
-    name = next(NAMES)
-    streams.make(name, queue=True)
-    send_numbered(streams, name, range(5))
-    with working(streams, name, tmp_path / "log") as run:
-        assert numbers_of(run, 5) == [0, 1, 2, 3, 4]
-        offset = run.offset
-    assert streams.left(name) == 0
-    send_numbered(streams, name, [5])
-    with working(streams, name, tmp_path / "log", offset=offset) as run:
-        assert numbers_of(run, 1) == [5]
 
 
 def test_redelivered_messages_are_recognized(streams: Streams, name: str, tmp_path: Path) -> None:

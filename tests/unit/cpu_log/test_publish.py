@@ -13,11 +13,9 @@ import pytest
 from tests.unit.cpu_log.committing import OTHER, QUERY, Log
 from tutorial_pkg.connectors.cpu_log import publish
 from tutorial_pkg.connectors.cpu_log.publish import file_name
-from tutorial_pkg.connectors.cpu_log.record import Batch, FileEnd, read_record
+from tutorial_pkg.connectors.cpu_log.record import Batch
 from tutorial_pkg.core import disk
 from tutorial_pkg.durable_log.lock import FileLock
-
-EARLIER = Path(__file__).parents[2] / "earlier" / "written"
 
 
 @pytest.fixture
@@ -26,13 +24,6 @@ def log(tmp_path: Path) -> Log:
 
 
 # ---- Batches -------------------------------------------------------------------------------------
-
-
-def test_batches_append_to_a_file_per_partition(log: Log) -> None:
-    assert log.add(0, {0: "a\n", 1: "b\n"})
-    assert log.add(1, {0: "c\n"})
-    assert log.visible() == {"0": "a\nc\n", "1": "b\n"}
-    assert log.orphans() == []
 
 
 def test_repeated_batch_is_published_once(log: Log) -> None:
@@ -227,11 +218,3 @@ def test_locked_directory_names_the_process(log: Log, monkeypatch: pytest.Monkey
         log.add(1, {0: "b\n"})
     other.release()
     assert log.add(1, {0: "b\n"})
-
-
-def test_record_of_0_1_0_is_read() -> None:
-    record = read_record(EARLIER / "cpu_log" / "_cpu_log" / "record.json")
-    assert record.done == {"d212f59c-5891-451c-a63d-0bdcd6f99656": 3}
-    assert record.ends == {0: FileEnd(0, 6294), 1: FileEnd(0, 6294)}
-    assert record.plans == {}
-    assert list(record.runs) == ["d212f59c-5891-451c-a63d-0bdcd6f99656"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -109,19 +108,6 @@ def test_notes_may_be_in_another_directory(folder, tmp_path, caplog):
     assert tailing.rest() == old_lines()
     assert len(tailing.offset["files"]) == MANY
     assert "notesDirectory" in caplog.text
-
-
-def test_an_offset_of_version_0_1_0(tmp_path):
-    """Its files were copied since, so only names and bytes identify them."""
-    written = Path(__file__).parents[2] / "earlier" / "written"
-    shutil.copytree(written / "lines", tmp_path / "lines")
-    last = (written / "lines_checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
-    tailing = Tailing(tmp_path / "lines")
-    tailing.offset = json.loads(last.replace("@DIRECTORY@", str(tmp_path)))
-    assert FileOffset.from_json(tailing.offset).to_json() == tailing.offset
-    append(tmp_path / "lines" / "app.log", "f", "four")
-    assert tailing.batch() == ["half", "four"]
-    assert tailing.batch() == []
 
 
 @RESTARTS

@@ -6,10 +6,8 @@ import os
 import random
 
 import pytest
-from pyspark import cloudpickle
 
-import tutorial_pkg
-from tests.unit.file_lines.driving import Tailing, append, numbers, read_all, rows
+from tests.unit.file_lines.driving import Tailing, append, read_all
 from tutorial_pkg.connectors.file_lines import line_file, reading
 from tutorial_pkg.connectors.file_lines.data_source import FileLinesDataSource
 
@@ -94,16 +92,3 @@ def test_nuls_after_copytruncate_are_skipped(tmp_path, caplog, limit):
     append(log, "two", "three", "four")
     assert sorted(tailing.batch() + tailing.rest()) == ["four", "three"]
     assert f"{log}: skipped a line of {3 * MOST + 4} bytes at byte 0" in caplog.text
-
-
-def test_readers_travel_by_value(tmp_path):
-    """As on a cluster that has no copy of the package."""
-    append(tmp_path / "log", *numbers(1, 3))
-    reader = FileLinesDataSource({"path": str(tmp_path)}).reader(schema=None)
-    cloudpickle.register_pickle_by_value(tutorial_pkg)
-    try:
-        shipped = cloudpickle.dumps((reader, reader.partitions()))
-    finally:
-        cloudpickle.unregister_pickle_by_value(tutorial_pkg)
-    copy, partitions = cloudpickle.loads(shipped)
-    assert rows(copy, partitions) == numbers(1, 3)
