@@ -230,11 +230,10 @@ class Tail:
 
     def _start(self, path: str, id_: str) -> None:
         try:
-            with LineFile(path, self._options.maxLineBytes) as lines:
-                file = lines.tracked(self._end_of_lines(lines, 0))
-                if lines.id != id_:
-                    raise CutOffError(path)
-        except (FileNotFoundError, CutOffError):
+            file = self._moved(TrackedFile(path, id_), path, id_)
+        except CutOffError:
+            file = None
+        if file is None:  # the next look sorts it out
             self._again.add(id_)
             return
         self._ahead[self._seen] = file

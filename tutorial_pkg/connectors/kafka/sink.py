@@ -63,12 +63,12 @@ class Sender:
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Hand all rows to the client, which sends them in the background."""
+        self._sent += batch.num_rows
         for topic, value, key, partition, headers in self._rows(batch):
             try:
                 self._produce(topic, value, key, partition, self._report, None, 0, headers)
             except KafkaException as error:  # refused by the client itself
                 self._note_refusal(topic, error.args[0])
-        self._sent += batch.num_rows
         self._producer.poll(0)
         self._raise_refusal()
 
@@ -97,7 +97,7 @@ class Sender:
         try:
             self._producer.produce(*record)
         except BufferError:  # the client's buffer is full
-            self._producer.flush()
+            self.flush()
             self._producer.produce(*record)
 
     def _report(self, error: Any, record: Any) -> None:
