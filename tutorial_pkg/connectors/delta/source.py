@@ -58,7 +58,12 @@ def look(context: SplitContext) -> dict[str, Split]:
     if context.offset:
         for name, position in context.offset.items():
             _check_identity(table, options, name)
-            _check_version(options, end, abs(int(position)))
+            if end < abs(int(position)):
+                raise RuntimeError(
+                    f"the table at {options.path} ends with version {end - 1}, and the query has "
+                    f"read version {abs(int(position)) - 1}: the table was set back to an older "
+                    "copy. Start with a new checkpoint"
+                )
         return dict.fromkeys(context.offset, split)
     tasks = 1 if options.changes else options.parallelism
     return {f"{table.metadata().id}/{task}/{tasks}": split for task in range(tasks)}
@@ -70,15 +75,6 @@ def _check_identity(table: DeltaTable, options: OptionValues, split: str) -> Non
         raise RuntimeError(
             f"the table at {options.path} was dropped and re-created: its identity is {identity} "
             "now. Start with a new checkpoint, to read it from its beginning"
-        )
-
-
-def _check_version(options: OptionValues, end: int, position: int) -> None:
-    if end < position:
-        raise RuntimeError(
-            f"the table at {options.path} ends with version {end - 1}, but the query has already "
-            f"read version {position - 1}: the table was set back to an older copy. Start with a "
-            "new checkpoint"
         )
 
 

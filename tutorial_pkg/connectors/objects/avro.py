@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import time
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -132,14 +131,8 @@ def _arrow_type(schema: Any) -> pa.DataType:
 def _column(values: list[Any], kind: pa.DataType, target: pa.DataType) -> pa.Array:
     """Return a column; times are numbers where the query reads INT or LONG."""
     if pa.types.is_time(kind) and pa.types.is_integer(target):
-        unit = 1_000 if target == pa.int32() else 1
-        return pa.array([None if value is None else _micros(value) // unit for value in values])
+        return pa.array(values, pa.time32("ms") if target == pa.int32() else kind).cast(target)
     return pa.array([_plain(value, kind) for value in values], type=kind)
-
-
-def _micros(value: time) -> int:
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    return seconds * 1_000_000 + value.microsecond
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:

@@ -116,7 +116,6 @@ class Search:
         self._content = Content(Store(options, options.path))
         self._tape = Tape(options, name, make=True)
         self._known: dict[str, str] = {}
-        self._largest: str | None = None
         self._next_look = 0.0
         self._learn(self._tape.read_new())
         self._tape.check_end(self._tape.end, start)
@@ -129,7 +128,7 @@ class Search:
         return self._tape.end
 
     def _look(self) -> None:
-        after = self._largest if self._options.keysGrow else None
+        after = max(self._known, default=None) if self._options.keysGrow else None
         listed = [info for info in self._content.news(after) if matches(self._options, info)]
         while new := [info for info in listed if self._is_new(info)]:
             if self._tape.add(new):
@@ -138,9 +137,7 @@ class Search:
             self._learn(self._tape.read_new())
 
     def _learn(self, objects: Iterable[ObjectInfo]) -> None:
-        for info in objects:
-            self._known[info.key] = info.tag
-            self._largest = max(self._largest or "", info.key)
+        self._known.update((info.key, info.tag) for info in objects)
 
     def _is_new(self, info: ObjectInfo) -> bool:
         known = self._known.get(info.key)
