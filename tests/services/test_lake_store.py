@@ -94,6 +94,7 @@ def test_failed_upload_leaves_nothing_to_see(
     assert "tried again" in caplog.text
     Query(bucket, endpoint=s3.uri).write(0, ["a"])
     assert published(bucket, s3) == Counter("a")
+    assert not store_at(bucket, s3.uri).listing("_manifests/11112222-3333/open")[1:]
 
 
 def test_wrong_credentials_are_named(

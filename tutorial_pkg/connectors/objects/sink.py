@@ -107,18 +107,22 @@ def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
 
 
 def _remove_leftovers(store: Store, context: BatchContext) -> None:
-    """Remove what this query's tasks wrote some batches ago, and no manifest names.
+    """Remove what this query's tasks wrote up to this batch, and no manifest names.
 
-    By then, no slow task is still uploading.
+    A slow task may still upload. So its note stays for some batches, and is checked again.
     """
-    manifests = log_of(store, context.query)
+    manifests, published = log_of(store, context.query), dict[int, set[str]]()
     for note in store.listing(f"{FOLDER}/{context.query}/open"):
         batch = int(note.key.rpartition("/")[2].partition("-")[0])
-        if batch <= context.batch - SLOW_BATCHES:
+        if batch > context.batch:
+            continue
+        if batch not in published:
             manifest = manifests.read(batch) or {"objects": []}
-            published = {key for key, *_ in manifest["objects"]}
-            keys = json.loads(store.read(note.key))
-            store.delete([*(key for key in keys if key not in published), note.key])
+            published[batch] = {key for key, *_ in manifest["objects"]}
+        dead = [key for key in json.loads(store.read(note.key)) if key not in published[batch]]
+        store.delete(dead)
+        if not dead or batch <= context.batch - SLOW_BATCHES:
+            store.delete([note.key])
 
 
 # ---- The sink ------------------------------------------------------------------------------------
