@@ -44,7 +44,7 @@ def test_client_column_over_tls(spark, tmp_path, free_ports, certificates, capsy
     file = tmp_path / "file"
     write(file, 0, 3)
     client = certificates.issue("host-8", "host-8")
-    words = ["--tls-ca", certificates.ca, "--tls-certificate", client, "--name", "file of 8"]
+    words = ["--tls-ca", certificates.ca, "--tls-certificate", client, "--name", "host-8/file"]
     assert main(["send", str(file), "--port", str(port), *map(str, words)]) == 0
     with pytest.raises(SenderRefusedError, match=r"^not in allowedClients: host-9$"):
         send_lines(HOST, port, ["from 9"], tls=certificates.client("host-9"))

@@ -144,7 +144,6 @@ class Connection:
         self._socket, self._logs, self._stopping = client, logs, stopping
         # Reading no more than a line at once means that only the first line can be too long.
         self._most = min(RECEIVE_BYTES, port.options.maxLineBytes)
-        self._has_ended = self._is_broken = False
         self._waiting: list[tuple[int, bytes]] = []  # rows and reply of blocks in the log
 
     def secure(self, tls: ServerTls) -> None:
@@ -181,10 +180,8 @@ class Connection:
         """
         while self._logs.full and not self._stopping.wait(FULL_SECONDS):
             self.active_at = time.monotonic()
-        if self._stopping.is_set() or self._is_broken:
+        if self._stopping.is_set():
             raise DisconnectedError
-        if self._has_ended:
-            return b""
         remaining = self.active_at + self.port.options.idleTimeout - time.monotonic()
         try:
             self._socket.settimeout(max(remaining, 0.001) if waits else 0)
@@ -234,16 +231,11 @@ class Connection:
         """Add the TLS records that have arrived already: one alone makes a small frame."""
         records, size = [data], len(data)
         self._socket.settimeout(0)
-        try:
+        with suppress(OSError):  # nothing more yet, or an error that `receive` meets again
             while data and size + _RECORD_BYTES <= self._most:
                 data = self._socket.recv(_RECORD_BYTES)
                 records.append(data)
                 size += len(data)
-            self._has_ended = not data
-        except _NOTHING_YET:
-            pass
-        except OSError:
-            self._is_broken = True
         return b"".join(records)
 
     # ---- What it gets

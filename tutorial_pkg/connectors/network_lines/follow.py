@@ -32,7 +32,6 @@ from tutorial_pkg.connectors.network_lines.forward import (
     open_exchange,
     own_instance,
 )
-from tutorial_pkg.connectors.network_lines.protocol import json_line
 from tutorial_pkg.connectors.network_lines.sender import (
     LOOK_SECONDS,
     WAIT_SECONDS,
@@ -42,12 +41,9 @@ from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.core.read_limit import Limits
 
-MOST_POSITION_BYTES = 60_000  # in a block's header
 MOST_OPEN = 64  # files that are kept open, because they may be deleted before they are sent
 
 log = logging.getLogger(__name__)
-
-Part = tuple[int, TrackedFile | None, bytes]  # a file's number, where it is now, lines until there
 
 
 def follow(
@@ -173,13 +169,13 @@ class GrowingFiles:
                 continue
             end = tail.take(available, limits)
             try:
-                parts = list(self._parts(start, end))
+                blocks = list(self._changes(start, end))
             except FileNotFoundError:  # rotated a moment ago: look again from the same position
                 tail = self._start_tail(start)
                 stopping.wait(LOOK_SECONDS)
                 continue
             self._begin = end
-            yield from _blocks(parts, end.seen)
+            yield from blocks
 
     def _options(self) -> OptionValues:
         options = stream_options({"path": self._path})
@@ -193,8 +189,8 @@ class GrowingFiles:
         self._tail = Tail(self._options(), Notes(None), begin, also=also, kept=self._kept)
         return self._tail
 
-    def _parts(self, start: FileOffset, end: FileOffset) -> Iterator[Part]:
-        """Yield what changed in each file between two offsets."""
+    def _changes(self, start: FileOffset, end: FileOffset) -> Iterator[Block]:
+        """Yield a block for each file that changed between two offsets."""
         for number in sorted(start.files.keys() | end.files.keys()):
             before, file = start.files.get(number), end.files.get(number)
             if before == file:
@@ -203,7 +199,7 @@ class GrowingFiles:
             if file and file.next > begin:
                 chunks = chunks_of([FileRange(file, begin, file.next)], self._options())
                 lines = b"".join(self._fitting(file, *chunk) for chunk in chunks)
-            yield number, file, lines
+            yield lines, {"seen": end.seen, str(number): file}
 
     def _fitting(self, file: TrackedFile, position: int, chunk: bytes) -> bytes:
         """Return a chunk without the lines that are too long for the receiver."""
@@ -232,17 +228,3 @@ def _offset_of(position: Position) -> FileOffset:
         return FileOffset({n: TrackedFile(*entry) for n, entry in numbers.items()}, seen)
     except (KeyError, TypeError, ValueError):
         raise ValueError(OTHER_USE) from None
-
-
-def _blocks(parts: list[Part], seen: int) -> Iterator[Block]:
-    """Pack parts into blocks with small headers."""
-    lines, position, size = b"", Position(seen=seen), 0
-    for number, file, more in parts:
-        entry_size = len(json_line(**{str(number): file}))
-        if size + entry_size > MOST_POSITION_BYTES:
-            yield lines, position
-            lines, position, size = b"", Position(seen=seen), 0
-        lines += more
-        position[str(number)] = file
-        size += entry_size
-    yield lines, position

@@ -106,11 +106,8 @@ class Exchange(Channel):
                 self.rest(LOOK_SECONDS)
             else:
                 self.send_block(*block)
-        while self._stored < self._sent:  # TLS cannot end while replies are to come
+        while self._stored < self._sent:
             self.take(self.wait())
-        self.end()
-        if more := self.wait():
-            raise self._not_ours(more)
 
     def send_block(self, lines: bytes, position: Position) -> None:
         """Start to send a block, and wait while too many others are not on disk.
