@@ -270,12 +270,7 @@ class Channel:
             text = "the receiver has gone without ending the connection"
             raise ConnectionResetError(text) from None
         except ssl.SSLError as error:
-            reason = (error.reason or str(error)).replace("_", " ").lower()
-            if any(word in reason for word in _ABOUT_CERTIFICATES):
-                text = f"the receiver does not accept this sender's certificate: {reason}"
-                raise SenderRefusedError(text, certificate=True) from None
-            text = f"the receiver broke off the connection: {reason}"
-            raise ConnectionResetError(text) from None
+            raise _broken_off(error) from None
         self._progress_at = time.monotonic()
         return reply
 
@@ -308,6 +303,8 @@ class Channel:
                 self._socket.shutdown(socket.SHUT_WR)
         except TimeoutError:
             raise
+        except ssl.SSLError as error:
+            raise _broken_off(error) from None
         except OSError as error:  # "not connected": the receiver has reset it already
             raise ConnectionResetError(error.errno, error.strerror) from error
 
@@ -365,6 +362,15 @@ def _insecure(host: str, error: OSError) -> ConnectionError:
         text = f"{host} does not accept a TLS connection here: {reason}"
         return SenderRefusedError(text, certificate=True)
     return ConnectionResetError(f"{host} did not finish the handshake; perhaps it expects no TLS")
+
+
+def _broken_off(error: ssl.SSLError) -> ConnectionError:
+    """Return why the receiver ended a TLS connection."""
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if any(word in reason for word in _ABOUT_CERTIFICATES):
+        text = f"the receiver does not accept this sender's certificate: {reason}"
+        return SenderRefusedError(text, certificate=True)
+    return ConnectionResetError(f"the receiver broke off the connection: {reason}")
 
 
 def raise_if_refused(reply: bytes) -> None:
