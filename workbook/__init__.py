@@ -17,8 +17,8 @@ Some lessons:
 - 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
 - 12 `weather`: a REST service
 - 18 `broken_queries`; 19 `cluster` with its `spark_daemon`
-- 20, 21, 22 `batches`: streams cut into batches; `plans`: what Spark's plan shuffles
-- 20, 21 `trading`, `windows`, `watermarks`, `trade_totals`: trades, and how event time passes
+- 20, 21, 22 `batches`: streams cut into batches
+- 20, 21 `trading`: trades; `trade_totals`, a query with state to kill
 - 22 `shop`: orders with their payments and deliveries
 - 13 `ledger`, `ledger_drill`: the capstone's service, and its last test
 
@@ -29,7 +29,7 @@ outputs).
 from tutorial_pkg.core.lazy import lazy_names
 
 _NAMES = {
-    "batches": "post run stream_of total",
+    "batches": "post",
     "broken_queries": "order_stream scene",
     "checks": """
         check_00_1 check_01_1 check_01_2 check_02_1 check_02_2 check_03_1 check_04_1
@@ -37,7 +37,7 @@ _NAMES = {
         check_08_1 check_08_2 check_09_1 check_09_2 check_10_1 check_10_2 check_11_1
         check_11_2 check_11_3 check_12_1 check_12_2 check_12_3 check_13_1 check_13_2
         check_13_3 check_13_4 check_14_1 check_16_1 check_16_2 check_17_1 check_17_2
-        check_18_1 check_18_2 check_19_1 check_20_1 check_20_2 check_20_3 check_21_1 check_22_1
+        check_18_1 check_18_2 check_19_1 check_20_1 check_21_1 check_22_1
         check_22_2
         the_solution""",
     "cluster": "Cluster",
@@ -54,17 +54,12 @@ _NAMES = {
         picture watch""",
     "lines_drill": "NetworkDriver draw_lines",
     "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",
-    "plans": "last_plan plan_graph plan_of shuffles",
     "senders": "HOST free_ports play wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",
     "shop": "open_shop",
     "solved": "progress",
-    "trading": """
-        OPENING SCHEMA STEP TICKERS Trade counts first_trades sessions trade trades window_ends""",
-    "watermarks": """
-        BEHIND DELAY LAG LULL arrivals behind by_frame draw_policies followed least""",
+    "trading": "OPENING SCHEMA Trade first_trades",
     "weather": "Weather draw_requests",
-    "windows": "draw_counts draw_windows results spans_of",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

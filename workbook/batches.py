@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
-
-from tutorial_pkg.core.errors import last_error
 
 Row = Any  # a NamedTuple
-SECONDS = 120
 
 
 def post(folder: Path, batches: Iterable[Sequence[Row]]) -> None:
@@ -44,25 +38,3 @@ def stream_of(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
     folder.mkdir(parents=True, exist_ok=True)
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     return reader.json(str(folder))
-
-
-def run(rows: DataFrame, name: str, mode: str = "append", **options: Any) -> StreamingQuery:
-    """Run a query over all posted batches, into the table `name`, and return it when it has ended.
-
-    `options` are for the writer, as in `checkpointLocation=...`. Raises `RuntimeError` with the
-    cause if the query fails.
-    """
-    writer = rows.writeStream.format("memory").queryName(name).outputMode(mode).options(**options)
-    query = writer.trigger(availableNow=True).start()
-    with suppress(StreamingQueryException):  # reported below, in one line
-        query.awaitTermination(SECONDS)
-    if query.isActive or query.exception():
-        query.stop()
-        raise RuntimeError(last_error(query) or f"{name} did not end within {SECONDS} s")
-    return query
-
-
-def total(query: StreamingQuery, metric: str) -> int:
-    """Sum a metric of state, such as `numRowsDroppedByWatermark`, over batches and operators."""
-    batches = query.recentProgress
-    return sum(int(getattr(state, metric)) for batch in batches for state in batch.stateOperators)

@@ -20,7 +20,7 @@ from spark_connector_tests.query_process import end_with_parent
 from tutorial_pkg import SourceBuilder, start_spark
 from tutorial_pkg.builder import integer
 from tutorial_pkg.state import Accumulator, rolling, use_rocksdb
-from workbook.trading import SCHEMA, TICKERS, trade
+from workbook.trading import SCHEMA, trade
 
 PAUSE, AT_ONCE = 0.02, 80
 A_BATCH = 5000  # rows at most: there are many batches, on a slow machine, too
@@ -35,7 +35,7 @@ class Exchange:
     def fill(self, buffer: Any) -> None:
         time.sleep(PAUSE)
         for number in range(self.next, min(self.next + AT_ONCE, self.until)):
-            buffer.add(trade(TICKERS, self.exchange, number))
+            buffer.add(trade(self.exchange, number))
             self.next = number + 1
 
     def snapshot(self) -> int:

@@ -1,14 +1,12 @@
-"""Endless trades, each a function of its number, so that plain Python can compute results.
+"""Made-up trades of two exchanges, always the same, so that plain Python can compute results.
 
-An instance is a stock exchange. A trade arrives every `STEP`, up to `JITTER` after it happened
-(skew within a stream). Exchange 1 reports its trades `LAG` later than exchange 0 (skew between).
+Each exchange reports a trade every `STEP`, up to `JITTER` after it was made. Exchange 1 reports its
+trades another `LAG` later.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -16,7 +14,7 @@ SCHEMA = "time TIMESTAMP, ticker STRING, price LONG, quantity LONG"
 OPENING = datetime(2026, 3, 2, 14, 30, tzinfo=UTC)
 STEP, JITTER, LAG = timedelta(milliseconds=20), timedelta(seconds=2), timedelta(seconds=3)
 TICKERS = {"BREW": 12, "CODE": 45, "FISH": 3, "LAMP": 8, "ROAD": 27, "SALT": 5, "TREE": 19}
-"""Made-up companies, and the price of each in euros."""
+"""Made-up companies, and the price of each in euros. The first ones are traded most."""
 
 
 class Trade(NamedTuple):
@@ -28,62 +26,14 @@ class Trade(NamedTuple):
     quantity: int
 
 
-def trade(tickers: dict[str, int], exchange: int, number: int) -> Trade:
-    """Return trade `number` of an exchange, the same on every call.
-
-    `tickers` gives each company's price in euros; the first ones are traded most.
-    """
+def trade(exchange: int, number: int) -> Trade:
+    """Return trade `number` of an exchange, the same on every call."""
     dice = random.Random(1_000_003 * exchange + number)
     time = OPENING + number * STEP - dice.random() * JITTER - exchange * LAG
-    place = int(len(tickers) * dice.random() ** 2)
-    ticker, euros = list(tickers.items())[place]
+    ticker, euros = list(TICKERS.items())[int(len(TICKERS) * dice.random() ** 2)]
     return Trade(time, ticker, 100 * euros + dice.randint(-99, 99), dice.randint(1, 100))
 
 
 def first_trades(number: int) -> list[Trade]:
     """Return the first trades, as the two exchanges report them in turn."""
-    return [trade(TICKERS, n % 2, n // 2) for n in range(number)]
-
-
-def trades(
-    until: datetime, exchanges: int = 2, tickers: dict[str, int] | None = None
-) -> Iterator[Trade]:
-    """All trades that happened before `until`."""
-    last = (until - OPENING + JITTER + exchanges * LAG) // STEP + 1
-    for exchange in range(exchanges):
-        told = (trade(tickers or TICKERS, exchange, number) for number in range(last))
-        yield from (one for one in told if one.time < until)
-
-
-# ---- Oracles: what must come out -----------------------------------------------------------------
-
-
-def window_ends(time: datetime, window: timedelta, slide: timedelta) -> list[datetime]:
-    """The ends of all sliding windows that hold `time`; they begin at multiples of `slide`."""
-    epoch = datetime.fromtimestamp(0, UTC)
-    first = time - (time - epoch) % slide + slide
-    return [first + n * slide for n in range(window // slide)]
-
-
-def counts(
-    rows: Iterable[Trade], window: timedelta, slide: timedelta
-) -> Counter[tuple[str, datetime]]:
-    """How many trades of each ticker are in each window, by its end."""
-    return Counter(
-        (row.ticker, end) for row in rows for end in window_ends(row.time, window, slide)
-    )
-
-
-def sessions(times: Iterable[datetime], gap: timedelta) -> list[tuple[datetime, datetime, int]]:
-    """Begin, end (the last event and the gap) and size of each session, in order of time.
-
-    A pause as long as the gap does not end one: as in Spark, windows that touch become one.
-    """
-    found: list[tuple[datetime, datetime, int]] = []
-    for time in sorted(times):
-        if found and time <= found[-1][1]:
-            begin, _, size = found.pop()
-            found.append((begin, time + gap, size + 1))
-        else:
-            found.append((time, time + gap, 1))
-    return found
+    return [trade(n % 2, n // 2) for n in range(number)]

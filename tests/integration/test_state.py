@@ -14,9 +14,9 @@ from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
-from workbook.batches import post, run, stream_of, total
+from workbook.batches import post, stream_of
 from workbook.trade_totals import Totals
-from workbook.trading import SCHEMA, TICKERS, Trade, counts, trade
+from workbook.trading import SCHEMA, TICKERS, Trade, first_trades
 
 SECOND = timedelta(seconds=1)
 
@@ -29,11 +29,6 @@ def rocksdb(spark: SparkSession) -> None:
     use_rocksdb(spark)
 
 
-def trades(number: int) -> list[Trade]:
-    """Return trades that two exchanges report in turn."""
-    return [trade(TICKERS, n % 2, n // 2) for n in range(number)]
-
-
 def post_in(folder: Path, batches: int, rows: list[Trade]) -> None:
     size = len(rows) // batches
     post(folder, [rows[n : n + size] for n in range(0, len(rows), size)])
@@ -42,7 +37,7 @@ def post_in(folder: Path, batches: int, rows: list[Trade]) -> None:
 @pytest.mark.soak
 @pytest.mark.usefixtures("rocksdb")
 def test_rolling_totals_resume_after_restart(spark: SparkSession, tmp_path: Path) -> None:
-    rows = trades(4000)
+    rows = first_trades(4000)
     sizes, results = [], {}
 
     def collect(batch: DataFrame, number: int) -> None:
@@ -63,27 +58,38 @@ def test_rolling_totals_resume_after_restart(spark: SparkSession, tmp_path: Path
     assert sizes == [len(TICKERS)] * 2  # the state grows with the keys, not with the rows
 
 
+def window_ends(time: datetime) -> list[datetime]:
+    """Return the ends of the windows of 6 seconds, every 2, that have an event at `time`."""
+    first = time.replace(microsecond=0) + (2 - time.second % 2) * SECOND
+    return [first, first + 2 * SECOND, first + 4 * SECOND]
+
+
 @pytest.mark.soak
 @pytest.mark.usefixtures("rocksdb")
 def test_sliding_windows_match_plain_python(spark: SparkSession, tmp_path: Path) -> None:
     # The pause is longer than a window: its windows must be empty, and leave nothing behind.
-    rows = [row for row in trades(3000) if not 12 <= row.time.second < 21]
+    rows = [row for row in first_trades(3000) if not 12 <= row.time.second < 21]
     post_in(tmp_path / "in", 7, [*rows[:900], rows[0]._replace(time=None), *rows[900:]])
     stream = stream_of(spark, tmp_path / "in", SCHEMA).withWatermark("time", "6 seconds")
     log = work_dir("logs") / f"spark-{os.getpid()}.log"
     size_before = log.stat().st_size
-    query = run(sliding(stream, "ticker", Totals(), "time", 6 * SECOND, 2 * SECOND), "by_frames")
-    windows = {
+    windows = sliding(stream, "ticker", Totals(), "time", 6 * SECOND, 2 * SECOND)
+    writer = windows.writeStream.format("memory").queryName("by_frames")
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    found = {
         (row.ticker, row.end.astimezone(UTC)): (row.trades, row.shares)
         for row in spark.table("by_frames").collect()
     }
-    last = max(end for _, end in windows)
-    expected = {key: n for key, n in counts(rows, 6 * SECOND, 2 * SECOND).items() if key[1] <= last}
-    assert {key: number for key, (number, _) in windows.items()} == expected
-    for (ticker, end), (_, shares) in windows.items():
-        inside = [r for r in rows if r.ticker == ticker and end - 6 * SECOND <= r.time < end]
-        assert shares == sum(row.quantity for row in inside)
-    assert total(query, "numRowsDroppedByWatermark") == 0
+    last = max(end for _, end in found)
+    expected: dict[tuple[str, datetime], tuple[int, int]] = {}
+    for row in rows:
+        for end in window_ends(row.time):
+            trades, shares = expected.get((row.ticker, end), (0, 0))
+            expected[row.ticker, end] = trades + 1, shares + row.quantity
+    assert found == {key: sums for key, sums in expected.items() if key[1] <= last}
+    dropped = [batch.stateOperators[0].numRowsDroppedByWatermark for batch in query.recentProgress]
+    assert sum(dropped) == 0
     assert b"Failed to register timer" not in log.read_bytes()[size_before:]
 
 
@@ -109,7 +115,7 @@ def test_older_spark_is_an_error(spark: SparkSession) -> None:
 
 @pytest.mark.usefixtures("rocksdb")
 def test_silent_key_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
-    folder, one = tmp_path / "in", trades(1)[0]
+    folder, one = tmp_path / "in", first_trades(1)[0]
     forgetting = rolling(stream_of(spark, folder, SCHEMA), "ticker", Totals(), SECOND)
     query = forgetting.writeStream.format("memory").queryName("forget").outputMode("update").start()
     post(folder, [[one]])
@@ -125,10 +131,3 @@ def test_mark_of_a_missing_batch_is_an_error(tmp_path: Path) -> None:
     assert drop_mark(tmp_path, 0) == datetime.fromtimestamp(0, UTC)
     with pytest.raises(ValueError, match="no batch 6"):
         drop_mark(tmp_path, 7)
-
-
-def test_failing_query_of_a_lesson_says_why(spark: SparkSession, tmp_path: Path) -> None:
-    post(tmp_path / "in", [trades(1)])
-    rows = stream_of(spark, tmp_path / "in", SCHEMA).selectExpr("raise_error('spilled') AS x")
-    with pytest.raises(RuntimeError, match="spilled"):
-        run(rows, "failing")

@@ -24,7 +24,6 @@ from workbook.checks.crashes import crash_everywhere
 from workbook.checks.trial import as_json, context_of, filled, run_and_restart, scratch, session
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.trading import OPENING, SCHEMA, TICKERS, Trade
-from workbook.watermarks import BEHIND, DELAY, LAG, LULL
 
 # ---- 14 ------------------------------------------------------------------------------------------
 
@@ -316,52 +315,36 @@ def check_16_2(answer: Callable[..., Any]) -> str:
 
 # ---- 20 ------------------------------------------------------------------------------------------
 
-_HIGHEST = "the *highest* event time counts, and may be 0 or below."
-_AS_LAG = [
-    Case(([], 5), None, "nothing has arrived."),
-    Case(([(1, 9.5), (2, 3)], 2.5), 9.5 - LAG, _HIGHEST),
-    Case(([(1, -3)], 2), -3 - LAG, _HIGHEST),
-]
-_WAITED = f"of the events that arrived at least {DELAY} s ago the highest counts without the lag."
-_LAG_AND_DELAY = [
-    *_AS_LAG,
-    Case(([(1, 9), (2, 3)], 1 + DELAY), 9, _WAITED),
-    Case(([(1, 4), (6, 5)], 2 + DELAY), 4, _WAITED),
-    Case(([(1, 4), (6, 20)], 2 + DELAY), 20 - LAG, "the lag gives more here."),
-]
-_SINCE = f"{LULL} s after the highest event time came *first*, it follows the clock."
-_LAG_AND_LULL = [
-    *_AS_LAG,
-    Case(([(1, 9)], 1 + LULL), 9 - LAG, _SINCE),
-    Case(([(1, 9), (4, 3), (5, 9)], 5 + LULL), 13 - LAG, _SINCE),
-    Case(([(1, 1000)], 3 + LULL), 1002 - LAG, "only the seconds that have passed count."),
-    Case(([(1, 9), (20, 30)], 21), 30 - LAG, "the lull is over."),
-]
-_CLOCK = f"it is never more than {BEHIND} s behind the clock."
-_WALL_CLOCK = [
-    Case(([], 5), 5 - BEHIND, _CLOCK),
-    Case(([(1, 1)], 30), 30 - BEHIND, _CLOCK),
-    Case(([(29, 27), (30, 3)], 30), 27 - LAG, f"the lag gives more here, and {_HIGHEST}"),
-    Case(([(1, -3)], 2), -3 - LAG, f"the lag gives more here, and {_HIGHEST}"),
-]
+_SECONDS = [[1, 5], [12, 8], [9, 15], [7, 10.5, 33], [16, 28, 34], [3, 19, 31]]
+_CORRECTED = {10: 6, 20: 5, 30: 1}  # trades by the end of their window, for closed windows
+_TABLES = """
+    CREATE TABLE counts (end INTEGER PRIMARY KEY, trades INTEGER);
+    CREATE TABLE done (batch INTEGER PRIMARY KEY);
+"""
 
 
-@exercise("def lag_and_delay(seen, now)")
-def check_20_1(answer: Callable[..., Any]) -> str:
-    compare(answer, _LAG_AND_DELAY)
-    return "No event waits longer than the delay, even if nothing comes any more."
+@exercise("def correct(path, checkpoint)")
+def check_20_1(
+    answer: Callable[[str, Path], Callable[[DataFrame, int], object]],
+    counted_and_passed: Callable[[Path], DataFrame],
+) -> str:
+    """Does `answer` add late trades to their windows, in a query that is restarted?"""
+    with scratch() as folder, closing(sqlite3.connect(folder / "counts.db")) as database:
+        database.executescript(_TABLES)
 
+        def query() -> DataStreamWriter:
+            write = answer(str(folder / "counts.db"), folder / "checkpoint")
+            return counted_and_passed(folder / "trades").writeStream.foreachBatch(write)
 
-@exercise("def lag_and_lull(seen, now)")
-def check_20_2(answer: Callable[..., Any]) -> str:
-    compare(answer, _LAG_AND_LULL)
-    return "In a lull the watermark goes with the clock, at the distance that it had."
-
-
-@exercise("def wall_clock(seen, now)")
-def check_20_3(answer: Callable[..., Any]) -> str:
-    compare(answer, _WALL_CLOCK)
-    return "Never further behind the clock than the limit, whoever is silent."
+        batches = [_trades({"TREE": seconds}) for seconds in _SECONDS]
+        parts = [partial(post, folder / "trades", part) for part in (batches[:3], batches[3:])]
+        run_and_restart(query, folder, parts)
+        found = database.execute("SELECT end, trades FROM counts ORDER BY end").fetchall()
+    counts = {int(end - OPENING.timestamp()): trades for end, trades in found}
+    why = "a window has its trades on time and its late ones, each once, also if a batch is "
+    why += "repeated. Late is what `is_late` says, with the drop mark of this batch."
+    must_be(counts, _CORRECTED, "Trades by the end of the window, in seconds:", why)
+    return "Every trade of a closed window is counted once, however late it came."
 
 
 # ---- 21 ------------------------------------------------------------------------------------------

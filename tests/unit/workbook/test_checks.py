@@ -20,9 +20,11 @@ import psycopg
 import pyarrow as pa
 import pytest
 from obstore.exceptions import AlreadyExistsError
+from pyspark.sql import functions as F
 
 from spark_connector_tests import StreamSink
-from workbook import HOST, checks, watermarks
+from tutorial_pkg.state import drop_mark, is_late
+from workbook import HOST, checks
 from workbook.checks import verdict
 
 ROOT = Path(__file__).parents[3]
@@ -56,10 +58,6 @@ def page_at(url: str, position: int) -> Any:
         return json.load(response)
 
 
-def lag(seen: Any, now: float) -> float | None:
-    return max(time for _, time in seen) - watermarks.LAG if seen else None
-
-
 class Mailbox:
     def __init__(self, context: Any) -> None:
         self.folder, self.handed = Path(context.options.letters), set[str]()
@@ -88,6 +86,9 @@ class Feeds:
 EARLIER = dict.fromkeys(("04_1", "04_2"), "class SmallReader(") | {"21_1": "class RollingAverage("}
 USED = (
     AlreadyExistsError,
+    F,
+    drop_mark,
+    is_late,
     StreamSink,
     math,
     socket,
@@ -96,7 +97,7 @@ USED = (
     pa,
     HOST,
 )  # by the solutions
-LATER_NAMES = vars(watermarks) | globals()  # what the notebooks' earlier cells define
+LATER_NAMES = globals()  # what the notebooks' earlier cells define
 
 
 @cache
@@ -232,9 +233,6 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         ((', mode="create"', ""), "its manifest stays"),
         (("bytes(store.get(name).bytes()) == content", "False"), "your own manifest"),
     ],
-    "20_1": [(("*waited", ""), "without the lag")],
-    "20_2": [(("min(clock", "max(clock"), "follows the clock"), (("- LULL", ""), "expected 7.5")],
-    "20_3": [(("now - BEHIND", "now"), "behind the clock"), (("time - LAG", "time"), "the lag")],
     "22_1": [
         (
             (
@@ -254,30 +252,14 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
 @pytest.mark.parametrize("name", WRONG)
 def test_check_of_function(name: str) -> None:
     check = getattr(checks, f"check_{name}")
-    number = int(name[-1]) - 1
-    with_index = name[:2] == "20"
-    right = policies()[number] if with_index else answer_of(name)
+    right = answer_of(name)
     assert check(right).passed, check(right)
     for wrong, symptom in WRONG[name]:
-        edited = isinstance(wrong, tuple) and isinstance(wrong[0], str)
-        if edited and with_index:
-            wrong = policies(*wrong)[number]
-        elif edited:
+        if isinstance(wrong, tuple) and isinstance(wrong[0], str):
             wrong = answer_of(name, *wrong)
         found = check(wrong)
         assert not found.passed, f"{name}: {wrong}"
         assert symptom in found.message, found
-
-
-def policies(old: str = "def ", new: str = "def ") -> Any:
-    """One cell has the three policies."""
-    [file] = (ROOT / "notebooks").glob("20_*.ipynb")
-    cells = ["".join(cell["source"]) for cell in json.loads(file.read_text())["cells"]]
-    [text] = [text for text in cells if text.startswith("# Solution")]
-    assert old in text
-    space = dict(LATER_NAMES)
-    exec(text.partition("for check,")[0].replace(old, new), space)
-    return space["solutions"]
 
 
 def test_galloping_end_is_accepted() -> None:

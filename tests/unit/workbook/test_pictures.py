@@ -15,9 +15,7 @@ from matplotlib import pyplot as plt
 from tutorial_pkg.observe import BatchMetrics
 from workbook import explainers, plots
 from workbook.diagrams import flow
-from workbook.plans import Stage, plan_graph, stage_of
 from workbook.plots import batch_bars, chart, picture, query_panels, with_commas
-from workbook.windows import draw_windows
 
 matplotlib.use("Agg")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -67,49 +65,11 @@ def test_panels_carry_information() -> None:
     assert len(query_panels([]).axes) == 2
 
 
-def test_overlapping_windows_are_drawn_apart() -> None:
-    windows = {"sliding": [(0.0, 30.0, 2), (10.0, 40.0, 1), (30.0, 60.0, 1)]}
-    bars = draw_windows([1, 12], windows).axes[0].patches
-    heights = [bar.get_y() for bar in bars]
-    assert sorted(bar.get_width() for bar in bars) == [30, 30, 30]
-    assert len({*heights}) == 2
-
-
 def test_flow_takes_any_name() -> None:
     root = ElementTree.fromstring(flow("a < b & c -> d").data)
     assert next(root.iter("{http://www.w3.org/2000/svg}text")).text == "a < b & c"
     with pytest.raises(ValueError, match="use `->`"):
         flow("A | B => C")
-
-
-class Node:
-    """A physical operator, with the methods that py4j would reach."""
-
-    def __init__(self, name: str, *below: Any) -> None:
-        self._name, self._below = name, below
-
-    def nodeName(self) -> str:
-        return self._name
-
-    def children(self) -> Any:
-        return SimpleNamespace(size=lambda: len(self._below), apply=self._below.__getitem__)
-
-    def plan(self) -> Any:
-        return self._below[0]
-
-    executedPlan = plan
-
-
-def test_plan_is_cut_at_its_exchanges() -> None:
-    scan = Node("Scan ExistingRDD[a#1]")
-    small = Node("WholeStageCodegen (1)", Node("Exchange", Node("Project", scan)))
-    large = Node("ShuffleQueryStage", Node("Exchange", Node("HashAggregate", scan)))
-    join = Node("BroadcastHashJoin", large, Node("BroadcastExchange", small))
-    plan = Node("AdaptiveSparkPlan", join)
-    left = ("shuffle", Stage(["Scan", "HashAggregate"], []))
-    right = ("broadcast", Stage([], [("shuffle", Stage(["Scan"], []))]))
-    assert stage_of(plan) == Stage(["BroadcastHashJoin"], [left, right])
-    assert "HashAggregate" in plan_graph(plan).data
 
 
 def test_recorded_watermarks_follow_the_definition() -> None:
