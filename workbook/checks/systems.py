@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -315,7 +316,7 @@ def check_16_2(answer: Callable[..., Any]) -> str:
 
 # ---- 20 ------------------------------------------------------------------------------------------
 
-_SECONDS = [[1, 5], [12, 8], [9, 15], [7, 10.5, 33], [16, 28, 34], [3, 19, 31]]
+_SECONDS: list[list[float]] = [[1, 5], [12, 8], [9, 15], [7, 10.5, 33], [16, 28, 34], [3, 19, 31]]
 _CORRECTED = {10: 6, 20: 5, 30: 1}  # trades by the end of their window, for closed windows
 _TABLES = """
     CREATE TABLE counts (end INTEGER PRIMARY KEY, trades INTEGER);
@@ -325,7 +326,7 @@ _TABLES = """
 
 @exercise("def correct(path, checkpoint)")
 def check_20_1(
-    answer: Callable[[str, Path], Callable[[DataFrame, int], object]],
+    answer: Callable[[str, Path], Callable[[DataFrame, int], None]],
     counted_and_passed: Callable[[Path], DataFrame],
 ) -> str:
     """Does `answer` add late trades to their windows, in a query that is restarted?"""
@@ -399,7 +400,7 @@ def check_21_1(answer: type[StatefulProcessor]) -> str:
     return "Each burst is counted once, and a silent ticker leaves no state behind."
 
 
-def _trades(seconds: dict[str, list[int]]) -> list[Trade]:
+def _trades(seconds: Mapping[str, Sequence[float]]) -> list[Trade]:
     return [
         Trade(OPENING + timedelta(seconds=at), t, 100, 1)
         for t, ats in seconds.items()
