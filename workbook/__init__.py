@@ -38,7 +38,6 @@ _NAMES = {
         check_11_2 check_11_3 check_12_1 check_12_2 check_12_3 check_13_1 check_13_2
         check_13_3 check_13_4 check_14_1 check_16_1 check_16_2 check_17_1 check_17_2
         check_18_1 check_18_2 check_19_1 check_20_1 check_21_1 check_22_1
-        check_22_2
         the_solution""",
     "cluster": "Cluster",
     "diagrams": "flow",
