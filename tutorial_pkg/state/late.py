@@ -45,7 +45,8 @@ def is_late(time: str, mark: datetime, window: str, slide: str | None = None) ->
             mark = drop_mark(checkpoint, number)
             late = batch.where(is_late("time", mark, "30 seconds", "10 seconds"))
 
-    `window` and `slide` are those of `functions.window`.
+    `window` and `slide` are those of `functions.window`. Like that function, the column removes
+    rows that have no time from the DataFrame.
     """
     last = F.window(time, slide or window).start + F.expr(f"INTERVAL '{window}'")
     return last <= F.lit(mark)
