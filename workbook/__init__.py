@@ -5,7 +5,7 @@ Every lesson:
 - `lesson`: an empty desk at the start, everything stopped at the end, the outcome of a call
 - `checks`: the exercises' checks; `solved` records what you have solved
 - `plots`, `diagrams`: charts, live plots of queries, diagrams of the data's path
-- `senders`: lines for a port, free ports, commands and workers to kill
+- `senders`: free ports, commands and workers to kill
 - `inside`: the inner workings that a lesson shows
 
 Some lessons:
@@ -13,7 +13,7 @@ Some lessons:
 - 05, 08 `explainers`: the watermark and the crash, to play with
 - 07, 17 `network_to_log`, 10 `counting`: queries to kill, as scripts
 - 17 `lines_drill`: the last test of named senders
-- 10, 14, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
+- 10, 14, 15, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
 - 12 `weather`: a REST service
 - 18 `broken_queries`; 19 `cluster` with its `spark_daemon`
@@ -36,7 +36,7 @@ _NAMES = {
         check_04_2 check_05_1 check_05_2 check_06_1 check_06_2 check_07_1 check_07_2
         check_08_1 check_08_2 check_09_1 check_09_2 check_10_1 check_10_2 check_11_1
         check_11_2 check_11_3 check_12_1 check_12_2 check_12_3 check_13_1 check_13_2
-        check_13_3 check_13_4 check_14_1 check_16_1 check_16_2 check_17_1 check_17_2
+        check_13_3 check_13_4 check_14_1 check_15_1 check_16_1 check_16_2 check_17_1 check_17_2
         check_18_1 check_18_2 check_19_1 check_20_1 check_21_1 check_22_1
         the_solution""",
     "cluster": "Cluster",
@@ -53,7 +53,7 @@ _NAMES = {
         picture watch""",
     "lines_drill": "NetworkDriver draw_lines",
     "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",
-    "senders": "HOST free_ports play wait_for_listener Command",
+    "senders": "HOST free_ports wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",
     "shop": "open_shop",
     "solved": "progress",

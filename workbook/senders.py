@@ -1,28 +1,24 @@
-"""Lines for a port in the background, free ports, commands and workers to kill."""
+"""Free ports, commands and workers to kill."""
 
 from __future__ import annotations
 
 import signal
 import socket
-import threading
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
-from IPython.display import DisplayHandle
 
 import tutorial_pkg
 from spark_connector_tests.query_process import QueryProcess, wait_until
-from tutorial_pkg import last_error, send_lines
+from tutorial_pkg import last_error
 from tutorial_pkg.core.ports import LOOPBACK as HOST
 from tutorial_pkg.core.ports import is_free
 from workbook.services import Guard
 
 FIRST_PORT = 11000
 LAST_PORT = 32_000  # the system takes higher ports for its own clients
-REDRAW_SECONDS = 0.2
 
 # UDP ports that tell other processes which TCP ports are meant for this one.
 _reservations: dict[int, socket.socket] = {}
@@ -65,68 +61,6 @@ def wait_for_listener(port: int, query: Any = None, seconds: float = 60) -> None
         return not is_free(port)
 
     wait_until(listens, seconds, f"a listener on port {port}")
-
-
-def play(lines: Path | Sequence[str | bytes], port: int, rate: float | None = None) -> Sending:
-    """Send the lines of a file or a list to `port` in the background.
-
-    `rate` is in lines per second; None is as fast as the receiver takes them.
-    """
-    if isinstance(lines, Path):
-        with open(lines, "rb") as file:
-            lines = list(file)
-    return Sending(lines, port, rate)
-
-
-class Sending:
-    """Lines on their way to a port, with a bar in the cell that shows how many are sent."""
-
-    def __init__(self, lines: Sequence[str | bytes], port: int, rate: float | None) -> None:
-        self._lines, self._sent, self._handle = lines, 0, DisplayHandle()
-        self._handle.display(self)
-        self._ended = threading.Event()
-        self._error: Exception | None = None
-        self._threads = [
-            threading.Thread(target=self._send, args=(port, rate), daemon=True),
-            threading.Thread(target=self._draw, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def join(self) -> int:
-        """Wait until the receiver has all lines, and return their number.
-
-        Raises the error of `send_lines`.
-        """
-        for thread in self._threads:
-            thread.join()
-        if self._error:
-            raise self._error
-        return len(self._lines)
-
-    def _send(self, port: int, rate: float | None) -> None:
-        try:
-            send_lines(HOST, port, self._counted(), rate)
-        except Exception as error:  # for join(), which raises it
-            self._error = error
-        finally:
-            self._ended.set()
-
-    def _counted(self) -> Iterator[str | bytes]:
-        for number, line in enumerate(self._lines, start=1):
-            self._sent = number
-            yield line
-
-    def _draw(self) -> None:
-        while not self._ended.wait(REDRAW_SECONDS):  # drawing must not slow the sender
-            self._handle.update(self)
-        self._handle.update(self)
-
-    def __repr__(self) -> str:
-        return f"{self._sent} of {len(self._lines)} lines sent"
-
-    def _repr_html_(self) -> str:
-        return f'<progress value="{self._sent}" max="{len(self._lines)}"></progress> {self!r}'
 
 
 class Command(QueryProcess):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +21,9 @@ from workbook.checks.trial import (
     context_of,
     filled,
     must_keep_all,
+    own_database,
     scratch,
+    two_functions,
     within_seconds,
 )
 from workbook.checks.verdict import Wrong, exercise, expect, must_be, show
@@ -151,7 +152,7 @@ _TIDY: Any = (  # query, batch, what it stages by handle, handles; orders and st
 @exercise("def tidy(context, handles)")
 def check_10_2(answer: Callable[..., Any], uri: str) -> str:
     """Does `answer(context, handles)` publish each batch once and clear away what is its own?"""
-    with _own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
+    with own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
         database.execute(_TABLES)
 
         def state() -> tuple[Any, ...]:
@@ -176,17 +177,6 @@ def check_10_2(answer: Callable[..., Any], uri: str) -> str:
         else:
             raise Wrong("The database raised an error, and yours swallowed it.")
     return "Published once, and nothing left behind."
-
-
-@contextmanager
-def _own_database(uri: str) -> Iterator[str]:
-    with psycopg.connect(uri, autocommit=True) as server:
-        name = f"check_{server.info.backend_pid}"
-        server.execute(f"CREATE DATABASE {name}")
-        try:
-            yield psycopg.conninfo.make_conninfo(uri, dbname=name)
-        finally:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 # ---- 11 ------------------------------------------------------------------------------------------
@@ -244,9 +234,7 @@ _DEGREES = [20.25 - number / 2 for number in range(280)]
 @exercise()
 def check_12_1(answer: Any) -> str:
     """Does the pair `(look, read)` go to the last page, and no further than `end`?"""
-    pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
-    expect(pair, f"You returned {show(answer)}; expected two functions. Try (look, read).")
-    look, read = answer
+    look, read = two_functions(answer)
     service = Weather(page=70)  # a page may have fewer readings than 100, even if more follow
     measured = 0
     try:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from threading import Timer
 from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pyarrow as pa
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 from pyspark.sql import DataFrame, Row
@@ -22,40 +27,100 @@ from pyspark.sql.streaming import DataStreamWriter, StatefulProcessor
 from tutorial_pkg.observe import BatchMetrics
 from workbook.batches import post, stream_of
 from workbook.checks.crashes import crash_everywhere
-from workbook.checks.trial import as_json, context_of, filled, run_and_restart, scratch, session
+from workbook.checks.trial import (
+    SECONDS,
+    Follower,
+    as_json,
+    context_of,
+    filled,
+    own_database,
+    run_and_restart,
+    scratch,
+    session,
+    two_functions,
+)
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.trading import OPENING, SCHEMA, TICKERS, Trade
 
 # ---- 14 ------------------------------------------------------------------------------------------
 
 
-def _change(before: tuple[str, int | None] | None, after: tuple[str, int] | None) -> Row:
-    kind = "insert" if before is None else "delete" if after is None else "update"
-    rows = [pair and Row(host=pair[0], lines=pair[1]) for pair in (before, after)]
-    return Row(operation=kind, before=rows[0], after=rows[1])
+_ORDERS_TABLE = """
+CREATE TABLE orders (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    item TEXT,
+    xact BIGINT DEFAULT pg_current_xact_id()::text::bigint)
+"""
+_INSERT = "INSERT INTO orders (item) VALUES (%s)"
+_LATE = (
+    "2 and 6 were committed late, and 4 was rolled back. Try to read up to the oldest transaction "
+    "that is open, by `xact`."
+)
+_OPEN_SECONDS = 3  # a `look` that waits for open transactions is right, too
 
 
-_TWO = {"alder": 5, "birch": 7}
-_AGAIN = "a change may be repeated: set, do not add, and a row may be gone already."
-_FOLLOW = [
-    Case(({"birch": 7}, _change(None, ("alder", 5))), _TWO, "`after` is the row as it is now."),
-    Case((_TWO, _change(None, ("alder", 6))), {"alder": 6, "birch": 7}, _AGAIN),
-    Case((_TWO, _change(("birch", None), None)), {"alder": 5}, "after a delete the row is gone."),
-    Case(({"alder": 5}, _change(("birch", None), None)), {"alder": 5}, _AGAIN),
-    Case(
-        (_TWO, _change(("alder", None), ("cedar", 5))),
-        {"birch": 7, "cedar": 5},
-        "its key has changed: `before` has the old one.",
-    ),
-    Case((_TWO, _change(("alder", 5), ("alder", 0))), {"alder": 0, "birch": 7}, "first `before`."),
-]
+@exercise()
+def check_14_1(answer: Any, uri: str) -> str:
+    """Does the pair `(look, read)` read each order once, however late its transaction commits?"""
+    two_functions(answer)
+    with own_database(uri) as own, ExitStack() as stack:
+        database, learners, slow, slower = (
+            stack.enter_context(psycopg.connect(own, autocommit=number < 2)) for number in range(4)
+        )
+        database.execute(_ORDERS_TABLE)
+        follower = Follower(answer, learners, uri=own)
+        follower.follow()
+        database.execute(_INSERT, ["1"])
+        follower.follow_until([(1, "1")], "order 1 is committed, and no transaction is open.")
+        slower.execute("SELECT pg_current_xact_id()")  # its number is smaller than its id
+        slow.execute(_INSERT, ["2"])
+        database.execute(_INSERT, ["3"])
+        with database.transaction(force_rollback=True):
+            database.execute(_INSERT, ["4"])
+        database.execute(_INSERT, ["5"])
+        timer = Timer(_OPEN_SECONDS, slow.commit)
+        timer.start()
+        follower.follow()
+        timer.cancel()
+        slow.commit()
+        follower.follow()
+        slower.execute(_INSERT, ["6"])
+        slower.commit()
+        follower.follow_until([(number, str(number)) for number in (1, 2, 3, 5, 6)], _LATE)
+        follower.read_again()
+    return "Each order arrives once, however late its transaction commits."
 
 
-@exercise("def follow(table, change)")
-def check_14_1(answer: Callable[..., Any]) -> str:
-    """Does `answer` return the table with one more change, even one that came before?"""
-    compare(answer, _FOLLOW, may_change=True)
-    return "The changes rebuild the table, even when one of them comes again."
+# ---- 15 ------------------------------------------------------------------------------------------
+
+
+@exercise()
+def check_15_1(answer: Any, uri: str) -> str:
+    """Does the pair `(look, read)` read each record of a topic once, and again if asked to?"""
+    two_functions(answer)
+    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": uri, "log_level": 0}
+    topic = f"check-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, 2)])[topic].result()
+    consumer = Consumer({**settings, "group.id": "check", "enable.auto.commit": False})
+    follower = Follower(answer, consumer, brokers=uri, topic=topic)
+    expected: list[tuple[int, int, str]] = []
+    try:
+        for partitions in ((), (0, 0, 0), (0, 1), (1, 1, 0)):
+            follower.follow()  # once more while nothing is new
+            for partition in partitions:
+                offset = sum(place[0] == partition for place in expected)
+                expected.append((partition, offset, f"record {len(expected)}"))
+                # One record in a request: see `start_kafka`.
+                producer = Producer({**settings, "batch.num.messages": 1})
+                producer.produce(topic, expected[-1][2], partition=partition)
+                expect(not producer.flush(SECONDS), "The broker does not respond. Restart it.")
+            why = "each record arrives once, as (partition, offset, value)."
+            follower.follow_until(sorted(expected), why)
+        follower.read_again()
+    finally:
+        consumer.close()
+    return "Each record arrives once, and `read` can be called again."
 
 
 # ---- 18 ------------------------------------------------------------------------------------------

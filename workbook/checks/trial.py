@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark_connector_tests import Report
+from tutorial_pkg.builder import Split
 from tutorial_pkg.core.errors import last_error
-from workbook.checks.verdict import Wrong, expect
+from workbook.checks.verdict import Wrong, expect, must_be, show
 
 SECONDS = 60  # for what takes milliseconds: a busy machine passes
+PATIENCE = 5  # seconds, for rows that a right source may not see at once
 
 
 def session() -> SparkSession:
@@ -34,6 +38,18 @@ def scratch() -> Iterator[Path]:
     """Yield a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
+
+
+@contextmanager
+def own_database(uri: str) -> Iterator[str]:
+    """Yield the address of a database that is dropped afterwards."""
+    with psycopg.connect(uri, autocommit=True) as server:
+        name = f"check_{server.info.backend_pid}"
+        server.execute(f"CREATE DATABASE {name}")
+        try:
+            yield psycopg.conninfo.make_conninfo(uri, dbname=name)
+        finally:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def as_json(value: Any) -> Any:
@@ -129,3 +145,62 @@ def filled(state: Any) -> Rows:
     buffer = Rows()
     state.fill(buffer)
     return buffer
+
+
+# ---- A pair (look, read) -------------------------------------------------------------------------
+
+
+def two_functions(answer: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the answer, or raise `Wrong` if it is not a pair of functions."""
+    pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
+    expect(pair, f"You returned {show(answer)}; expected two functions. Try (look, read).")
+    look, read = answer
+    return look, read
+
+
+class Follower:
+    """Calls `look` and `read` as the builder does, and remembers the batches."""
+
+    def __init__(self, answer: Any, connection: Any, **options: Any) -> None:
+        self._look, self._read = two_functions(answer)
+        self._connection, self._options = connection, options
+        self._offset = dict[str, Any]()
+        self._batches: list[tuple[str, Any, Any, list[Any]]] = []
+
+    @property
+    def rows(self) -> list[Any]:
+        return sorted(row for *_, rows in self._batches for row in rows)
+
+    def follow(self) -> None:
+        """Read one more batch."""
+        hint = "`look` or `read` never returns. Try to stop at `end`."
+        for name, split in within_seconds(self._look, self._context(), hint=hint).items():
+            first, end = (split.first, split.end) if isinstance(split, Split) else split
+            start = self._offset.setdefault(str(name), first)
+            if end > start:
+                rows = within_seconds(self._rows, name, start, end, hint=hint)
+                self._batches.append((name, start, end, rows))
+                self._offset[name] = end
+
+    def follow_until(self, rows: list[Any], why: str) -> None:
+        """Read batches until these rows were read, and raise `Wrong` if they never are."""
+        end = time.monotonic() + PATIENCE
+        while self.rows != rows and time.monotonic() < end:
+            self.follow()
+            time.sleep(0.05)
+        must_be(self.rows, rows, "Your functions read", why)
+
+    def read_again(self) -> None:
+        """Raise `Wrong` unless each batch has the same rows once more."""
+        for name, start, end, rows in self._batches:
+            why = "the rows from `start` to `end` are the same on every call."
+            what = f"For split {name!r} from {start} to {end}, called again, `read` returned"
+            must_be(sorted(self._rows(name, start, end)), sorted(rows), what, why)
+
+    def _context(self) -> SimpleNamespace:
+        context = context_of(**self._options)
+        context.connection, context.offset = self._connection, dict(self._offset) or None
+        return context
+
+    def _rows(self, name: str, start: Any, end: Any) -> list[Any]:
+        return [tuple(row) for row in self._read(self._context(), name, start, end) or ()]

@@ -143,7 +143,6 @@ def compare(
     answer: Callable[..., Any],
     cases: Iterable[Case],
     key: Callable[[Any], Any] = lambda result: result,
-    may_change: bool = False,
 ) -> None:
     """Raise `Wrong` for the first case with an unexpected result.
 
@@ -151,7 +150,6 @@ def compare(
         answer: the learner's function.
         cases: each is tried twice, so that a function that remembers its first call fails.
         key: converts a result before it is compared; raises `Wrong` for one of the wrong kind.
-        may_change: whether the answer may change its arguments.
     """
     for arguments, expected, why in cases:
         call = f"{_name(answer)}({', '.join(show(argument) for argument in arguments)})"
@@ -166,8 +164,6 @@ def compare(
             if result != expected:
                 text = f"{call} returned {show(result)}; expected {show(expected)}"
                 raise Wrong(f"{again}{text}, because {why}")
-            if may_change:
-                break
             if given != arguments:
                 raise Wrong(f"{call} changed its arguments to {show(given)}. Try a copy.")
 

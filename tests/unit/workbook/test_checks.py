@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
 
+import confluent_kafka
 import psycopg
 import pyarrow as pa
 import pytest
@@ -25,7 +26,8 @@ from pyspark.sql import functions as F
 from spark_connector_tests import StreamSink
 from tutorial_pkg.state import drop_mark, is_late
 from workbook import HOST, checks
-from workbook.checks import verdict
+from workbook.checks import trial, verdict
+from workbook.services import start_kafka
 
 ROOT = Path(__file__).parents[3]
 NAMES = [name for name in vars(checks) if name.startswith("check_")]
@@ -90,6 +92,7 @@ USED = (
     drop_mark,
     is_late,
     StreamSink,
+    confluent_kafka,
     math,
     socket,
     Counter,
@@ -186,10 +189,6 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("row.id", "f'{context.batch}-{context.index}'"), "Try row.id"),
         (("row.id", "str(hash(row))"), "Try row.id"),
         (("row.id", "str(row.degrees)"), "have the same key"),
-    ],
-    "14_1": [
-        (("table.pop(change.before.host, None)", "pass"), "the row is gone"),
-        ((", None)", ")"), "may be repeated"),
     ],
     "18_1": [
         (("batches[-5:]", "batches"), "expected ['behind']"),
@@ -321,3 +320,64 @@ def test_upsert_and_tidy(uri: str) -> None:
         (".rowcount:", ":"),
     ):
         assert "a batch counts once" in checks.check_10_2(answer_of("10_2", *edit), uri).message
+
+
+def largest(context: Any, column: str, condition: str = "true") -> Any:
+    text = f"SELECT coalesce(max({column}), 0) + 1 FROM orders WHERE {condition}"
+    return {"orders": (0, context.connection.execute(text).fetchone()[0])}
+
+
+def between_ids(context: Any, split: str, start: int, end: int) -> Any:
+    text = "SELECT id, item FROM orders WHERE id >= %s AND id < %s"
+    return context.connection.execute(text, (start, end))
+
+
+def test_table_is_followed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "PATIENCE", 0.5)
+    look, read = answer_of("14_1")
+    horizon = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+
+    def with_horizon(context: Any) -> Any:
+        return {"orders": (0, context.connection.execute(horizon).fetchone()[0])}
+
+    def with_lock(context: Any) -> Any:
+        with context.connection.transaction():  # it waits for all writers
+            context.connection.execute("LOCK TABLE orders IN SHARE MODE")
+            return largest(context, "id")
+
+    def without_gaps(context: Any) -> Any:
+        return largest(context, "id", "id = (SELECT count(*) FROM orders AS o WHERE o.id <= id)")
+
+    def all_rows(context: Any, split: str, start: int, end: int) -> Any:
+        return context.connection.execute("SELECT id, item FROM orders")
+
+    for right in ((look, read), (with_horizon, read), (with_lock, between_ids)):
+        assert checks.check_14_1(right, uri).passed
+    for wrong, symptom in (
+        ((lambda context: largest(context, "id"), between_ids), "committed late"),
+        ((lambda context: largest(context, "xact"), read), "committed late"),
+        ((look, between_ids), "committed late"),
+        ((without_gaps, between_ids), "committed late"),
+        ((look, all_rows), "committed late"),
+        (look, "expected two functions"),
+    ):
+        assert symptom in checks.check_14_1(wrong, uri).message
+
+
+def test_topic_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "PATIENCE", 0.5)
+    look, read = answer_of("15_1")
+
+    def one_partition(context: Any) -> Any:
+        return {"0": look(context)["0"]}
+
+    def without_the_last(context: Any, split: str, start: int, end: int) -> Any:
+        return read(context, split, start, end - 1)
+
+    def beyond(context: Any, split: str, start: int, end: int) -> Any:
+        return [*read(context, split, start, end), (0, end, "record")]
+
+    with start_kafka(tmp_path) as broker:
+        assert checks.check_15_1((look, read), broker.uri).passed
+        for wrong in ((one_partition, read), (look, without_the_last), (look, beyond)):
+            assert "each record arrives once" in checks.check_15_1(wrong, broker.uri).message

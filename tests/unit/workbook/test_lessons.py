@@ -20,7 +20,7 @@ from workbook.batches import post
 from workbook.ledger import BUSY, CUT, LOST, SLOW, append_once, entries, request, start_ledger
 from workbook.lesson import outcome
 from workbook.rerun import hide_answers, name_pictures
-from workbook.senders import free_ports, play, wait_for_listener
+from workbook.senders import free_ports, wait_for_listener
 from workbook.trading import OPENING, Trade
 
 
@@ -71,18 +71,6 @@ def test_missing_package_is_one_line() -> None:
 
 
 # ---- Senders -------------------------------------------------------------------------------------
-
-
-def test_lines_are_sent_in_the_background() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        sending = play([str(number) for number in range(50)], server.getsockname()[1])
-        client, _ = server.accept()
-        with client:
-            while client.recv(65536):
-                """Take everything; closing confirms the end."""
-        assert sending.join() == 50
-    with pytest.raises(ConnectionRefusedError):
-        play(["one"], free_ports()).join()
 
 
 def test_free_ports_belong_to_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
