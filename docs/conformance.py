@@ -165,13 +165,13 @@ def active() -> SparkSession:
 
 
 def fake(folder: Path) -> StreamSource:
-    """Invented people: its rows carry no number."""
+    """Describe a source of invented people; its rows carry no number."""
     data_source = importlib.import_module("pyspark_datasources").FakeDataSource
     return StreamSource(data_source, number=None)
 
 
 def find_others() -> None:
-    """Put them where this process, its Spark and the drivers that are killed find them."""
+    """Put them on the path of this process, of its Spark and of the drivers to kill."""
     folder = str(other_packages())
     sys.path.append(folder)
     os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), folder])
@@ -179,7 +179,7 @@ def find_others() -> None:
 
 # ---- The page ------------------------------------------------------------------------------------
 
-# What each one claims, in its own manual's words or near them.
+# The claims of each format, as in its manual.
 SOURCES: dict[str, tuple[Callable[[Path], StreamSource], str]] = {
     "file_lines": (kit_subjects.file_lines, "ours: replayable while files are appended to"),
     "cpu_log": (kit_subjects.cpu_log_source, "ours: as `file_lines`"),
@@ -222,13 +222,12 @@ SINKS: dict[str, tuple[Callable[[Path], StreamSink], str]] = {
 HEAD = """\
 # Which format keeps which promise
 
-Made by `python docs/conformance.py`, which examines this package's formats, Spark's and others'
-with the conformance kit (`spark_connector_tests`): ✓ kept, ✗ broken,
-– not claimed, or not to be tried; an empty cell is a promise that is newer than the examination.
-A promise that isn't claimed isn't a fault. `rate`, `socket`, `memory` and `fake` are made for
-trials, and a ✗ of theirs isn't a fault either: it shows what not to build on. A mark shows
-what was seen in one
-examination, on one machine; below each table stands why it is not ✓.
+`python docs/conformance.py` examines this package's formats, Spark's and others' with the
+conformance kit (`spark_connector_tests`) and writes this page. ✓ means that the promise was kept,
+✗ that it was broken. – means that the format doesn't claim it, or that the kit can't try it there,
+for instance for lack of a server to restart. `rate`, `socket`, `memory` and `fake` are made for
+trials: their ✗ isn't a fault, but shows what not to build on. A mark shows what one examination on
+one machine has seen; the reasons for each ✗ are below the table.
 
 {versions}
 
@@ -240,7 +239,7 @@ examined by `make soak`.
 
 
 def versions() -> str:
-    """Of all that a report depends on."""
+    """Return the versions that a report depends on."""
     ours = [f"pyspark {version('pyspark')}", f"tutorial_pkg {__version__}"]
     others = [f"{name} {number}" for name, number in OTHERS.items()]
     system = f"Python {platform.python_version()}, Java {find_java().release}, {platform.system()}"
@@ -248,7 +247,7 @@ def versions() -> str:
 
 
 def page() -> str:
-    """The whole page, of what was examined with these versions."""
+    """Return the page, made of the reports with these versions."""
     parts = [HEAD.format(versions=versions())]
     parts += section("Sources", SOURCE_PROMISES, SOURCES)
     parts += section("Sinks", SINK_PROMISES, SINKS)
@@ -268,7 +267,7 @@ def section(
     claims = [f"- `{name}`: {described[name][1]}." for name in reports]
     return [
         *(f"## {title}\n", "Their claims:\n", *claims, ""),
-        *(table(promises, reports), "### Why not ✓\n", *remarks(reports), ""),
+        *(table(promises, reports), "### Why ✗\n", *remarks(reports), ""),
     ]
 
 
@@ -310,17 +309,17 @@ def mark_of(name: str, report: Report) -> str:
 
 
 def remarks(reports: dict[str, Report]) -> list[str]:
-    """Why a mark is not ✓: those with one reason together."""
+    """Return a line for each reason of a broken promise, with all promises that it breaks."""
     lines = []
     for name, report in reports.items():
-        reasons: dict[tuple[str, str], list[str]] = {}
+        reasons: dict[str, list[str]] = {}
         for verdict in report.verdicts:
-            if verdict.seen:
-                at = (verdict.mark, " ".join(verdict.seen.split())[:300])
-                reasons.setdefault(at, []).append(verdict.name)
-        for (mark, seen), names in reasons.items():
-            lines.append(f"- `{name}` {mark} {', '.join(names)}: {seen}")
-    return lines
+            if verdict.seen and verdict.mark == "✗":
+                seen = " ".join(verdict.seen.split())[:300]
+                reasons.setdefault(seen, []).append(verdict.name)
+        for seen, names in reasons.items():
+            lines.append(f"- `{name}`, {', '.join(names)}: {seen}")
+    return lines or ["Nothing is broken."]
 
 
 def main(names: Sequence[str]) -> None:
