@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 OWN = Path(sysconfig.get_path("purelib"))
 OLDER = ("4.0", "4.1", "4.2")  # of each the newest
 NEWEST = "4.3"  # the project's own
+NOT_LOWEST = {"workbook", "dev", "book"}  # extras for those who work on the project
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python")
 OTHERS = {"pyspark-data-sources": "0.1.11", "faker": "23.3.0"}  # other people's
 QUIET = ("install", "--quiet", "--no-compile")
@@ -55,6 +57,22 @@ def whole_python(spark: str) -> Path:
             see(_python(folder), packages_of(lean), OWN, ROOT, ROOT / "kit")
             for program in lean.parent.glob("*spark*"):  # spark-submit and what it calls
                 (folder / "bin" / program.name).symlink_to(program)
+    return _python(folder)
+
+
+def lowest_python() -> Path:
+    """Return the Python of an environment with the lowest version of all that the extras name."""
+    folder = work_dir("versions") / "lowest"
+    with _made(folder) as new:
+        if new:
+            project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+            names = sorted({*project["optional-dependencies"]} - NOT_LOWEST)
+            extras = [f"--extra={name}" for name in names]
+            lowest = (OWN.parents[2] / "bin" / "uv", "pip", "install", "--quiet")
+            lowest += ("--python", _python(folder), "--resolution", "lowest-direct")
+            what = [*extras, "-r", ROOT / "pyproject.toml", f"pyspark=={NEWEST}.*"]
+            subprocess.run([*map(str, [*lowest, *what])], check=True, timeout=1800)
+            see(_python(folder), OWN, ROOT, ROOT / "kit")
     return _python(folder)
 
 
