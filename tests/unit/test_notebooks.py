@@ -15,11 +15,8 @@ from workbook.rerun import WIDGET, hide_answers
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MOST_LINES, MOST_LINES_OF_THE_CONNECTOR = 14, 40
-# The explanations of the second edition are folded, too; the other notebooks are to follow.
 FOLDED_ANSWER = "<details><summary><b>What just happened?</b></summary>"
-MOST_CELLS, MOST_CELLS_BEFORE = 32, 50
-MOST_MINUTES, MOST_MINUTES_BEFORE = 40, 60
-MOST_MINUTES_OF_THE_CAPSTONE = 180
+MOST_CELLS, MOST_MINUTES, MOST_MINUTES_OF_THE_CAPSTONE = 32, 40, 180
 MOST_PREDICTIONS, MOST_HELPERS = 4, 8
 MOST_CHARACTERS = 86  # of a line of code: the width of the book's column
 PUBLIC = {"spark_connector_tests", "tutorial_pkg", "workbook"} | {
@@ -36,11 +33,6 @@ def code(notebook: nbformat.NotebookNode) -> list[Cell]:
 
 def texts(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-
-
-def is_second(notebook: nbformat.NotebookNode) -> bool:
-    """Whether the notebook is of the second edition."""
-    return FOLDED_ANSWER in texts(notebook)
 
 
 def lines_of(cell: Cell) -> int:
@@ -95,12 +87,11 @@ def notebook(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
 
 
 def test_they_are_numbered_in_reading_order_from_00_on() -> None:
-    numbers = [int(path.stem[:2]) for path in NOTEBOOKS]
-    assert numbers == sorted(set(numbers))
+    assert [int(path.stem[:2]) for path in NOTEBOOKS] == list(range(len(NOTEBOOKS)))
 
 
 def test_within_budget(notebook: nbformat.NotebookNode) -> None:
-    assert len(notebook.cells) <= (MOST_CELLS if is_second(notebook) else MOST_CELLS_BEFORE)
+    assert len(notebook.cells) <= MOST_CELLS
     assert over_budget(notebook) == []
     assert wide_lines(notebook) == []
 
@@ -142,7 +133,9 @@ def test_outputs_are_clean(notebook: nbformat.NotebookNode) -> None:
 def test_the_arc(notebook: nbformat.NotebookNode) -> None:
     assert notebook.cells[0].source.startswith("# ")
     time = re.search(r"\*Time: (\d+) minutes\. Read first: ", notebook.cells[0].source)
-    assert time is not None and int(time[1]) <= most_minutes(notebook)
+    capstone = "capstone" in notebook.cells[0].source.lower()
+    most = MOST_MINUTES_OF_THE_CAPSTONE if capstone else MOST_MINUTES
+    assert time is not None and int(time[1]) <= most
     text = "\n".join(cell.source for cell in notebook.cells)
     for part in ("**Predict:**", "What just happened?", "## What you learned", "## Exercise"):
         assert part in text, part
@@ -154,16 +147,8 @@ def test_the_arc(notebook: nbformat.NotebookNode) -> None:
     assert not [c for c in code(notebook) if "raises-exception" in c.metadata.get("tags", [])]
 
 
-def most_minutes(notebook: nbformat.NotebookNode) -> int:
-    if "capstone" in notebook.cells[0].source.lower():
-        return MOST_MINUTES_OF_THE_CAPSTONE
-    return MOST_MINUTES if is_second(notebook) else MOST_MINUTES_BEFORE
-
-
 def test_predictions_stay_secret(notebook: nbformat.NotebookNode) -> None:
     """Each prediction has choices, and each explanation is folded."""
-    if not is_second(notebook):
-        pytest.skip("a notebook of the first edition")
     text = texts(notebook)
     predictions = re.findall(r"\*\*Predict:\*\*.*?(?=\n\n|\Z)", text, re.S)
     assert 1 <= len(predictions) <= MOST_PREDICTIONS
@@ -172,9 +157,7 @@ def test_predictions_stay_secret(notebook: nbformat.NotebookNode) -> None:
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_second_edition_reads_like_code_at_home(notebook: nbformat.NotebookNode) -> None:
-    if not is_second(notebook):
-        pytest.skip("a notebook of the first edition")
+def test_code_reads_like_code_at_home(notebook: nbformat.NotebookNode) -> None:
     sources = [cell.source for cell in code(notebook)]
     assert not [source for source in sources if re.search(r"^_ = ", source, re.M)]
     nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
