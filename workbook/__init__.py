@@ -4,7 +4,7 @@ Every lesson:
 
 - `lesson`: an empty desk at the start, everything stopped at the end, the outcome of a call
 - `checks`: the exercises' checks; `solved` records what you have solved
-- `plots`, `diagrams`: charts, live plots of queries, diagrams of the data's path
+- `plots`: charts, and live plots of queries
 - `senders`: free ports, commands and workers to kill
 - `inside`: the inner workings that a lesson shows
 
@@ -40,7 +40,6 @@ _NAMES = {
         check_18_1 check_18_2 check_19_1 check_20_1 check_21_1 check_22_1
         the_solution""",
     "cluster": "Cluster",
-    "diagrams": "flow",
     "explainers": "crash_explainer watermark_explainer",
     "inside": """
         QueryProcess doctor frames newest_frame
@@ -49,7 +48,7 @@ _NAMES = {
     "ledger_drill": "Drill",
     "lesson": "clear_desk leave_desk outcome",
     "plots": """
-        BLUE GRAY GREEN INK ORANGE PURPLE RED SKY chart with_commas dashboard
+        BLUE GREEN ORANGE RED chart dashboard
         picture watch""",
     "lines_drill": "NetworkDriver draw_lines",
     "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",

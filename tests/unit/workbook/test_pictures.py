@@ -1,4 +1,4 @@
-"""Charts, diagrams and explainers: what nbval does not compare."""
+"""Charts and explainers: what nbval does not compare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
-from xml.etree import ElementTree
 
 import matplotlib
 import pytest
@@ -14,7 +13,6 @@ from matplotlib import pyplot as plt
 
 from tutorial_pkg.observe import BatchMetrics
 from workbook import explainers, plots
-from workbook.diagrams import flow
 from workbook.plots import batch_bars, chart, picture, query_panels, with_commas
 
 matplotlib.use("Agg")
@@ -63,13 +61,6 @@ def test_panels_carry_information() -> None:
     _, _, rows = query_panels([replace(batch, lag=40.0, late_rows=4)]).axes
     assert [text.get_text() for text in rows.texts] == ["dropped\nas late"]
     assert len(query_panels([]).axes) == 2
-
-
-def test_flow_takes_any_name() -> None:
-    root = ElementTree.fromstring(flow("a < b & c -> d").data)
-    assert next(root.iter("{http://www.w3.org/2000/svg}text")).text == "a < b & c"
-    with pytest.raises(ValueError, match="use `->`"):
-        flow("A | B => C")
 
 
 def test_recorded_watermarks_follow_the_definition() -> None:
