@@ -204,7 +204,7 @@ def send_named(
     Raises:
         ValueError: the file was replaced or truncated, a line is too long for the receiver, or the
             last line has no newline, so it may be torn. Everything before that line was sent.
-        ConnectionError: as for `send_lines`.
+        ConnectionError, TimeoutError: as for `send_lines`.
     """
     instance = instance or own_instance()
     with (
